@@ -1,0 +1,59 @@
+# Everything the project does, from a fresh machine: needs Python 3.11 or newer and make, and no root.
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev run test check format lock bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per set of packages: locked with hashes, so everyone gets the same bytes.
+$(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+install: $(VENV)/.installed ## Set up .venv with the holdfast command
+
+install-dev: $(VENV)/.installed-dev ## Set up .venv with everything tests and benches need
+
+PORT ?= 8000
+run: install ## Serve a demo pool on http://127.0.0.1:8000, embedded, no services needed
+	@$(BIN)/holdfast pools create demo --units 500 --if-missing
+	@exec $(BIN)/holdfast serve --port $(PORT)
+
+test: install-dev ## Run every test on every engine
+	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+check: install-dev ## Lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install-dev ## Mend what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install-dev ## Measure the gate and the server beside their baselines
+	$(BIN)/holdfast bench gate --engine sqlite
+	$(BIN)/holdfast bench gate --engine postgres
+	$(BIN)/holdfast bench http
+
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group build
+lock: ## Choose the newest versions of everything and lock them (needs uv)
+	$(COMPILE) --upgrade --output-file requirements.txt pyproject.toml
+	$(COMPILE) --upgrade --constraint requirements.txt --extra bench --group dev --output-file requirements-dev.txt pyproject.toml
+
+clean: ## Remove what was built and installed
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

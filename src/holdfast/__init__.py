@@ -1,0 +1,3 @@
+"""Holdfast sells a limited stock to a crowd that arrives all at once."""
+
+__version__ = "0.1.0"
