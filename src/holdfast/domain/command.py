@@ -1,0 +1,81 @@
+"""What is asked of the gate, and its answer."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from holdfast.domain.outcome import Outcome
+from holdfast.domain.pool import Pool, Rules
+from holdfast.domain.reservation import DEFAULT_TTL_MS, Reservation
+
+
+class Reserve(Struct, frozen=True, gc=False):
+    reservation_id: str
+    owner_id: str
+    quantity: int
+    min_quantity: int
+    ttl_ms: int = DEFAULT_TTL_MS
+    key: str | None = None
+    tier: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes a repeat under the same key the same request."""
+        return f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+
+
+class Extend(Struct, frozen=True, gc=False):
+    reservation_id: str
+    ttl_ms: int
+    owner_id: str | None = None
+
+
+class Transition(StrEnum):
+    SETTLE = "settle"
+    CONFIRM = "confirm"
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+
+class Move(Struct, frozen=True, gc=False):
+    """Take a reservation to another state. With an `owner_id`, only that owner's reservation is found."""
+
+    transition: Transition
+    reservation_id: str
+    owner_id: str | None = None
+
+
+class Expire(Struct, frozen=True, gc=False):
+    """Return the units of up to `limit` reservations whose deadline has passed."""
+
+    limit: int
+
+
+class Restock(Struct, frozen=True, gc=False):
+    """Add units, or take away units that are free (a negative number)."""
+
+    units: int
+
+
+class Provision(Struct, frozen=True, gc=False):
+    """Create the pool, or set its total, and its rules if any are given."""
+
+    total: int
+    rules: Rules | None = None
+
+
+Command = Reserve | Extend | Move | Expire | Restock | Provision
+
+
+class Verdict(Struct, frozen=True, gc=False):
+    """The answer to one command. The members that help depend on the outcome."""
+
+    outcome: Outcome
+    reservation: Reservation | None = None
+    pool: Pool | None = None
+    available: int | None = None
+    next_return_at: int | None = None
+    retry_after_ms: int | None = None
+    opens_at: int | None = None
+    latest_expires_at: int | None = None
+    units: int = 0

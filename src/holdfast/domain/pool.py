@@ -1,0 +1,64 @@
+"""A countable stock of one SKU, and the rules under which it may be taken."""
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+from msgspec import Struct
+
+MAX_TOTAL_UNITS = 1_000_000_000
+
+# A SKU id travels in URLs, metric labels and reservation ids, so it keeps to characters that need no escaping there.
+SKU_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:~-]{0,99}$"
+_SKU = re.compile(SKU_PATTERN.replace("$", r"\Z"))
+
+
+@lru_cache(maxsize=1024)  # Asked for every request, about the same few pools.
+def is_sku_id(text: str) -> bool:
+    return _SKU.match(text) is not None
+
+
+class Availability(StrEnum):
+    AVAILABLE = "available"
+    ALL_HELD = "all_held"
+    SOLD_OUT = "sold_out"
+
+
+class Rules(Struct, frozen=True):
+    """What a sale asks of those who reserve from its pool. The default asks nothing."""
+
+    per_owner_limit: int | None = None
+    hold_budget: int | None = None
+    required_tier: int | None = None
+    opens_at: int | None = None
+    ends_at: int | None = None
+    paused: bool = False
+
+    @property
+    def count_owners(self) -> bool:
+        return self.per_owner_limit is not None or self.hold_budget is not None
+
+
+class Pool(Struct, frozen=True):
+    """`total = available + held + sold`, always: `available` is what is left, so the law cannot be broken by a sum.
+
+    `held` counts units of active and settling reservations; `sold` those of confirmed ones.
+    """
+
+    sku_id: str
+    total: int
+    held: int = 0
+    sold: int = 0
+    active_reservations: int = 0
+    ready: bool = True
+    rules: Rules = Rules()
+
+    @property
+    def available(self) -> int:
+        return self.total - self.held - self.sold
+
+    @property
+    def availability(self) -> Availability:
+        if self.available > 0:
+            return Availability.AVAILABLE
+        return Availability.ALL_HELD if self.held > 0 else Availability.SOLD_OUT

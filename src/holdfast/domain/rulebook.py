@@ -1,0 +1,366 @@
+"""The one pure function that decides.
+
+The model. A batch is a list of commands for one pool, in arrival order, decided at one moment `now` (the engine's
+clock, in milliseconds). `decide` takes what the batch can touch (`State`) and returns one verdict per command and the
+changes to make durable. It reads no clock, does no I/O, and leaves its input as it was.
+
+The invariants, for any sequence of commands:
+  - total = available + held + sold, and none of them is ever negative;
+  - a reservation ends exactly once, and its units return at most once;
+  - a deadline that has passed is honoured at once, whether or not the expirer came by: an overdue reservation cannot be
+    extended, cancelled or confirmed, and its units serve the next buyer who would otherwise be refused;
+  - the same key with the same request gets the first answer; refusals are not remembered.
+
+What the engine must put into `State`, no more and no less: the pool; the reservations that moves and extensions name;
+the remembered answers of the keys in the batch; the tallies of its owners if the rules count them; and, when the batch
+asks for more than is free, counts owners or expires, the active reservations with the earliest deadlines (see
+`earliest_needed`). Deciding from more than that gives the same verdicts, which is how the engines are tested against a
+model that simply keeps everything.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+
+from msgspec.structs import replace
+
+from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.domain.pool import MAX_TOTAL_UNITS, Availability, Pool, Rules
+from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
+from holdfast.domain.state import Changes, Decision, Event, Remembered, State, Tally
+
+
+def decide(state: State, commands: Sequence[Command], now: int) -> Decision:
+    round_ = _Round(state, now, counts_owners(state.pool, commands))
+    verdicts = [round_.answer(command) for command in commands]
+    return Decision(verdicts, round_.changes())
+
+
+def counts_owners(pool: Pool | None, commands: Sequence[Command]) -> bool:
+    """Whether the batch needs its owners' tallies. A rule set within the batch counts what came before it too."""
+    return (pool is not None and pool.rules.count_owners) or any(
+        isinstance(c, Provision) and c.rules is not None and c.rules.count_owners for c in commands
+    )
+
+
+def earliest_needed(pool: Pool, commands: Sequence[Command], already: int) -> int:
+    """How many of the earliest deadlines a batch may need to see: 0 if it cannot run short of stock.
+
+    `already` is how many reservations it sees for other reasons: they may be the earliest, and be gone when it looks.
+
+    Each reservation holds at least one unit, so as many as there are units missing is always enough; one more for the
+    `next_return_at` of a refusal, and one for each command that may take a reservation out of the list.
+    """
+    wanted = sum(c.quantity for c in commands if isinstance(c, Reserve))
+    expiring = sum(c.limit for c in commands if isinstance(c, Expire))
+    shrinking = sum(c.units for c in commands if isinstance(c, Restock) and c.units < 0)
+    shrinking += sum(c.total - pool.total for c in commands if isinstance(c, Provision) and c.total < pool.total)
+    missing = wanted - shrinking - pool.available
+    if missing <= 0 and not expiring:
+        return 0
+    return max(missing, 0) + expiring + already + len(commands) + 1
+
+
+_RETURNED = {Status.CANCELLED, Status.FAILED, Status.EXPIRED}
+# Failing a payment is not the buyer letting go: only these count against the hold budget.
+LET_GO = (Status.CANCELLED, Status.EXPIRED)
+LIVE = (Status.ACTIVE, Status.SETTLING, Status.CONFIRMED)
+
+_TRANSITIONS: dict[Transition, tuple[frozenset[Status], Status]] = {
+    Transition.SETTLE: (frozenset({Status.ACTIVE}), Status.SETTLING),
+    Transition.CONFIRM: (frozenset({Status.ACTIVE, Status.SETTLING}), Status.CONFIRMED),
+    Transition.FAIL: (frozenset({Status.SETTLING}), Status.FAILED),
+    Transition.CANCEL: (frozenset({Status.ACTIVE}), Status.CANCELLED),
+}
+
+
+class _Round:
+    """One batch being decided: the state as it stands after the commands so far."""
+
+    def __init__(self, state: State, now: int, counts_owners: bool) -> None:
+        self._now = now
+        self._counts_owners = counts_owners
+        self._sku_id = state.sku_id
+        self._before = state.pool
+        self._exists = state.pool is not None
+        pool = state.pool or Pool(state.sku_id, 0)
+        self._rules, self._ready = pool.rules, pool.ready
+        self._total, self._held, self._sold, self._active = pool.total, pool.held, pool.sold, pool.active_reservations
+        self._free = pool.available
+        self._reservations = dict(state.reservations)
+        self._remembered = dict(state.remembered)
+        self._tallies = dict(state.tallies)
+        self._deadlines = [
+            (r.expires_at, r.reservation_id) for r in state.reservations.values() if r.status is Status.ACTIVE
+        ]
+        heapify(self._deadlines)
+        self._overdue: dict[str, list[str]] = defaultdict(list)
+        for reservation in state.reservations.values():
+            if counts_owners and reservation.is_due(now):
+                self._overdue[reservation.owner_id].append(reservation.reservation_id)
+        self._created: list[str] = []
+        self._moved: dict[str, None] = {}
+        self._new_keys: list[Remembered] = []
+        self._events: list[Event] = []
+
+    def answer(self, command: Command) -> Verdict:
+        match command:
+            case Reserve():
+                return self._reserve(command)
+            case _ if not self._exists and not isinstance(command, Provision):
+                return Verdict(Outcome.POOL_NOT_FOUND)
+            case Extend():
+                return self._extend(command)
+            case Move():
+                return self._move(command)
+            case Expire():
+                return self._expire(command)
+            case Restock():
+                return self._set_total(self._total + command.units, self._rules, "pool.restocked")
+            case Provision():
+                return self._set_total(command.total, command.rules or self._rules, "pool.provisioned")
+
+    # --- reserve
+
+    def _reserve(self, command: Reserve) -> Verdict:
+        refusal = self._replay(command) or self._refuse_by_rules(command)
+        if refusal:
+            return refusal
+        if self._rules.count_owners:
+            self._return_overdue_of(command.owner_id)
+        room = self._room_of(command)
+        if room < command.min_quantity:
+            return Verdict(Outcome.BUYER_LIMIT)
+        if self._budget_spent(command.owner_id):
+            return Verdict(Outcome.HOLD_BUDGET)
+        quantity = min(command.quantity, room)
+        if self._free < quantity:
+            self._return_due_until(lambda: self._free >= quantity)
+        quantity = min(quantity, self._free)
+        if quantity < command.min_quantity:
+            return self._refuse_for_stock()
+        return self._grant(command, quantity)
+
+    def _replay(self, command: Reserve) -> Verdict | None:
+        if command.key is None:
+            return None
+        first = self._remembered.get((command.owner_id, command.key))
+        if first is None:
+            return None
+        if first.fingerprint != command.fingerprint:
+            return Verdict(Outcome.KEY_REUSED)
+        return Verdict(Outcome.REPLAYED, first.reservation)
+
+    def _refuse_by_rules(self, command: Reserve) -> Verdict | None:
+        rules = self._rules
+        if not self._exists:
+            return Verdict(Outcome.POOL_NOT_FOUND)
+        if not self._ready:
+            return Verdict(Outcome.NOT_READY)
+        if rules.opens_at is not None and self._now < rules.opens_at:
+            return Verdict(Outcome.NOT_OPEN, opens_at=rules.opens_at)
+        if rules.paused:
+            return Verdict(Outcome.PAUSED)
+        if rules.ends_at is not None and self._now >= rules.ends_at:
+            return Verdict(Outcome.ENDED)
+        if rules.required_tier is not None and command.tier < rules.required_tier:
+            return Verdict(Outcome.TIER_REQUIRED)
+        return None
+
+    def _return_overdue_of(self, owner_id: str) -> None:
+        """An owner's overdue holds neither stand in their way nor escape the budget because nobody came by yet."""
+        for reservation_id in self._overdue.pop(owner_id, ()):
+            reservation = self._reservations[reservation_id]
+            if reservation.is_due(self._now):
+                self._end(reservation, Status.EXPIRED)
+
+    def _room_of(self, command: Reserve) -> int:
+        """How many units the owner may still take."""
+        limit = self._rules.per_owner_limit
+        return command.quantity if limit is None else limit - self._tally(command.owner_id).live_units
+
+    def _budget_spent(self, owner_id: str) -> bool:
+        budget = self._rules.hold_budget
+        return budget is not None and self._tally(owner_id).let_go >= budget
+
+    def _refuse_for_stock(self) -> Verdict:
+        if self._free > 0:
+            return Verdict(Outcome.INSUFFICIENT, available=self._free)
+        if self._held > 0:
+            deadline = self._next_deadline()
+            wait = None if deadline is None else deadline - self._now
+            return Verdict(Outcome.ALL_HELD, available=0, next_return_at=deadline, retry_after_ms=wait)
+        return Verdict(Outcome.SOLD_OUT, available=0)
+
+    def _grant(self, command: Reserve, quantity: int) -> Verdict:
+        now = self._now
+        reservation = Reservation(
+            command.reservation_id,
+            self._sku_id,
+            command.owner_id,
+            quantity,
+            Status.ACTIVE,
+            now,
+            now + command.ttl_ms,
+        )
+        self._reservations[command.reservation_id] = reservation
+        self._created.append(command.reservation_id)
+        heappush(self._deadlines, (reservation.expires_at, reservation.reservation_id))
+        self._held += quantity
+        self._free -= quantity
+        self._active += 1
+        self._count(command.owner_id, quantity, 0)
+        self._record("reservation.created", reservation)
+        if command.key is not None:
+            first = Remembered(command.owner_id, command.key, command.fingerprint, reservation)
+            self._remembered[command.owner_id, command.key] = first
+            self._new_keys.append(first)
+        return Verdict(Outcome.RESERVED, reservation)
+
+    # --- extend and move
+
+    def _find(self, reservation_id: str, owner_id: str | None) -> Reservation | None:
+        reservation = self._reservations.get(reservation_id)
+        if reservation is None or (owner_id is not None and reservation.owner_id != owner_id):
+            return None
+        if reservation.is_due(self._now):
+            return self._end(reservation, Status.EXPIRED)
+        return reservation
+
+    def _extend(self, command: Extend) -> Verdict:
+        reservation = self._find(command.reservation_id, command.owner_id)
+        if reservation is None:
+            return Verdict(Outcome.NOT_FOUND)
+        if reservation.status is not Status.ACTIVE:
+            return Verdict(Outcome.ILLEGAL, reservation)
+        latest = reservation.created_at + MAX_HOLD_MS
+        expires_at = reservation.expires_at + command.ttl_ms
+        if expires_at > latest:
+            return Verdict(Outcome.EXTENSION_LIMIT, reservation, latest_expires_at=latest)
+        extended = replace(reservation, expires_at=expires_at)
+        self._put(extended)
+        heappush(self._deadlines, (expires_at, extended.reservation_id))
+        self._record("reservation.extended", extended)
+        return Verdict(Outcome.MOVED, extended)
+
+    def _move(self, command: Move) -> Verdict:
+        reservation = self._find(command.reservation_id, command.owner_id)
+        if reservation is None:
+            return Verdict(Outcome.NOT_FOUND)
+        sources, target = _TRANSITIONS[command.transition]
+        if reservation.status is target:
+            return Verdict(Outcome.ALREADY, reservation)
+        if reservation.status not in sources:
+            return Verdict(Outcome.ILLEGAL, reservation)
+        return Verdict(Outcome.MOVED, self._end(reservation, target))
+
+    def _end(self, reservation: Reservation, status: Status) -> Reservation:
+        """Take a reservation to its next state and its units with it."""
+        moved = replace(reservation, status=status)
+        self._put(moved)
+        if reservation.status is Status.ACTIVE:
+            self._active -= 1
+        if status is Status.CONFIRMED:
+            self._held -= moved.quantity
+            self._sold += moved.quantity
+        elif status in _RETURNED:
+            self._held -= moved.quantity
+            self._free += moved.quantity
+            self._count(moved.owner_id, -moved.quantity, int(status in LET_GO))
+        self._record(f"reservation.{status}", moved)
+        return moved
+
+    # --- deadlines
+
+    def _expire(self, command: Expire) -> Verdict:
+        left = command.limit
+
+        def limit_reached() -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        return Verdict(Outcome.MOVED, units=self._return_due_until(limit_reached))
+
+    def _return_due_until(self, enough: Callable[[], bool]) -> int:
+        returned = 0
+        while not enough():
+            deadline = self._next_deadline()
+            if deadline is None or deadline > self._now:
+                break
+            reservation = self._reservations[heappop(self._deadlines)[1]]
+            returned += self._end(reservation, Status.EXPIRED).quantity
+        return returned
+
+    def _next_deadline(self) -> int | None:
+        """The earliest deadline of an active reservation. Entries that have since moved are dropped on the way."""
+        deadlines = self._deadlines
+        while deadlines:
+            expires_at, reservation_id = deadlines[0]
+            reservation = self._reservations[reservation_id]
+            if reservation.status is Status.ACTIVE and reservation.expires_at == expires_at:
+                return expires_at
+            heappop(deadlines)
+        return None
+
+    # --- stock
+
+    def _set_total(self, total: int, rules: Rules, event: str) -> Verdict:
+        if total > MAX_TOTAL_UNITS:
+            return Verdict(Outcome.ILLEGAL, pool=self._pool())
+        committed = self._total - self._free
+        if total < committed:
+            self._return_due_until(lambda: total >= self._total - self._free)
+            committed = self._total - self._free
+        if total < committed:
+            return Verdict(Outcome.INSUFFICIENT, pool=self._pool(), available=self._free)
+        if total != self._total or not self._exists:
+            self._events.append(Event(event, self._now, quantity=total - self._total))
+        self._free += total - self._total
+        self._total, self._rules, self._exists = total, rules, True
+        return Verdict(Outcome.MOVED, pool=self._pool())
+
+    # --- bookkeeping
+
+    def _tally(self, owner_id: str) -> Tally:
+        return self._tallies.get(owner_id) or Tally()
+
+    def _count(self, owner_id: str, units: int, let_go: int) -> None:
+        if self._counts_owners:
+            tally = self._tally(owner_id)
+            self._tallies[owner_id] = Tally(tally.live_units + units, tally.let_go + let_go)
+
+    def _put(self, reservation: Reservation) -> None:
+        self._reservations[reservation.reservation_id] = reservation
+        self._moved[reservation.reservation_id] = None
+
+    def _record(self, event_type: str, reservation: Reservation) -> None:
+        self._events.append(
+            Event(event_type, self._now, reservation.reservation_id, reservation.quantity, reservation.expires_at)
+        )
+
+    def _pool(self) -> Pool:
+        return Pool(self._sku_id, self._total, self._held, self._sold, self._active, self._ready, self._rules)
+
+    def changes(self) -> Changes:
+        self._record_availability()
+        pool = self._pool() if self._exists else None
+        created = set(self._created)
+        return Changes(
+            # Whatever happened, the pool remembers when, so that its time never runs back behind it.
+            pool=pool if self._events or pool != self._before else None,
+            created=[self._reservations[id_] for id_ in self._created],
+            moved=[self._reservations[id_] for id_ in self._moved if id_ not in created],
+            remembered=self._new_keys,
+            events=self._events,
+        )
+
+    def _record_availability(self) -> None:
+        """A batch tells the world when it emptied the pool for good, and when it made units free again."""
+        if self._before is None:
+            return
+        before, after = self._before.availability, self._pool().availability
+        if before is not after and after is not Availability.ALL_HELD:
+            name = "pool.sold_out" if after is Availability.SOLD_OUT else "pool.returned"
+            self._events.append(Event(name, self._now, quantity=self._free))

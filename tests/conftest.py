@@ -1,0 +1,118 @@
+"""What tests share: the engines, all of them real, and a guard that none is left out."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from sqlalchemy import Connection, delete, make_url
+
+from holdfast.bench.engines import postgres
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.ledger.tables import metadata
+
+ENGINES = ("sqlite", "postgresql")
+_exercised: set[str] = set()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    with postgres() as url:
+        yield url
+
+
+def new_postgres_database(server_url: str) -> str:
+    """An empty database on the test server; gives its URL."""
+    name = f"test_{uuid4().hex}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(server_url)
+        try:
+            await connection.execute(f'CREATE DATABASE "{name}"')
+        finally:
+            await connection.close()
+
+    asyncio.run(create())
+    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of each engine in turn."""
+    name: str = request.param
+    _exercised.add(name)
+    return name
+
+
+@pytest.fixture
+def database_url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, on each engine in turn."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path / 'holdfast.db'}"
+    return new_postgres_database(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def postgres_database_url(postgres_url: str) -> str:
+    """The URL of an empty database on PostgreSQL, for what only it can do."""
+    return new_postgres_database(postgres_url)
+
+
+@pytest.fixture(scope="session")
+def _swept_postgres_url(postgres_url: str) -> str:
+    """One database that many tests use in turn, because making one takes longer than most of them."""
+    return new_postgres_database(postgres_url)
+
+
+@pytest.fixture
+def _swept_url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path / 'swept.db'}"
+    url: str = request.getfixturevalue("_swept_postgres_url")
+    return url
+
+
+@pytest.fixture
+async def database(_swept_url: str) -> AsyncIterator[Database]:
+    """A migrated database with nothing in it, on each engine in turn."""
+    database = open_database(_swept_url)
+    await migrate(database)
+    await database.write(_sweep)
+    yield database
+    await database.close()
+
+
+def _sweep(connection: Connection) -> None:
+    for table in metadata.sorted_tables:
+        connection.execute(delete(table))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What chance depends on in this test; shown when it fails, with the command that replays it."""
+    given = int(os.environ.get("HOLDFAST_TEST_SEED") or random.randrange(1_000_000))
+    print(f"replay with: HOLDFAST_TEST_SEED={given} pytest '{request.node.nodeid}'")
+    return given
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run of the conformance suite that skipped an engine must not look like one that passed on it."""
+    if hasattr(session.config, "workeroutput"):  # One of several processes: the first one judges for all.
+        session.config.workeroutput["exercised"] = sorted(_exercised)
+        return
+    whole_run = not session.config.args or session.config.args == ["tests"]
+    missing = set(ENGINES) - _exercised
+    if whole_run and missing and not session.config.getoption("-k"):
+        print(f"\nengines never exercised: {', '.join(sorted(missing))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _exercised.update(getattr(node, "workeroutput", {}).get("exercised", ()))

@@ -1,0 +1,56 @@
+"""The model every engine is measured against: it keeps everything, and decides from all of it."""
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+from books import Books
+from holdfast.domain.command import Command, Extend, Move, Reserve, Verdict
+from holdfast.domain.reservation import Status
+from holdfast.domain.rulebook import counts_owners, decide, earliest_needed
+from holdfast.domain.state import Changes, State
+from worlds import tallies_of
+
+
+class Model:
+    def __init__(self, sku_id: str) -> None:
+        self.books = Books(sku_id, None, {}, {}, [])
+
+    def apply(self, commands: Sequence[Command], now: int) -> list[Verdict]:
+        decision = decide(self.state(), commands, now)
+        self._write(decision.changes)
+        return decision.verdicts
+
+    def state(self) -> State:
+        books = self.books
+        found = dict(books.reservations)
+        return State(books.sku_id, books.pool, found, dict(books.remembered), tallies_of(found.values()))
+
+    def _write(self, changes: Changes) -> None:
+        books = self.books
+        books.pool = changes.pool or books.pool
+        books.reservations |= {r.reservation_id: r for r in [*changes.created, *changes.moved]}
+        books.remembered |= {(first.owner_id, first.key): first for first in changes.remembered}
+        books.events += changes.events
+
+
+def needed(whole: State, commands: Sequence[Command], now: int) -> State:
+    """What the rulebook says an engine must load for a batch, no more and no less."""
+    if whole.pool is None:
+        return State(whole.sku_id)
+    reservations = whole.reservations.values()
+    named = {c.reservation_id for c in commands if isinstance(c, Move | Extend)}
+    owners = {c.owner_id for c in commands if isinstance(c, Reserve)}
+    keys = {(c.owner_id, c.key) for c in commands if isinstance(c, Reserve) and c.key is not None}
+    counted = owners if counts_owners(whole.pool, commands) else set()
+    own_due = [r for r in reservations if r.owner_id in counted and r.is_due(now)]
+    found = [r for r in reservations if r.reservation_id in named]
+    active = [r for r in reservations if r.status is Status.ACTIVE]
+    limit = earliest_needed(whole.pool, commands, len(found) + len(own_due))
+    earliest = nsmallest(limit, active, key=lambda r: (r.expires_at, r.reservation_id))
+    return State(
+        whole.sku_id,
+        whole.pool,
+        {r.reservation_id: r for r in [*found, *own_due, *earliest]},
+        {key: first for key, first in whole.remembered.items() if key in keys},
+        {owner: tally for owner, tally in whole.tallies.items() if owner in counted},
+    )

@@ -1,0 +1,28 @@
+"""The real database, by a clock that the test sets."""
+
+from sqlalchemy import Connection
+
+from holdfast.ledger.database import TRANSACTION_TIMEOUT_S, Database, T, Work
+from worlds import NOW
+
+
+class SetClock:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.dialect_name = database.dialect_name
+        self.now = NOW
+
+    def advance(self, ms: int) -> None:
+        self.now += ms
+
+    def now_ms(self, connection: Connection) -> int:
+        return self.now
+
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+        return await self._database.write(work, timeout_s=timeout_s)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def close(self) -> None:
+        await self._database.close()
