@@ -1,0 +1,1 @@
+"""A batch of commands becomes a decision."""

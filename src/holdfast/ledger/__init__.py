@@ -1,0 +1,1 @@
+"""What is durably true."""

@@ -1,0 +1,210 @@
+"""What a batch reads and what it writes, in a few set-wise statements."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
+
+from holdfast.domain.command import Command, Extend, Move, Provision, Reserve
+from holdfast.domain.pool import Pool, Rules
+from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, earliest_needed
+from holdfast.domain.state import Changes, Event, Remembered, State, Tally
+from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
+from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+
+
+class LockedPool:
+    """The pool's row, locked until the transaction ends. `pool` is None where there is no such pool yet."""
+
+    def __init__(self, sku_id: str, row: Row[Any] | None) -> None:
+        self.sku_id = sku_id
+        self.pool = None if row is None else pool_from_row(row)
+        self.decided_at: int = 0 if row is None else row.decided_at
+
+
+class BatchQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._dialect_name = dialect_name
+        self._prepare_reads()
+        self._prepare_writes()
+
+    def _prepare_reads(self) -> None:
+        dialect = self._dialect_name
+        of_pool = reservations.c.sku_id == bindparam("sku_id")
+        by_owner = [reservations.c.owner_id]
+
+        # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
+        self._lock_pool = select(pools).where(pools.c.sku_id == bindparam("sku_id")).with_for_update()
+        self._lock_name = select(func.pg_advisory_xact_lock(func.hashtext(bindparam("sku_id"))))
+        self._named = rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool)
+        self._keys = rows_matching(
+            dialect,
+            idempotency,
+            [idempotency.c.owner_id, idempotency.c.key],
+            idempotency.c.sku_id == bindparam("sku_id"),
+        )
+        self._due_of_owners = rows_matching(
+            dialect, reservations, by_owner, of_pool, is_active, reservations.c.expires_at <= bindparam("now")
+        )
+        theirs = rows_matching(dialect, reservations, by_owner, of_pool).subquery("theirs")
+        live_units = func.sum(case((theirs.c.status.in_(LIVE), theirs.c.quantity), else_=0))
+        let_go = func.sum(case((theirs.c.status.in_(LET_GO), 1), else_=0))
+        self._tallies = select(theirs.c.owner_id, live_units, let_go).group_by(theirs.c.owner_id)
+        self._earliest = (
+            select(reservations)
+            .where(of_pool, is_active)
+            .order_by(reservations.c.expires_at, reservations.c.reservation_id)
+            .limit(bindparam("limit"))
+        )
+
+    def _prepare_writes(self) -> None:
+        dialect = self._dialect_name
+        self._insert_pool = insert(pools)
+        self._update_pool = update(pools).where(pools.c.sku_id == bindparam("of_sku_id"))
+        self._insert_reservations = insert_rows(dialect, reservations, list(reservations.c))
+        self._update_reservations = update_rows(
+            dialect, reservations, reservations.c.reservation_id, [reservations.c.status, reservations.c.expires_at]
+        )
+        self._insert_events = insert_rows(dialect, events, [c for c in events.c if c is not events.c.seq])
+        self._insert_keys = insert_rows(dialect, idempotency, list(idempotency.c))
+
+    def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
+        row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
+        creating = row is None and any(isinstance(c, Provision) for c in commands)
+        if creating and self._dialect_name == "postgresql":
+            # There is no row to lock yet, so two processes that create one pool take turns on its name.
+            connection.execute(self._lock_name, {"sku_id": sku_id})
+            row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
+        return LockedPool(sku_id, row)
+
+    def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
+        pool, sku_id = locked.pool, locked.sku_id
+        if pool is None:
+            return State(sku_id)
+        found = self._load_named(connection, sku_id, commands)
+        tallies: dict[str, Tally] = {}
+        if counts_owners(pool, commands):
+            owners = encode_rows([o] for o in {c.owner_id for c in commands if isinstance(c, Reserve)})
+            given = {"sku_id": sku_id, "rows": owners}
+            found += _reservations(connection.execute(self._due_of_owners, {**given, "now": now}))
+            tallies = {row[0]: Tally(int(row[1]), int(row[2])) for row in connection.execute(self._tallies, given)}
+            # Overdue holds moved by this batch change tallies of owners that did not reserve; nobody asks for those.
+        limit = earliest_needed(pool, commands, len(found))
+        if limit:
+            found += _reservations(connection.execute(self._earliest, {"sku_id": sku_id, "limit": limit}))
+        return State(
+            sku_id,
+            pool,
+            {r.reservation_id: r for r in found},
+            self._load_keys(connection, sku_id, commands),
+            tallies,
+        )
+
+    def _load_named(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Reservation]:
+        ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
+        if not ids:
+            return []
+        return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))
+
+    def _load_keys(
+        self, connection: Connection, sku_id: str, commands: Sequence[Command]
+    ) -> dict[tuple[str, str], Remembered]:
+        keys = {(c.owner_id, c.key) for c in commands if isinstance(c, Reserve) and c.key is not None}
+        if not keys:
+            return {}
+        rows = connection.execute(self._keys, {"sku_id": sku_id, "rows": encode_rows(keys)})
+        return {(row.owner_id, row.key): _remembered(row) for row in rows}
+
+    def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
+        sku_id = locked.sku_id
+        if changes.created:
+            self._insert_reservations(connection, [_reservation_values(r) for r in changes.created])
+        if changes.moved:
+            moved = ((r.reservation_id, r.status, r.expires_at) for r in changes.moved)
+            connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
+        if changes.events:
+            self._insert_events(connection, [_event_values(sku_id, e) for e in changes.events])
+        if changes.remembered:
+            self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
+        if changes.pool is not None:
+            self._store_pool(connection, changes.pool, now, is_new=locked.pool is None)
+
+    def _store_pool(self, connection: Connection, pool: Pool, now: int, *, is_new: bool) -> None:
+        values = {
+            "total": pool.total,
+            "held": pool.held,
+            "sold": pool.sold,
+            "active_reservations": pool.active_reservations,
+            "ready": pool.ready,
+            "per_owner_limit": pool.rules.per_owner_limit,
+            "hold_budget": pool.rules.hold_budget,
+            "required_tier": pool.rules.required_tier,
+            "opens_at": pool.rules.opens_at,
+            "ends_at": pool.rules.ends_at,
+            "paused": pool.rules.paused,
+            "decided_at": now,
+        }
+        if is_new:
+            connection.execute(self._insert_pool, {"sku_id": pool.sku_id, **values})
+        else:
+            connection.execute(self._update_pool, {"of_sku_id": pool.sku_id, **values})
+
+
+def pool_from_row(row: Row[Any]) -> Pool:
+    return Pool(
+        row.sku_id,
+        row.total,
+        row.held,
+        row.sold,
+        row.active_reservations,
+        row.ready,
+        Rules(row.per_owner_limit, row.hold_budget, row.required_tier, row.opens_at, row.ends_at, row.paused),
+    )
+
+
+def reservation_from_row(row: Row[Any]) -> Reservation:
+    return Reservation(
+        row.reservation_id,
+        row.sku_id,
+        row.owner_id,
+        row.quantity,
+        Status(row.status),
+        row.created_at,
+        row.expires_at,
+    )
+
+
+def _reservations(rows: Any) -> list[Reservation]:
+    return [reservation_from_row(row) for row in rows]
+
+
+def _reservation_values(r: Reservation) -> tuple[object, ...]:
+    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at)
+
+
+def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:
+    return (sku_id, e.reservation_id, e.type, e.at, e.quantity, e.expires_at)
+
+
+def _remembered(row: Row[Any]) -> Remembered:
+    reservation = Reservation(
+        row.reservation_id, row.sku_id, row.owner_id, row.quantity, Status.ACTIVE, row.created_at, row.expires_at
+    )
+    return Remembered(row.owner_id, row.key, row.fingerprint, reservation)
+
+
+def _remembered_values(first: Remembered) -> tuple[object, ...]:
+    r = first.reservation
+    return (
+        r.sku_id,
+        first.owner_id,
+        first.key,
+        first.fingerprint,
+        r.reservation_id,
+        r.quantity,
+        r.created_at,
+        r.expires_at,
+    )

@@ -1,0 +1,226 @@
+"""One way to run a transaction, on SQLite and on PostgreSQL.
+
+Work is a plain function of a SQLAlchemy connection. PostgreSQL runs it on asyncpg through SQLAlchemy's bridge; SQLite
+runs it on a thread of its own, one hop per transaction instead of one per statement
+(docs/adr/0002-work-as-functions.md).
+
+A failure before COMMIT is `Unavailable`: nothing happened. A failure of COMMIT itself is `OutcomeUnknown`: the caller
+must not be told either way. CHECK violations pass through as they are, because they mean a defect and not an outage.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
+from typing import Protocol, TypeVar
+
+import asyncpg
+from sqlalchemy import BigInteger, Connection, Engine, cast, create_engine, event, extract, func, make_url, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import QueuePool
+
+from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.ledger.clock import SteadyClock
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+# A transaction that takes longer than this is cut off: callers are better served by a quick retryable error.
+TRANSACTION_TIMEOUT_S = 5.0
+
+# How long a write on SQLite waits for another process to finish its own.
+BUSY_TIMEOUT_S = 5.0
+
+# A long listing must not keep a look at the stock waiting.
+READERS = 4
+
+
+class Database(Protocol):
+    dialect_name: str
+
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+        """Run `work` in one transaction; when this returns, it is on disk."""
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on a consistent view, without waiting for writers."""
+
+    def now_ms(self, connection: Connection) -> int:
+        """The engine's clock."""
+
+    async def close(self) -> None: ...
+
+
+def open_database(url: str, *, connections: int = 8) -> Database:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return SqliteDatabase(parsed)
+    return PostgresDatabase(_for_asyncpg(parsed), connections)
+
+
+def _for_asyncpg(url: URL) -> URL:
+    """The address as people have it: what libpq calls `sslmode`, asyncpg calls `ssl`."""
+    query = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
+    return url.set(drivername="postgresql+asyncpg", query=query)
+
+
+class SqliteDatabase:
+    dialect_name = "sqlite"
+
+    def __init__(self, url: URL) -> None:
+        self._clock = SteadyClock()
+        self._writer = _sqlite_engine(url, "BEGIN IMMEDIATE", connections=1)
+        self._reader = _sqlite_engine(url, "BEGIN", connections=READERS)
+        # SQLite has one writer. Readers never wait for it (WAL), nor for each other.
+        self._write_thread = ThreadPoolExecutor(1, "sqlite-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "sqlite-read")
+
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+        # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_thread, _transact, self._writer, work)
+
+    async def read(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_threads, _transact, self._reader, work)
+
+    def now_ms(self, connection: Connection) -> int:
+        return self._clock.now_ms()
+
+    def clock_drift_ms(self) -> int:
+        return self._clock.drift_ms()
+
+    async def close(self) -> None:
+        for thread, engine in ((self._read_threads, self._reader), (self._write_thread, self._writer)):
+            await asyncio.get_running_loop().run_in_executor(thread, engine.dispose)
+            thread.shutdown()
+
+
+def _sqlite_engine(url: URL, begin: str, *, connections: int) -> Engine:
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        _enter_wal(connection)
+        for pragma in (
+            "synchronous = FULL",
+            "cache_size = -65536",
+            "temp_store = MEMORY",
+            "wal_autocheckpoint = 4000",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for the lock when a file changes its mode, which happens once, when it is made."""
+    until = monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if monotonic() > until:
+                raise
+            sleep(0.02)
+        else:
+            return
+
+
+def _transact(engine: Engine, work: Work[T]) -> T:
+    try:
+        connection = engine.connect()
+    except DBAPIError as exc:
+        raise Unavailable(f"cannot open the database: {exc.orig}") from exc
+    with connection:
+        return _commit(connection, work)
+
+
+def _commit(connection: Connection, work: Work[T]) -> T:
+    try:
+        result = work(connection)
+    except (IntegrityError, sqlite3.IntegrityError):
+        raise
+    except (DBAPIError, sqlite3.Error) as exc:
+        raise Unavailable(f"the database refused: {getattr(exc, 'orig', exc)}") from exc
+    try:
+        connection.commit()
+    except DBAPIError as exc:
+        raise OutcomeUnknown(f"the commit may or may not have happened: {exc.orig}") from exc
+    return result
+
+
+# While connecting, asyncpg's own errors come through unwrapped.
+_POSTGRES_FAILURES = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class PostgresDatabase:
+    dialect_name = "postgresql"
+
+    def __init__(self, url: URL, connections: int) -> None:
+        self._engine = create_async_engine(
+            url,
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=2.0,
+            connect_args={
+                "timeout": 3.0,
+                # A plan made when the tables were empty must not be kept: a sale fills them within seconds.
+                "server_settings": {
+                    "application_name": "holdfast",
+                    "jit": "off",
+                    "plan_cache_mode": "force_custom_plan",
+                },
+            },
+        )
+        self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
+
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+        committing = False
+
+        def tracked(connection: Connection) -> T:
+            nonlocal committing
+            result = work(connection)
+            committing = True
+            connection.commit()
+            return result
+
+        try:
+            return await self._run(tracked, timeout_s)
+        except Unavailable as exc:
+            if committing:
+                raise OutcomeUnknown("the commit may or may not have happened") from exc
+            raise
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._run(work, TRANSACTION_TIMEOUT_S)
+
+    async def _run(self, work: Work[T], timeout_s: float) -> T:
+        try:
+            async with asyncio.timeout(timeout_s), self._engine.connect() as connection:
+                return await connection.run_sync(work)
+        except IntegrityError:
+            raise
+        except _POSTGRES_FAILURES as exc:
+            reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"
+            raise Unavailable(f"PostgreSQL is not available: {reason}") from exc
+
+    def now_ms(self, connection: Connection) -> int:
+        return int(connection.execute(self._now).scalar_one())
+
+    async def close(self) -> None:
+        await self._engine.dispose()

@@ -1,0 +1,8 @@
+"""Alembic's entry point: runs on the connection, and inside the transaction, that `ledger.migrate` hands over."""
+
+from alembic import context
+
+from holdfast.ledger.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

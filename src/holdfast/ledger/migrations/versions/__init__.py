@@ -1,0 +1,1 @@
+"""The tables, step by step, as Alembic revisions."""

@@ -1,0 +1,126 @@
+"""What is asked of the ledger outside a batch."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection, bindparam, delete, exists, func, select, tuple_
+
+from holdfast.domain.pool import Pool
+from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.state import Event
+from holdfast.ledger.batch import pool_from_row, reservation_from_row
+from holdfast.ledger.rows import encode_rows, rows_parameter
+from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+
+
+class PoolView(Struct, frozen=True):
+    """A pool as its next buyer would find it: overdue holds count as free, because a reserve would take them."""
+
+    pool: Pool
+    next_return_at: int | None
+
+
+class PoolQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        wanted = select(*rows_parameter(dialect_name, [pools.c.sku_id]).c)
+        of_pool = reservations.c.sku_id == pools.c.sku_id
+        is_due = reservations.c.expires_at <= bindparam("now")
+        due = [of_pool, is_active, is_due]
+        self._views = select(
+            pools,
+            select(func.coalesce(func.sum(reservations.c.quantity), 0))
+            .where(*due)
+            .scalar_subquery()
+            .label("due_units"),
+            select(func.count()).select_from(reservations).where(*due).scalar_subquery().label("due_count"),
+            select(func.min(reservations.c.expires_at))
+            .where(of_pool, is_active, ~is_due)
+            .scalar_subquery()
+            .label("next"),
+        )
+        self._some_views = self._views.where(pools.c.sku_id.in_(wanted))
+        self._due_pools = (
+            select(
+                pools.c.sku_id, select(func.min(reservations.c.expires_at)).where(of_pool, is_active).scalar_subquery()
+            )
+            .where(pools.c.active_reservations > 0, exists().where(*due))
+            .order_by(pools.c.sku_id)
+        )
+
+    def views(self, connection: Connection, sku_ids: Iterable[str], now: int) -> dict[str, PoolView]:
+        given = {"rows": encode_rows([s] for s in sku_ids), "now": now}
+        return {row.sku_id: _view(row) for row in connection.execute(self._some_views, given)}
+
+    def all_views(self, connection: Connection, now: int, *, limit: int) -> list[PoolView]:
+        statement = self._views.order_by(pools.c.sku_id).limit(limit)
+        return [_view(row) for row in connection.execute(statement, {"now": now})]
+
+    def due_pools(self, connection: Connection, now: int) -> list[tuple[str, int]]:
+        """The pools with overdue holds, each with its earliest deadline."""
+        return [(row[0], row[1]) for row in connection.execute(self._due_pools, {"now": now})]
+
+
+def _view(row: Any) -> PoolView:
+    pool = pool_from_row(row)
+    honest = replace(
+        pool, held=pool.held - int(row.due_units), active_reservations=pool.active_reservations - row.due_count
+    )
+    return PoolView(honest, row.next if honest.available == 0 else None)
+
+
+def find_reservation(connection: Connection, reservation_id: str, now: int) -> Reservation | None:
+    row = connection.execute(select(reservations).where(reservations.c.reservation_id == reservation_id)).one_or_none()
+    return None if row is None else _as_of(reservation_from_row(row), now)
+
+
+def _as_of(reservation: Reservation, now: int) -> Reservation:
+    """A reservation whose deadline has passed is expired, even in the moment before its units are returned."""
+    return replace(reservation, status=Status.EXPIRED) if reservation.is_due(now) else reservation
+
+
+def list_reservations(
+    connection: Connection,
+    now: int,
+    *,
+    limit: int,
+    sku_id: str | None = None,
+    owner_id: str | None = None,
+    status: Status | None = None,
+    starting_after: str | None = None,
+) -> tuple[list[Reservation], bool]:
+    """Newest first. Returns one page, and whether there is more."""
+    query = select(reservations).order_by(reservations.c.reservation_id.desc()).limit(limit + 1)
+    if sku_id is not None:
+        query = query.where(reservations.c.sku_id == sku_id)
+    if owner_id is not None:
+        query = query.where(reservations.c.owner_id == owner_id)
+    if status is Status.ACTIVE:
+        query = query.where(is_active, reservations.c.expires_at > now)
+    elif status is Status.EXPIRED:
+        overdue = is_active & (reservations.c.expires_at <= now)
+        query = query.where((reservations.c.status == status) | overdue)
+    elif status is not None:
+        query = query.where(reservations.c.status == status)
+    if starting_after is not None:
+        query = query.where(reservations.c.reservation_id < starting_after)
+    page = [_as_of(reservation_from_row(row), now) for row in connection.execute(query)]
+    return page[:limit], len(page) > limit
+
+
+def history(connection: Connection, reservation_id: str) -> list[Event]:
+    query = select(events).where(events.c.reservation_id == reservation_id).order_by(events.c.seq)
+    return [
+        Event(row.type, row.at, row.reservation_id, row.quantity, row.expires_at) for row in connection.execute(query)
+    ]
+
+
+def prune_keys(connection: Connection, older_than: int, *, limit: int) -> int:
+    """Forget up to `limit` idempotency records made before a moment."""
+    key = tuple_(idempotency.c.sku_id, idempotency.c.owner_id, idempotency.c.key)
+    oldest = select(idempotency.c.sku_id, idempotency.c.owner_id, idempotency.c.key)
+    oldest = oldest.where(idempotency.c.created_at < older_than).order_by(idempotency.c.created_at).limit(limit)
+    return connection.execute(delete(idempotency).where(key.in_(oldest))).rowcount

@@ -1,0 +1,45 @@
+"""What the server counts about itself, for Prometheus.
+
+Hot paths count per batch, never per request. With several server processes the values live in files that every process
+writes (prometheus_client's multiprocess mode), which is why gauges say how they are merged.
+"""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+BATCH_SIZE = Histogram(
+    "holdfast_batch_commands", "Commands decided together.", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+)
+WAITING = Gauge("holdfast_waiting_commands", "Commands waiting for a batch.", multiprocess_mode="livesum")
+DECIDE_SECONDS = Histogram("holdfast_decide_seconds", "Time the rulebook took for one batch.", buckets=_SECONDS)
+COMMIT_SECONDS = Histogram(
+    "holdfast_commit_seconds", "Time from handing a batch to the engine until it was durable.", buckets=_SECONDS
+)
+OUTCOMES = Counter("holdfast_outcomes", "Commands by what they were told.", ["outcome"])
+DROPPED = Counter("holdfast_dropped", "Commands given up before they were decided, by reason.", ["reason"])
+ENGINE_FAILURES = Counter("holdfast_engine_failures", "Batches without a verdict, by kind of failure.", ["kind"])
+POOL_UNITS = Gauge(
+    "holdfast_pool_units", "Units by state. The three add up to the total.", ["sku_id", "state"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+POOL_ACTIVE = Gauge(
+    "holdfast_pool_active_reservations", "Reservations that are active.", ["sku_id"], multiprocess_mode="livemostrecent"
+)
+EXPIRER_LAG_SECONDS = Gauge(
+    "holdfast_expirer_lag_seconds", "How long the longest overdue reservation has waited for its units to return.",
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
+_answered: dict[int, int] = {}
+
+
+def count_request(status: int) -> None:
+    """Counted in a plain dictionary first: the counter proper costs a lock, and this is done for every request."""
+    _answered[status] = _answered.get(status, 0) + 1
+
+
+def flush_requests() -> None:
+    while _answered:
+        status, count = _answered.popitem()
+        REQUESTS.labels(status).inc(count)

@@ -1,0 +1,1 @@
+"""From reservation to order: what happens after the decision, in the background."""

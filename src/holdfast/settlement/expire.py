@@ -1,0 +1,102 @@
+"""Units whose deadline has passed return to their pool.
+
+A batch that runs short returns overdue holds by itself; this does the rest, so that nobody has to ask. Every pass finds
+the pools with overdue holds and sends each an `expire` command through the same gate as everything else, in bounded
+batches. Several expirers may run: the pool's lock makes them take turns, and the second finds nothing left to do.
+"""
+
+import asyncio
+
+import structlog
+from sqlalchemy import Connection
+
+from holdfast import metrics
+from holdfast.domain.command import Expire
+from holdfast.errors import EngineError
+from holdfast.gate.port import Gate
+from holdfast.ledger.database import Database
+from holdfast.ledger.queries import PoolQueries, prune_keys
+
+log = structlog.get_logger()
+
+# Units must be back well within a second of their deadline; an idle pass is one indexed query.
+PASS_INTERVAL_S = 0.2
+BATCH_LIMIT = 500
+
+# The contract promises 24 hours; the extra hour keeps a retry at the last minute safe.
+KEYS_KEPT_MS = 25 * 3_600_000
+PRUNE_INTERVAL_S = 60.0
+PRUNE_LIMIT = 2_000
+
+
+def _tell(event: str, exc: Exception, **facts: object) -> None:
+    """An engine that is away is a matter of time; anything else is a defect, and its trace is wanted."""
+    if isinstance(exc, EngineError):
+        log.warning(event, error=str(exc), **facts)
+    else:
+        log.error(event, exc_info=exc, **facts)
+
+
+class Expirer:
+    def __init__(self, database: Database, gate: Gate) -> None:
+        self._database = database
+        self._gate = gate
+        self._queries = PoolQueries(database.dialect_name)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.pass_once()
+            except Exception as exc:
+                _tell("expirer_pass_failed", exc)
+            await asyncio.sleep(PASS_INTERVAL_S)
+
+    async def pass_once(self) -> int:
+        """Return all units overdue now, and how many there were."""
+        now, due = await self._database.read(self._due_pools)
+        metrics.EXPIRER_LAG_SECONDS.set(max((now - earliest for _, earliest in due), default=0) / 1000)
+        return sum([await self._expire_or_tell(sku_id) for sku_id, _ in due])
+
+    async def _expire_or_tell(self, sku_id: str) -> int:
+        """One pool that fails must not keep the units of the others."""
+        try:
+            return await self._expire(sku_id)
+        except Exception as exc:
+            _tell("expirer_pool_failed", exc, sku_id=sku_id)
+            return 0
+
+    def _due_pools(self, connection: Connection) -> tuple[int, list[tuple[str, int]]]:
+        now = self._database.now_ms(connection)
+        return now, self._queries.due_pools(connection, now)
+
+    async def _expire(self, sku_id: str) -> int:
+        returned = 0
+        while True:
+            [verdict] = await self._gate.apply(sku_id, [Expire(BATCH_LIMIT)])
+            metrics.OUTCOMES.labels("expired").inc(verdict.units)
+            returned += verdict.units
+            if verdict.units < BATCH_LIMIT:
+                return returned
+
+
+class Pruner:
+    """Forgets idempotency records a while after the promise to keep them has ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run(self) -> None:
+        while True:
+            try:
+                while await self.pass_once() == PRUNE_LIMIT:
+                    pass
+            except Exception as exc:
+                _tell("pruner_pass_failed", exc)
+            await asyncio.sleep(PRUNE_INTERVAL_S)
+
+    async def pass_once(self) -> int:
+        return await self._database.write(self._prune)
+
+    def _prune(self, connection: Connection) -> int:
+        older_than = self._database.now_ms(connection) - KEYS_KEPT_MS
+        return prune_keys(connection, older_than, limit=PRUNE_LIMIT)

@@ -1,0 +1,347 @@
+"""The line in front of a pool: who is decided together, in which order, and who is dropped."""
+
+import asyncio
+from collections import Counter
+from errno import ENOSPC
+
+import pytest
+from conformance import cancel
+from desk import sql_desk
+from paced_gate import OneAtATime, PacedGate
+
+from holdfast.domain.command import Command, Provision, Reserve, Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.gate.batcher import Batcher
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.database import Database
+from worlds import SKU, reserve
+
+Answers = list[asyncio.Future[Verdict]]
+
+
+def named(commands: list[Command]) -> list[str]:
+    return [c.reservation_id for c in commands if isinstance(c, Reserve)]
+
+
+def submit_all(batcher: Batcher, *names: str, sku_id: str = SKU) -> Answers:
+    return [batcher.submit(sku_id, reserve(name)) for name in names]
+
+
+async def all_of(answers: Answers) -> list[Verdict | BaseException]:
+    return await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), 5)
+
+
+async def behind_a_batch(gate: PacedGate, batcher: Batcher) -> Answers:
+    """Someone whose batch is under way, so that whoever comes next has to wait."""
+    answers = submit_all(batcher, "first")
+    await gate.arrival()
+    return answers
+
+
+class Hands:
+    """The hands of the batcher's clock."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def turn(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    hands = Hands()
+    monkeypatch.setattr("holdfast.gate.batcher.monotonic", lambda: hands.now)
+    return hands
+
+
+# --- who is decided together
+
+
+async def test_a_lone_command_is_a_batch_of_one_started_at_once() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    batcher.submit(SKU, reserve("a"))
+    await asyncio.sleep(0)
+    assert gate.batches == [(SKU, [reserve("a")])]
+    gate.let_go()
+    await batcher.drain()
+
+
+async def test_commands_that_arrive_together_go_together_in_order() -> None:
+    gate = PacedGate(at_once=True)
+    answers = submit_all(Batcher(gate), "c", "a", "b")
+    await all_of(answers)
+    assert [named(batch) for _, batch in gate.batches] == [["c", "a", "b"]]
+
+
+async def test_those_who_come_during_a_batch_wait_for_the_next_and_share_it() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    await behind_a_batch(gate, batcher)
+    answers = submit_all(batcher, "a", "b")
+    await asyncio.sleep(0)
+    answers += submit_all(batcher, "c")
+    gate.let_go()
+    assert named(await gate.arrival()) == ["a", "b", "c"]
+    gate.let_go()
+    await all_of(answers)
+    assert len(gate.batches) == 2
+
+
+async def test_everyone_gets_the_verdict_on_their_own_command() -> None:
+    def told(command: Command) -> Verdict:
+        assert isinstance(command, Reserve)
+        return Verdict(Outcome.RESERVED, available=int(command.reservation_id))
+
+    answers = submit_all(Batcher(PacedGate(told, at_once=True), batch_max=7), *map(str, range(40)))
+    assert [v.available for v in await asyncio.gather(*answers)] == list(range(40))
+
+
+async def test_a_batch_takes_no_more_than_its_share() -> None:
+    gate = PacedGate(at_once=True)
+    await all_of(submit_all(Batcher(gate, batch_max=3), *"abcdefgh"))
+    assert [named(batch) for _, batch in gate.batches] == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
+
+
+async def test_a_pool_has_one_batch_under_way_and_pools_do_not_wait_for_one_another() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    for name in "ab":
+        for sku_id in ("one", "two"):
+            submit_all(batcher, name, sku_id=sku_id)
+        await asyncio.sleep(0)
+    assert [sku_id for sku_id, _ in gate.batches] == ["one", "two"]
+    gate.let_go(4)
+    await batcher.drain()
+
+
+# --- who is dropped
+
+
+async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate, line_max=2)
+    answers = await behind_a_batch(gate, batcher)
+    answers += submit_all(batcher, "a", "b")
+    with pytest.raises(Busy):
+        batcher.submit(SKU, reserve("c"))
+    batcher.submit("another pool", reserve("d"))
+    gate.let_go(3)
+    assert await all_of(answers) == [Verdict(Outcome.RESERVED)] * 3
+
+
+async def test_a_command_whose_caller_has_gone_is_never_decided() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    await behind_a_batch(gate, batcher)
+    gone, waiting = submit_all(batcher, "gone", "waiting")
+    gone.cancel()
+    gate.let_go(2)
+    await waiting
+    assert [named(batch) for _, batch in gate.batches] == [["first"], ["waiting"]]
+
+
+async def test_a_line_whose_callers_have_all_gone_reaches_nobody() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    await behind_a_batch(gate, batcher)
+    for answer in submit_all(batcher, "a", "b"):
+        answer.cancel()
+    gate.let_go()
+    await batcher.drain()
+    assert len(gate.batches) == 1
+
+
+async def test_a_caller_who_goes_while_being_decided_leaves_the_others_alone() -> None:
+    gate = PacedGate()
+    gone, waiting = submit_all(Batcher(gate), "gone", "waiting")
+    await gate.arrival()
+    gone.cancel()
+    gate.let_go()
+    assert await waiting == Verdict(Outcome.RESERVED)
+
+
+async def test_a_command_that_waited_too_long_is_told_busy_and_never_decided(hands: Hands) -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate, patience_s=2.0)
+    await behind_a_batch(gate, batcher)
+    [late] = submit_all(batcher, "late")
+    hands.turn(1.5)
+    [in_time] = submit_all(batcher, "in time")
+    hands.turn(1.0)
+    gate.let_go(2)
+    assert await in_time == Verdict(Outcome.RESERVED)
+    with pytest.raises(Busy):
+        await late
+    assert [named(batch) for _, batch in gate.batches] == [["first"], ["in time"]]
+
+
+@pytest.mark.parametrize("failure", [Unavailable("down"), OutcomeUnknown("lost"), RuntimeError("defect")])
+async def test_a_batch_without_a_verdict_fails_every_caller_and_only_them(failure: Exception) -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    answers = submit_all(batcher, "a", "b", "c")
+    await gate.arrival()
+    later = submit_all(batcher, "d")
+    gate.failure = failure
+    gate.let_go()
+    assert await all_of(answers) == [failure] * 3
+    gate.failure = None
+    gate.let_go()
+    assert await all_of(later) == [Verdict(Outcome.RESERVED)]
+
+
+async def test_a_log_that_cannot_be_written_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk fails the batch and the log alike; the callers must hear of it, and the line must go on."""
+
+    class FullDisk:
+        def warning(self, *_event: object, **_facts: object) -> None:
+            raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("holdfast.gate.batcher.log", FullDisk())
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate)
+    gate.failure = Unavailable("full")
+    assert await all_of(submit_all(batcher, "a", "b")) == [gate.failure] * 2
+    gate.failure = None
+    assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
+
+
+# --- sold-out memory
+
+
+SOLD_OUT = Verdict(Outcome.SOLD_OUT, available=0)
+
+
+async def told(batcher: Batcher, gate: PacedGate, *verdicts: Verdict) -> None:
+    """Have one batch answered with these verdicts."""
+    left = list(verdicts)
+    gate.answer = lambda _: left.pop(0)
+    await all_of(submit_all(batcher, *[f"r{n}" for n in range(len(verdicts))]))
+
+
+@pytest.mark.parametrize("verdict", [SOLD_OUT, Verdict(Outcome.ALL_HELD, available=0)])
+async def test_a_refusal_for_stock_is_remembered_for_a_moment(hands: Hands, verdict: Verdict) -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate, memory_s=0.1)
+    assert batcher.recall(SKU) is None
+    await told(batcher, gate, verdict)
+    hands.turn(0.099)
+    assert batcher.recall(SKU) == verdict
+    assert batcher.recall("another pool") is None
+    hands.turn(0.001)
+    assert batcher.recall(SKU) is None
+
+
+async def test_the_memory_is_counted_from_before_the_batch_was_decided(hands: Hands) -> None:
+    gate = PacedGate(lambda _: SOLD_OUT)
+    batcher = Batcher(gate, memory_s=0.1)
+    answers = submit_all(batcher, "a")
+    await gate.arrival()
+    hands.turn(0.1)
+    gate.let_go()
+    await all_of(answers)
+    assert batcher.recall(SKU) is None
+
+
+async def test_the_memory_ends_when_the_next_unit_is_due(hands: Hands) -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate, memory_s=0.1)
+    await told(batcher, gate, Verdict(Outcome.ALL_HELD, available=0, next_return_at=1, retry_after_ms=30))
+    hands.turn(0.029)
+    assert batcher.recall(SKU) is not None
+    hands.turn(0.001)
+    assert batcher.recall(SKU) is None
+
+
+@pytest.mark.usefixtures("hands")
+@pytest.mark.parametrize("outcome", [o for o in Outcome if o not in {Outcome.SOLD_OUT, Outcome.ALL_HELD}])
+async def test_only_an_empty_pool_is_remembered_and_any_other_word_ends_the_memory(outcome: Outcome) -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate)
+    await told(batcher, gate, SOLD_OUT)
+    await told(batcher, gate, SOLD_OUT, Verdict(outcome))
+    assert batcher.recall(SKU) is None
+
+
+@pytest.mark.usefixtures("hands")
+async def test_the_last_word_of_a_batch_is_the_one_remembered() -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate)
+    await told(batcher, gate, Verdict(Outcome.RESERVED), SOLD_OUT)
+    assert batcher.recall(SKU) == SOLD_OUT
+
+
+@pytest.mark.usefixtures("hands")
+async def test_units_that_return_through_the_line_are_there_for_the_next_to_ask(database: Database) -> None:
+    desk = sql_desk(database)
+    await desk.apply(Provision(1))
+    batcher = Batcher(desk.gate)
+    await all_of(submit_all(batcher, "a", "b"))
+    assert batcher.recall(SKU) is not None
+    await batcher.submit(SKU, cancel("a"))
+    assert batcher.recall(SKU) is None
+
+
+@pytest.mark.usefixtures("hands")
+async def test_no_memory_is_kept_where_none_is_wanted() -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate, memory_s=0)
+    await told(batcher, gate, SOLD_OUT)
+    assert batcher.recall(SKU) is None
+
+
+# --- fairness, and the end
+
+
+async def test_a_quiet_pool_waits_for_one_batch_of_a_hot_one_and_not_for_its_line() -> None:
+    gate = PacedGate()
+    batcher = Batcher(OneAtATime(gate), batch_max=10)
+    hot = submit_all(batcher, *map(str, range(500)), sku_id="hot")
+    await gate.arrival()
+    [quiet] = submit_all(batcher, "quiet", sku_id="quiet")
+    gate.let_go(3)
+    assert await asyncio.wait_for(quiet, 5) == Verdict(Outcome.RESERVED)
+    assert [sku_id for sku_id, _ in gate.batches].index("quiet") <= 2
+    gate.let_go(50)
+    await all_of(hot)
+
+
+async def test_a_quiet_pool_is_served_amid_a_stampede_on_a_hot_one(database: Database) -> None:
+    gate = SqlGate(database)
+    for sku_id in ("hot", "quiet"):
+        await gate.apply(sku_id, [Provision(10_000)])
+    batcher = Batcher(gate, batch_max=64, patience_s=60)
+    hot = submit_all(batcher, *map(str, range(4_000)), sku_id="hot")
+    for n in range(5):
+        await batcher.submit("quiet", reserve(f"quiet{n}"))
+        assert not hot[-1].done()
+    await asyncio.gather(*hot)
+
+
+async def test_first_come_first_served_down_to_the_last_unit(database: Database) -> None:
+    gate = SqlGate(database)
+    await gate.apply(SKU, [Provision(300)])
+    batcher = Batcher(gate, batch_max=128)
+    verdicts = await asyncio.gather(*submit_all(batcher, *[f"r{n:04}" for n in range(1_000)]))
+    assert [v.outcome for v in verdicts] == [Outcome.RESERVED] * 300 + [Outcome.ALL_HELD] * 700
+
+
+async def test_fifty_requests_with_one_key_have_one_effect(database: Database) -> None:
+    gate = SqlGate(database)
+    await gate.apply(SKU, [Provision(300)])
+    batcher = Batcher(gate, batch_max=7)
+    verdicts = await asyncio.gather(*[batcher.submit(SKU, reserve(f"r{n}", key="k")) for n in range(50)])
+    assert Counter(v.outcome for v in verdicts) == {Outcome.RESERVED: 1, Outcome.REPLAYED: 49}
+    assert len({v.reservation for v in verdicts}) == 1
+
+
+async def test_draining_answers_everyone_who_was_let_in() -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate, batch_max=3)
+    await batcher.drain()
+    answers = [*submit_all(batcher, *"abcdefgh", sku_id="one"), *submit_all(batcher, *"ab", sku_id="two")]
+    await asyncio.wait_for(batcher.drain(), 5)
+    assert all(answer.done() for answer in answers)

@@ -1,0 +1,159 @@
+"""Transactions: what is told when one fails, and what is left behind when its caller goes."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.util import await_only
+
+from holdfast.errors import SettingsError, Unavailable
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.keys import Scope, create_key
+from holdfast.ledger.tables import service_keys
+from holdfast.settings import load_settings
+from worlds import NOW
+
+
+def put(connection: Connection) -> None:
+    create_key(connection, "shop", frozenset(Scope), NOW)
+
+
+async def rows(database: Database) -> int:
+    count = select(func.count()).select_from(service_keys)
+    return await database.read(lambda connection: connection.execute(count).scalar_one())
+
+
+@pytest.mark.parametrize("url", ["mysql://host/name", "sqlite://", "sqlite:///"])
+def test_a_url_that_cannot_work_is_refused_with_what_to_do(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"HOLDFAST_DATABASE_URL.*sqlite:///"):
+        load_settings(database_url=url)
+
+
+async def test_what_was_written_is_there(database: Database) -> None:
+    await database.write(put)
+    assert await rows(database) == 1
+
+
+async def test_a_defect_in_the_work_undoes_it_and_passes_as_it_is(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        put(connection)
+        raise KeyError("defect")
+
+    with pytest.raises(KeyError):
+        await database.write(work)
+    assert await rows(database) == 0
+
+
+async def test_a_refusal_by_the_database_undoes_the_work_and_is_unavailable(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        put(connection)
+        connection.execute(text("SELECT * FROM no_such_table"))
+
+    with pytest.raises(Unavailable, match="no_such_table"):
+        await database.write(work)
+    assert await rows(database) == 0
+
+
+class Pause:
+    """A stop in the middle of a transaction, on either engine: a thread waits one way, a task the other."""
+
+    def __init__(self, database: Database) -> None:
+        self.reached = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._resume = threading.Event() if database.dialect_name == "sqlite" else asyncio.Event()
+
+    def here(self) -> None:
+        self._loop.call_soon_threadsafe(self.reached.set)
+        if isinstance(self._resume, threading.Event):
+            assert self._resume.wait(10)
+        else:
+            await_only(self._resume.wait())
+
+    def resume(self) -> None:
+        self._resume.set()
+
+
+def paused(pause: Pause) -> Callable[[Connection], None]:
+    def work(connection: Connection) -> None:
+        put(connection)
+        pause.here()
+
+    return work
+
+
+async def test_a_reader_does_not_wait_for_a_writer_and_sees_only_what_is_committed(database: Database) -> None:
+    pause = Pause(database)
+    writing = asyncio.create_task(database.write(paused(pause)))
+    await pause.reached.wait()
+    assert await asyncio.wait_for(rows(database), 2) == 0
+    pause.resume()
+    await writing
+    assert await rows(database) == 1
+
+
+# --- PostgreSQL only: a transaction there can be cut off.
+
+
+@pytest.fixture
+async def postgres_database(postgres_database_url: str) -> Database:
+    return open_database(postgres_database_url, connections=2)
+
+
+async def test_a_caller_who_goes_leaves_nothing_behind(postgres_database: Database) -> None:
+    database = postgres_database
+    await database.write(service_keys.create)
+    for _ in range(4):
+        pause = Pause(database)
+        writing = asyncio.create_task(database.write(paused(pause)))
+        await pause.reached.wait()
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+    assert await rows(database) == 0
+    await database.write(put)
+    assert await rows(database) == 1
+    await database.close()
+
+
+async def test_a_transaction_that_takes_too_long_is_cut_off_and_its_connection_is_clean(
+    postgres_database: Database,
+) -> None:
+    database = postgres_database
+    for _ in range(4):
+        with pytest.raises(Unavailable):
+            await database.write(lambda connection: connection.execute(select(func.pg_sleep(60))), timeout_s=0.1)
+    assert await asyncio.wait_for(database.read(lambda c: c.execute(text("SELECT 1")).scalar_one()), 2) == 1
+    await database.close()
+
+
+async def test_when_every_connection_is_taken_the_next_caller_is_told_soon(postgres_database: Database) -> None:
+    database = postgres_database
+    await database.write(service_keys.create)
+    pauses = [Pause(database) for _ in range(2)]
+    writing = [asyncio.create_task(database.write(paused(pause))) for pause in pauses]
+    await asyncio.gather(*[pause.reached.wait() for pause in pauses])
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(rows(database), 4)
+    for pause in pauses:
+        pause.resume()
+    await asyncio.gather(*writing)
+    await database.close()
+
+
+# --- durability
+
+
+async def test_sqlite_keeps_what_it_says_it_keeps(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'holdfast.db'}")
+
+    def pragmas(connection: Connection) -> tuple[object, ...]:
+        return tuple(
+            connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("journal_mode", "synchronous")
+        )
+
+    full = 2
+    assert await database.write(pragmas) == await database.read(pragmas) == ("wal", full)
+    await database.close()

@@ -1,0 +1,113 @@
+"""Migrations: they lead to the tables that are declared, from wherever and however often they are started."""
+
+import asyncio
+import os
+import sqlite3
+import sys
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, inspect, text
+
+from holdfast.errors import SettingsError
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.migrate import current_revision, migrate, newest_revision
+from holdfast.ledger.tables import metadata
+
+
+async def test_alembic_finds_no_difference_to_the_declared_tables(database: Database) -> None:
+    def differences(connection: Connection) -> list[Any]:
+        options = {"compare_type": True, "compare_server_default": True}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+    assert await database.read(differences) == []
+
+
+def options_of(index: Any) -> dict[str, str]:
+    return {name: str(value) for name, value in index.get("dialect_options", {}).items()}
+
+
+def described(connection: Connection) -> dict[str, object]:
+    """All there is to know about the tables, constraints and indexes too, which Alembic does not compare in full."""
+    inspector = inspect(connection)
+    return {
+        name: (
+            [(c["name"], repr(c["type"]), c["nullable"]) for c in inspector.get_columns(name)],
+            inspector.get_pk_constraint(name)["constrained_columns"],
+            sorted((c["name"], c["sqltext"]) for c in inspector.get_check_constraints(name)),
+            sorted((i["name"], i["column_names"], options_of(i)) for i in inspector.get_indexes(name)),
+        )
+        for name in inspector.get_table_names()
+        if name != "alembic_version"
+    }
+
+
+async def test_the_migrated_tables_are_the_declared_ones_to_the_letter(database: Database, database_url: str) -> None:
+    declared = open_database(database_url)
+    try:
+        await declared.write(metadata.create_all)
+        assert await database.read(described) == await declared.read(described)
+    finally:
+        await declared.close()
+
+
+async def test_migrating_says_from_where_to_where_and_then_has_nothing_to_do(database_url: str) -> None:
+    database = open_database(database_url)
+    try:
+        newest = newest_revision()
+        assert await migrate(database) == (None, newest)
+        assert await migrate(database) == (newest, newest)
+        assert await database.read(current_revision) == newest
+    finally:
+        await database.close()
+
+
+async def migrate_at_once(url: str) -> list[str | None]:
+    """Migrate six times at the same time; gives the revisions that were found."""
+    async with AsyncExitStack() as stack:
+        opened = [open_database(url, connections=2) for _ in range(6)]
+        for database in opened:
+            stack.push_async_callback(database.close)
+        return [before for before, _ in await asyncio.gather(*map(migrate, opened))]
+
+
+async def test_many_may_migrate_at_once_and_one_does_it(database_url: str) -> None:
+    found = await migrate_at_once(database_url)
+    assert Counter(found) == {None: 1, newest_revision(): 5}
+
+
+async def test_opening_a_file_that_another_is_making_waits_for_it(tmp_path: Path) -> None:
+    maker = sqlite3.connect(tmp_path / "new.db", isolation_level=None)
+    maker.execute("BEGIN IMMEDIATE")
+    database = open_database(f"sqlite:///{tmp_path / 'new.db'}")
+    opening = asyncio.create_task(migrate(database))
+    done, _ = await asyncio.wait([opening], timeout=0.3)
+    maker.execute("COMMIT")
+    maker.close()
+    assert not done
+    await opening
+    await database.close()
+
+
+async def test_processes_may_migrate_at_once(database_url: str, tmp_path: Path) -> None:
+    environment = os.environ | {"HOLDFAST_DATABASE_URL": database_url, "HOLDFAST_DATA": str(tmp_path)}
+    command = [sys.executable, "-m", "holdfast", "migrate"]
+    processes = [await asyncio.create_subprocess_exec(*command, env=environment) for _ in range(3)]
+    assert await asyncio.gather(*[process.wait() for process in processes]) == [0, 0, 0]
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database_url: str) -> None:
+    database = open_database(database_url)
+    try:
+        await migrate(database)
+        await database.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+        with pytest.raises(SettingsError, match=r"9999.*newer"):
+            await migrate(database)
+        assert await database.read(current_revision) == "9999"
+    finally:
+        await database.close()
