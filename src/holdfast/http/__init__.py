@@ -1,0 +1,1 @@
+"""The way in: fast lane, routes, errors, identity."""

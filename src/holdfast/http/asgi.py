@@ -1,0 +1,109 @@
+"""The way in for any other server: ASGI, as in `uvicorn --factory holdfast.http.asgi:create_app`."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from holdfast.bootstrap import open_house
+from holdfast.errors import HoldfastError
+from holdfast.http.app import App
+from holdfast.http.requests import (
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    Answer,
+    CallerGone,
+    Headers,
+    Request,
+    body_too_large,
+    headers_too_large,
+    refuse,
+    request_id_from,
+)
+from holdfast.settings import Settings, load_settings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class AsgiApp:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._app: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http" and self._app is not None:
+            answer = await self._answer(self._app, scope, receive)
+            if answer is not None:
+                await _send(answer, send)
+
+    async def _answer(self, app: App, scope: Scope, receive: Receive) -> Answer | None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if sum(len(name) + len(value) for name, value in headers.items()) > MAX_HEADER_BYTES:
+            return refuse(headers_too_large())
+        length = headers.get("content-length", "0")
+        request = Request(
+            scope["method"],
+            scope["path"],
+            scope["query_string"].decode("latin-1"),
+            _AsgiWire(list(headers.items()), receive),
+            request_id_from(headers.get("x-request-id")),
+            headers.get("authorization"),
+            int(length) if length.isdecimal() else 0,
+            length != "0" or "transfer-encoding" in headers,
+        )
+        return await app.answer(request)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        async with AsyncExitStack() as stack:
+            await receive()
+            try:
+                house = await stack.enter_async_context(open_house(self._settings, background=True))
+            except HoldfastError as exc:
+                await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                return
+            self._app = App(house)
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self._app.finish()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _AsgiWire:
+    def __init__(self, headers: Headers, receive: Receive) -> None:
+        self._headers = headers
+        self._receive = receive
+
+    def headers(self) -> Headers:
+        return self._headers
+
+    async def read(self) -> bytes:
+        body: bytes = b""
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise CallerGone
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY_BYTES:
+                raise body_too_large()
+            if not message.get("more_body", False):
+                return body
+
+    async def gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _send(answer: Answer, send: Send) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    if answer.status != 204:
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def create_app() -> AsgiApp:
+    return AsgiApp(load_settings())

@@ -1,0 +1,157 @@
+"""Who is calling: a service key, or a buyer with a JWT.
+
+Algorithms are fixed by how the server is set up and never by the token: a shared secret means HS256 and nothing else, a
+JWKS address means the public-key algorithms below and nothing else. A caller once recognised is remembered for a few
+seconds by the exact header, which is also how long a revoked key may still work.
+"""
+
+import asyncio
+import hmac
+from time import monotonic, time
+from typing import Any
+
+import httpx
+import structlog
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet, OctKey
+from msgspec import Struct
+
+from holdfast.errors import Unavailable
+from holdfast.ledger.database import Database
+from holdfast.ledger.keys import EVERY_SCOPE, Scope, find_key
+
+log = structlog.get_logger()
+
+REMEMBERED_S = 5.0
+REMEMBERED_MAX = 50_000
+SKEW_S = 30
+PUBLIC_ALGORITHMS = ["RS256", "ES256", "EdDSA", "Ed25519"]
+JWKS_REFRESH_S = 300.0
+# An unknown key id may mean that keys were rotated; a flood of made-up ones must not become a flood of fetches.
+JWKS_RETRY_S = 10.0
+MAX_BUYER_ID = 200
+
+
+class Caller(Struct, frozen=True):
+    """`buyer_id` is set for buyers only; services have scopes instead."""
+
+    scopes: frozenset[Scope] = frozenset()
+    buyer_id: str | None = None
+    tier: int = 0
+
+
+class Unauthorized(Exception):
+    """The credentials are missing or not valid. The text says why, for the caller."""
+
+
+class _Known(Struct, frozen=True):
+    caller: Caller
+    until: float
+
+
+class BuyerKeys:
+    """The keys buyers' tokens are verified with: one shared secret, or a published set."""
+
+    def __init__(self, secret: str, jwks_url: str) -> None:
+        self._jwks_url = jwks_url
+        self.algorithms = PUBLIC_ALGORITHMS if jwks_url else ["HS256"]
+        self._keys: OctKey | KeySet = KeySet([]) if jwks_url else OctKey.import_key(secret)
+        self._fetched = self._tried = float("-inf")
+        self._fetching = asyncio.Lock()
+
+    async def keys_for(self, token: str) -> OctKey | KeySet:
+        if self._jwks_url:
+            age = monotonic() - self._fetched
+            if age > JWKS_REFRESH_S or (age > JWKS_RETRY_S and not self._has_key_of(token)):
+                await self._fetch()
+        return self._keys
+
+    def _has_key_of(self, token: str) -> bool:
+        assert isinstance(self._keys, KeySet)
+        kid = jws.extract_compact(token.encode()).headers().get("kid")
+        return any(key.kid == kid for key in self._keys.keys)
+
+    async def _fetch(self) -> None:
+        asked = monotonic()
+        async with self._fetching:
+            # Whoever waited while another tried shares what came of it, so that an outage is waited for once.
+            if self._tried < asked and monotonic() - self._fetched > JWKS_RETRY_S:
+                await self._try_to_fetch()
+        if self._fetched == float("-inf"):
+            raise Unavailable("the keys of buyers' tokens cannot be fetched")
+
+    async def _try_to_fetch(self) -> None:
+        try:
+            async with httpx.AsyncClient(timeout=3.0) as client:
+                answer = (await client.get(self._jwks_url)).raise_for_status()
+            self._keys = KeySet.import_key_set(answer.json())
+            self._fetched = monotonic()
+        except (httpx.HTTPError, ValueError, TypeError, KeyError, AttributeError, JoseError) as exc:
+            log.warning("buyer_keys_not_fetched", error=repr(exc))
+        finally:
+            self._tried = monotonic()
+
+
+class Doorkeeper:
+    def __init__(self, database: Database, service_key: str, buyer_keys: BuyerKeys) -> None:
+        self._database = database
+        self._service_key = service_key.encode()
+        self._buyer_keys = buyer_keys
+        self._known: dict[str, _Known] = {}
+
+    def recognise(self, authorization: str | None) -> Caller | None:
+        """The caller, if this very header was accepted a moment ago. Costs a dictionary look-up."""
+        known = self._known.get(authorization or "")
+        return known.caller if known is not None and known.until > monotonic() else None
+
+    async def identify(self, authorization: str | None) -> Caller:
+        if authorization is None:
+            raise Unauthorized("Send `Authorization: Bearer …` with a service key or a buyer's token.")
+        caller = self.recognise(authorization)
+        if caller is not None:
+            return caller
+        scheme, _, credentials = authorization.partition(" ")
+        token = credentials.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthorized("Only `Authorization: Bearer …` is understood.")
+        if token.startswith("hf_"):
+            return self._remember(authorization, await self._service(token), REMEMBERED_S)
+        buyer, lifetime_s = await self._buyer(token)
+        return self._remember(authorization, buyer, min(lifetime_s, REMEMBERED_S))
+
+    def _remember(self, authorization: str, caller: Caller, seconds: float) -> Caller:
+        if len(self._known) >= REMEMBERED_MAX:
+            self._known.clear()
+        self._known[authorization] = _Known(caller, monotonic() + seconds)
+        return caller
+
+    async def _service(self, token: str) -> Caller:
+        if hmac.compare_digest(token.encode(), self._service_key):
+            return Caller(EVERY_SCOPE)
+        key = await self._database.read(lambda connection: find_key(connection, token))
+        if key is None:
+            raise Unauthorized("This service key is not known, or was revoked.")
+        return Caller(key.scopes)
+
+    async def _buyer(self, token: str) -> tuple[Caller, float]:
+        try:
+            keys = await self._buyer_keys.keys_for(token)
+            claims = jwt.decode(token, keys, algorithms=self._buyer_keys.algorithms).claims
+            _CLAIMS.validate(claims)
+            lifetime_s = claims["exp"] + SKEW_S - time()
+        except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
+            raise Unauthorized("This token is not valid: wrong signature, expired, or not a token.") from exc
+        return _buyer_from(claims), lifetime_s
+
+
+_CLAIMS = jwt.JWTClaimsRegistry(leeway=SKEW_S, exp={"essential": True}, sub={"essential": True})
+
+
+def _buyer_from(claims: dict[str, Any]) -> Caller:
+    subject, tier = claims["sub"], claims.get("tier", 0)
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_BUYER_ID or not subject.isprintable():
+        raise Unauthorized("The token's `sub` must be a printable text of 1 to 200 characters.")
+    if not isinstance(tier, int) or isinstance(tier, bool):
+        raise Unauthorized("The token's `tier` must be an integer.")
+    return Caller(buyer_id=subject, tier=tier)

@@ -1,0 +1,169 @@
+"""Every refusal and failure as one kind of answer: application/problem+json (RFC 9457) with a stable `reason`."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pydantic_core import ErrorDetails
+
+from holdfast.domain.command import Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.errors import Busy, EngineError, OutcomeUnknown
+from holdfast.http.times import rfc3339
+
+MEDIA_TYPE = "application/problem+json"
+RETRYABLE = frozenset({429, 503})
+
+
+class Problem(Exception):
+    def __init__(self, status: int, reason: str, title: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.reason = reason
+        self.title = title
+        self.detail = detail
+        self.members = members
+
+    def body(self) -> bytes:
+        told = {
+            "type": f"urn:holdfast:{self.reason}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "reason": self.reason,
+        }
+        return msgspec.json.encode(told | self.members)
+
+    def headers(self) -> list[tuple[str, str]]:
+        headers = [("content-type", MEDIA_TYPE)]
+        if self.status in RETRYABLE:
+            # Jittered, so that those refused together do not all come back together.
+            headers.append(("retry-after", str(random.randint(1, 3))))
+        if self.status == 401:
+            headers.append(("www-authenticate", "Bearer"))
+        return headers
+
+
+def invalid_request(detail: str, errors: list[dict[str, str]]) -> Problem:
+    members = {"errors": errors} if errors else {}
+    return Problem(422, "invalid_request", "The request is not valid", detail, **members)
+
+
+def from_decoding(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
+    """What msgspec found wrong with a body, in the same words as `from_validation`."""
+    if not isinstance(error, msgspec.ValidationError):
+        return _not_json()
+    message, _, place = str(error).partition(" - at `$")
+    field = place.strip("`.")
+    if "matching regex" in message:
+        message = "must not contain control characters"
+    errors = [{"field": field, "message": message}] if field else []
+    return invalid_request(f"{field}: {message}" if field else message, errors)
+
+
+def _not_json() -> Problem:
+    return Problem(400, "invalid_json", "The body is not JSON", "Send a JSON object as the body.")
+
+
+def from_validation(errors: Sequence[ErrorDetails]) -> Problem:
+    if any(error["type"] == "json_invalid" for error in errors):
+        return _not_json()
+    first = errors[0]
+    place = ".".join(map(str, first["loc"]))
+    listed = [{"field": ".".join(map(str, e["loc"])), "message": e["msg"]} for e in errors]
+    return invalid_request(f"{place}: {first['msg']}" if place else first["msg"], listed)
+
+
+def unauthorized(detail: str) -> Problem:
+    return Problem(401, "unauthorized", "Not signed in", detail)
+
+
+def forbidden(detail: str) -> Problem:
+    return Problem(403, "forbidden", "Not allowed", detail)
+
+
+def sku_not_found() -> Problem:
+    return Problem(
+        404, "sku_not_found", "No such SKU", "There is no pool for this SKU. PUT /v1/inventory/{sku_id} makes one."
+    )
+
+
+def reservation_not_found() -> Problem:
+    return Problem(404, "reservation_not_found", "No such reservation", "There is no reservation by this id, for you.")
+
+
+def below_committed(verdict: Verdict) -> Problem:
+    assert verdict.pool is not None
+    committed = verdict.pool.held + verdict.pool.sold
+    detail = f"{committed} units are held or sold; the total cannot be lower than that."
+    return Problem(
+        409, "below_committed", "Below what is committed", detail, held=verdict.pool.held, sold=verdict.pool.sold
+    )
+
+
+def from_engine(error: EngineError) -> Problem:
+    if isinstance(error, Busy):
+        return Problem(503, "busy", "Busy", "Too many requests are waiting. Nothing was changed; try again shortly.")
+    if isinstance(error, OutcomeUnknown):
+        detail = "It is not known whether this happened. Repeat it with the same idempotency key to find out."
+        return Problem(503, "outcome_unknown", "Outcome unknown", detail)
+    return Problem(
+        503, "not_ready", "Not ready", "The store cannot be reached. Nothing was changed; try again shortly."
+    )
+
+
+def internal_error() -> Problem:
+    return Problem(
+        500, "internal_error", "Internal error", "Something is wrong on our side. The request id finds it in the logs."
+    )
+
+
+def refusal(verdict: Verdict) -> Problem:
+    """The inventory API's words for a verdict that is not a success."""
+    members: dict[str, Any] = {}
+    if verdict.outcome in _STOCK:
+        members["available"] = verdict.available
+    if verdict.next_return_at is not None:
+        members["next_return_at"] = rfc3339(verdict.next_return_at)
+    if verdict.retry_after_ms is not None:
+        members["retry_after_ms"] = verdict.retry_after_ms
+    if verdict.opens_at is not None:
+        members["starts_at"] = rfc3339(verdict.opens_at)
+    if verdict.latest_expires_at is not None:
+        members["latest_expires_at"] = rfc3339(verdict.latest_expires_at)
+    if verdict.outcome is Outcome.ILLEGAL:
+        return _illegal(verdict)
+    if verdict.outcome is Outcome.POOL_NOT_FOUND:
+        return sku_not_found()
+    if verdict.outcome is Outcome.NOT_FOUND:
+        return reservation_not_found()
+    status, reason, title, detail = _REFUSALS[verdict.outcome]
+    return Problem(status, reason, title, detail, **members)
+
+
+def _illegal(verdict: Verdict) -> Problem:
+    assert verdict.reservation is not None
+    state = verdict.reservation.status
+    detail = f"The reservation is {state}; this is not possible any more."
+    return Problem(409, f"reservation_{state}", f"Reservation {state}", detail, state=state)
+
+
+_STOCK = frozenset({Outcome.INSUFFICIENT, Outcome.ALL_HELD, Outcome.SOLD_OUT})
+_NO_STOCK = (409, "insufficient_inventory", "Not enough units")
+_REFUSALS: dict[Outcome, tuple[int, str, str, str]] = {
+    Outcome.KEY_REUSED: (
+        422, "idempotency_key_reused", "Idempotency key reused", "This key was used with another request."
+    ),
+    Outcome.NOT_READY: (503, "not_ready", "Not ready", "The pool is being prepared; try again shortly."),
+    Outcome.NOT_OPEN: (409, "sale_not_open", "Not open yet", "The sale has not started."),
+    Outcome.PAUSED: (409, "sale_paused", "Paused", "The sale is paused."),
+    Outcome.ENDED: (409, "sale_ended", "Ended", "The sale is over."),
+    Outcome.TIER_REQUIRED: (403, "tier_required", "Tier required", "This needs a higher account tier."),
+    Outcome.BUYER_LIMIT: (409, "buyer_limit", "Limit reached", "This owner may not have more units of this SKU."),
+    Outcome.HOLD_BUDGET: (409, "hold_budget", "Too many holds let go", "This owner let go of too many holds unpaid."),
+    Outcome.INSUFFICIENT: (*_NO_STOCK, "Fewer units are free than were asked for."),
+    Outcome.ALL_HELD: (*_NO_STOCK, "No unit is free now; some are held and may come back."),
+    Outcome.SOLD_OUT: (*_NO_STOCK, "Every unit is sold."),
+    Outcome.EXTENSION_LIMIT: (409, "extension_limit", "Held long enough", "A hold lasts at most 1800 s in all."),
+}  # fmt: skip

@@ -1,0 +1,73 @@
+"""A request and its answer, whichever way they came in."""
+
+import itertools
+import secrets
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.http.problems import Problem
+
+Headers = list[tuple[str, str]]
+
+MAX_BODY_BYTES = 16 * 1024
+MAX_HEADER_BYTES = 64 * 1024
+_REQUEST_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+# Unique across processes by the first part and within one by the second; a UUID for each would cost more than it tells.
+_PROCESS = secrets.token_hex(6)
+_number = itertools.count(1)
+
+
+class CallerGone(Exception):
+    """The client hung up; there is nobody to answer."""
+
+
+class Wire(Protocol):
+    """The client's end, as the server protocol in use offers it."""
+
+    def headers(self) -> Headers:
+        """All headers, names in lower case."""
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `CallerGone`, or a `Problem` if there is too much of it."""
+
+    async def gone(self) -> None:
+        """Returns when the client has hung up."""
+
+
+class Request(Struct, eq=False):
+    method: str
+    path: str
+    query: str
+    wire: Wire
+    request_id: str
+    authorization: str | None = None
+    content_length: int = 0
+    has_body: bool = False
+    body: bytes = b""
+
+
+class Answer(Struct):
+    status: int
+    headers: Headers
+    body: bytes
+
+
+def refuse(problem: Problem) -> Answer:
+    return Answer(problem.status, problem.headers(), problem.body())
+
+
+def request_id_from(given: str | None) -> str:
+    """The client's own id if it is one we can repeat safely, else a new one."""
+    if given is not None and 0 < len(given) <= 64 and _REQUEST_ID_CHARACTERS.issuperset(given):
+        return given
+    return f"{_PROCESS}-{next(_number):x}"
+
+
+def body_too_large() -> Problem:
+    return Problem(413, "body_too_large", "Body too large", f"Send at most {MAX_BODY_BYTES} bytes.")
+
+
+def headers_too_large() -> Problem:
+    return Problem(431, "headers_too_large", "Headers too large", f"Send at most {MAX_HEADER_BYTES} bytes of headers.")

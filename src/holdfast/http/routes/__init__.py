@@ -1,0 +1,1 @@
+"""Routes of the slow lane, one file per noun."""

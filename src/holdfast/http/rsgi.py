@@ -1,0 +1,63 @@
+"""The way in on granian: its own protocol, RSGI.
+
+The same handlers answer about a third more requests this way than through granian's ASGI, because a request arrives as
+one object and an answer leaves in one call (docs/adr/0003-rsgi-on-granian.md).
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.http.app import App
+from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Headers, Request, body_too_large, request_id_from
+
+
+class RsgiApp:
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        get = scope.headers.get
+        length = get("content-length", "0")
+        request = Request(
+            scope.method,
+            scope.path,
+            scope.query_string,
+            _RsgiWire(scope, protocol),
+            request_id_from(get("x-request-id")),
+            get("authorization"),
+            int(length) if length.isdecimal() else 0,
+            length != "0" or "transfer-encoding" in scope.headers,
+        )
+        answer = await self._app.answer(request)
+        if answer is not None:
+            protocol.response_bytes(answer.status, answer.headers, answer.body)
+
+
+class _RsgiWire(Struct, eq=False):
+    scope: Any
+    protocol: Any
+
+    def headers(self) -> Headers:
+        items: Headers = self.scope.headers.items()
+        return items
+
+    async def read(self) -> bytes:
+        try:
+            return await self._read()
+        except RuntimeError as exc:  # What granian raises for a connection that broke off.
+            raise CallerGone from exc
+
+    async def _read(self) -> bytes:
+        body = b""
+        if "content-length" in self.scope.headers:
+            body = await self.protocol()
+        else:
+            async for chunk in self.protocol:
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise body_too_large()
+        return body
+
+    async def gone(self) -> None:
+        await self.protocol.client_disconnect()

