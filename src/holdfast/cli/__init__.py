@@ -1,0 +1,5 @@
+"""One command line."""
+
+from holdfast.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,76 @@
+"""The `holdfast` command."""
+
+import sys
+
+import typer
+
+from holdfast import __version__
+from holdfast.cli.lazy import group_of
+from holdfast.cli.output import COLOUR, complain, examples
+from holdfast.errors import EngineError, HoldfastError
+
+COMMANDS = {
+    "serve": "Serve the API, and do the background work.",
+    "worker": "Do the background work alone, beside servers.",
+    "pools": "Look at pools and change their stock.",
+    "reservations": "Look at reservations.",
+    "keys": "Make, list and revoke service keys.",
+    "migrate": "Bring the database to the tables this version needs.",
+    "doctor": "Check the set-up, and say how to mend what is wrong.",
+    "bench": "Measure this machine, beside the usual ways of doing it.",
+}
+
+app = typer.Typer(
+    name="holdfast",
+    cls=group_of(COMMANDS),
+    help="Sell a limited stock to a crowd that arrives all at once: never one unit too many, never one left behind.",
+    epilog=examples(
+        "holdfast pools create demo --units 500   make something to sell",
+        "holdfast serve                           sell it, on http://127.0.0.1:8000",
+        "holdfast doctor                          when something does not work",
+        "holdfast COMMAND --help                  more about a command",
+    ),
+    no_args_is_help=True,
+    # Plain text: it is quicker, fits into 80 columns, and can be copied.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "color": COLOUR},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Exit status: 0 good, 1 a finding or failure, 2 wrong use."""
+    _accept_any_terminal()
+    if any("\udc80" <= character <= "\udcff" for argument in sys.argv for character in argument):
+        complain("an argument is not valid UTF-8")
+        sys.exit(2)
+    try:
+        app(prog_name="holdfast")
+    except EngineError as exc:
+        complain(str(exc))
+        sys.exit(1)
+    except HoldfastError as exc:
+        complain(str(exc))
+        sys.exit(2)
+    except OSError as exc:
+        complain(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc), "Find out more with: holdfast doctor")
+        sys.exit(1)
+
+
+def _accept_any_terminal() -> None:
+    """A terminal that cannot show a character gets a question mark, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]

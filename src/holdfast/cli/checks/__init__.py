@@ -1,0 +1,1 @@
+"""What `holdfast doctor` looks at. Nothing here creates, migrates or changes anything."""

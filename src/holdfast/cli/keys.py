@@ -1,0 +1,105 @@
+"""`holdfast keys`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.ledger import is_new, run, shown_url, write
+from holdfast.cli.options import Data, settings_from
+from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
+from holdfast.cli.times import date
+from holdfast.errors import SettingsError
+from holdfast.http.times import rfc3339
+from holdfast.ledger.keys import Scope, ServiceKey, create_key, list_keys, revoke_key
+
+app = typer.Typer(
+    help="Make, list and revoke service keys.\n\n"
+    "The key in HOLDFAST_SERVICE_KEY, or in the data directory, may do everything; these may do what you say.",
+    no_args_is_help=True,
+    epilog=examples(
+        "holdfast keys create --name checkout --scope inventory",
+        "holdfast keys list",
+        "holdfast keys revoke KEY_ID",
+    ),
+)
+
+# Long enough to say what a key is for, short enough for a table.
+MAX_NAME = 100
+
+
+def _name(text: str) -> str:
+    if not text.strip() or len(text) > MAX_NAME or not text.isprintable():
+        raise SettingsError(f"--name must be 1 to {MAX_NAME} printable characters, such as: --name checkout")
+    return text.strip()
+
+
+@app.command(
+    "create",
+    epilog=examples(
+        "holdfast keys create --name checkout --scope inventory",
+        "holdfast keys create --name console --scope sales --scope operate",
+    ),
+)
+def create(
+    name: Annotated[
+        str, typer.Option(help="What the key is for, so that you know it again.", metavar="NAME", callback=_name)
+    ],
+    scope: Annotated[
+        list[Scope],
+        typer.Option(
+            help=f"What it may do: {', '.join(Scope)}. Give it several times for several scopes.", metavar="SCOPE"
+        ),
+    ],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a service key. It is shown once; only a hash of it is kept."""
+    settings = settings_from(data)
+    key, text = write(settings, lambda connection, now: create_key(connection, name, frozenset(scope), now))
+    if as_json:
+        print_json(_body(key) | {"key": text})
+        return
+    typer.echo(f"Key {key.key_id}, named {name}, may use: {', '.join(sorted(key.scopes))}.")
+    typer.echo(f"Keep it safe, it is not shown again:\n\n  {text}\n")
+
+
+@app.command("list")
+def list_all(data: Data = None, as_json: AsJson = False) -> None:
+    """List the service keys, revoked ones included."""
+    settings = settings_from(data)
+    keys = [] if is_new(settings) else run(settings, lambda database: database.read(list_keys))
+    if as_json:
+        print_json({"data": [_body(key) for key in keys]})
+    elif keys:
+        rows = [(k.key_id, k.name, ", ".join(sorted(k.scopes)), date(k.created_at), date(k.revoked_at)) for k in keys]
+        print_table(["key id", "name", "scopes", "created", "revoked"], rows, folded="name")
+    else:
+        typer.echo(f"There is no key in {shown_url(settings)}; only the one with every scope works.")
+        typer.echo("Make one with: holdfast keys create --name checkout --scope inventory")
+
+
+@app.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="As shown by: holdfast keys list", metavar="KEY_ID")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a service key. Servers stop accepting it within 5 seconds."""
+    settings = settings_from(data)
+    if is_new(settings) or not write(settings, lambda connection, now: revoke_key(connection, key_id, now)):
+        complain(f"there is no key {key_id!r} in {shown_url(settings)}", "List them with: holdfast keys list")
+        raise typer.Exit(1)
+    if as_json:
+        print_json({"key_id": key_id, "revoked": True})
+    else:
+        typer.echo(f"Key {key_id} is revoked.")
+
+
+def _body(key: ServiceKey) -> dict[str, Any]:
+    return {
+        "key_id": key.key_id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
+    }

@@ -1,0 +1,178 @@
+"""`holdfast pools`."""
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.ledger import is_new, run, shown_url
+from holdfast.cli.options import Data, settings_from
+from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
+from holdfast.cli.times import clock_time
+from holdfast.domain.command import Command, Provision, Restock, Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules, is_sku_id
+from holdfast.domain.reservation import MAX_QUANTITY
+from holdfast.errors import SettingsError
+from holdfast.gate.sql import SqlGate
+from holdfast.http.schemas import pool_body
+from holdfast.ledger.database import Database
+from holdfast.ledger.queries import PoolQueries, PoolView
+from holdfast.settings import Settings
+
+app = typer.Typer(
+    help="Look at pools and change their stock.",
+    no_args_is_help=True,
+    epilog=examples(
+        "holdfast pools create demo --units 500", "holdfast pools list", "holdfast pools restock demo --units 100"
+    ),
+)
+
+LIST_LIMIT = 10_000
+
+
+def _sku_id(text: str) -> str:
+    if not is_sku_id(text):
+        raise SettingsError(
+            f"{text!r} is not a SKU id: use letters, digits and . _ : ~ -, at most 100, a letter or digit first"
+        )
+    return text
+
+
+Sku = Annotated[str, typer.Argument(help="The SKU id.", metavar="SKU", callback=_sku_id)]
+
+
+@app.command("list", epilog=examples("holdfast pools list", "holdfast pools list --json | jq '.data[].sku_id'"))
+def list_pools(data: Data = None, as_json: AsJson = False) -> None:
+    """List all pools with what is free, held and sold."""
+    settings = settings_from(data)
+    views = [] if is_new(settings) else run(settings, lambda database: _views(database, None))
+    if as_json:
+        print_json({"data": [pool_body(view) for view in views]})
+    elif views:
+        _print(views)
+    else:
+        typer.echo(f"There is no pool in {shown_url(settings)} yet.")
+        typer.echo("Make one with: holdfast pools create SKU --units 500")
+
+
+@app.command("show", epilog=examples("holdfast pools show demo", "holdfast pools show demo --json"))
+def show(sku_id: Sku, data: Data = None, as_json: AsJson = False) -> None:
+    """Show one pool."""
+    settings = settings_from(data)
+    views = [] if is_new(settings) else run(settings, lambda database: _views(database, sku_id))
+    if not views:
+        complain(f"there is no pool {sku_id} in {shown_url(settings)}", "List them with: holdfast pools list")
+        raise typer.Exit(1)
+    _show(views[0], as_json)
+
+
+@app.command(
+    "create",
+    epilog=examples(
+        "holdfast pools create demo --units 500",
+        "holdfast pools create sneaker-42 --units 500 --per-owner-limit 2",
+    ),
+)
+def create(
+    sku_id: Sku,
+    units: Annotated[int, typer.Option(help="How many there are to sell.", min=0, max=MAX_TOTAL_UNITS, metavar="N")],
+    per_owner_limit: Annotated[
+        int | None, typer.Option(help="Units one owner may have.", min=1, max=MAX_QUANTITY, metavar="N")
+    ] = None,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Leave a pool that exists as it is.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a pool."""
+    wanted = Provision(units, Rules(per_owner_limit=per_owner_limit))
+    created, view = run(settings_from(data), lambda database: _create(database, sku_id, wanted))
+    if not created and not if_missing:
+        complain(
+            f"there is a pool {sku_id} already", f"Change its stock with: holdfast pools restock {sku_id} --units N"
+        )
+        raise typer.Exit(1)
+    _show(view, as_json)
+
+
+@app.command(
+    "restock", epilog=examples("holdfast pools restock demo --units 100", "holdfast pools restock demo --units -20")
+)
+def restock(
+    sku_id: Sku,
+    units: Annotated[int, typer.Option(help="Units to add; a negative number takes free ones away.", metavar="N")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add units to a pool, or take free ones away."""
+    settings = settings_from(data)
+    if abs(units) > MAX_TOTAL_UNITS:
+        raise SettingsError(f"a pool has at most {MAX_TOTAL_UNITS:,} units")
+    verdict, views = run(settings, lambda database: _restock(database, sku_id, units))
+    if not verdict.outcome.is_success:
+        complain(*_refusal(verdict, sku_id, settings))
+        raise typer.Exit(1)
+    _show(views[0], as_json)
+
+
+def _refusal(verdict: Verdict, sku_id: str, settings: Settings) -> tuple[str, str]:
+    if verdict.outcome is Outcome.POOL_NOT_FOUND:
+        return (
+            f"there is no pool {sku_id} in {shown_url(settings)}",
+            f"Make one with: holdfast pools create {sku_id} --units N",
+        )
+    if verdict.outcome is Outcome.INSUFFICIENT:
+        return f"only {verdict.available} units are free; held and sold units cannot be taken away", ""
+    if verdict.outcome is Outcome.ILLEGAL:
+        return f"a pool has at most {MAX_TOTAL_UNITS:,} units", ""
+    return f"the pool refused: {verdict.outcome}", ""
+
+
+def _show(view: PoolView, as_json: bool) -> None:
+    if as_json:
+        print_json(pool_body(view))
+    else:
+        _print([view])
+
+
+def _print(views: list[PoolView]) -> None:
+    rows = [
+        (
+            view.pool.sku_id,
+            view.pool.availability,
+            view.pool.available,
+            view.pool.held,
+            view.pool.sold,
+            view.pool.total,
+            view.pool.rules.per_owner_limit,
+            clock_time(view.next_return_at),
+        )
+        for view in views
+    ]
+    print_table(
+        ["sku id", "state", "available", "held", "sold", "total", "limit", "next return"], rows, folded="sku id"
+    )
+
+
+async def _views(database: Database, sku_id: str | None) -> list[PoolView]:
+    queries = PoolQueries(database.dialect_name)
+    if sku_id is None:
+        return await database.read(lambda c: queries.all_views(c, database.now_ms(c), limit=LIST_LIMIT))
+    return await database.read(lambda c: list(queries.views(c, [sku_id], database.now_ms(c)).values()))
+
+
+async def _create(database: Database, sku_id: str, wanted: Provision) -> tuple[bool, PoolView]:
+    """Whether it was made by this call, and what is there now."""
+    exists = bool(await _views(database, sku_id))
+    if not exists:
+        await _apply(database, sku_id, wanted)
+    [view] = await _views(database, sku_id)
+    return not exists, view
+
+
+async def _restock(database: Database, sku_id: str, units: int) -> tuple[Verdict, list[PoolView]]:
+    return await _apply(database, sku_id, Restock(units)), await _views(database, sku_id)
+
+
+async def _apply(database: Database, sku_id: str, command: Command) -> Verdict:
+    [verdict] = await SqlGate(database).apply(sku_id, [command])
+    return verdict

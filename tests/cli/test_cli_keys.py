@@ -1,0 +1,60 @@
+"""`holdfast keys`, on each engine."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cli_running import Cli, Here, run_all
+
+from holdfast.ledger.database import open_database
+from holdfast.ledger.keys import Scope, ServiceKey, find_key
+
+pytest_plugins = ("cli_fixtures",)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, database_url: str) -> Cli:
+    return Cli(tmp_path, {"DATABASE_URL": database_url})
+
+
+def found_by(url: str, text: str) -> ServiceKey | None:
+    async def find() -> ServiceKey | None:
+        database = open_database(url)
+        try:
+            return await database.read(lambda connection: find_key(connection, text))
+        finally:
+            await database.close()
+
+    return asyncio.run(find())
+
+
+def test_a_key_works_until_it_is_revoked(cli: Cli, here: Here, database_url: str) -> None:
+    made = cli("keys", "create", "--name", "checkout", "--scope", "inventory", "--scope", "operate", "--json").json
+    key = found_by(database_url, made["key"])
+    assert key is not None
+    assert key.name == "checkout"
+    assert key.scopes == frozenset({Scope.INVENTORY, Scope.OPERATE})
+
+    [listed] = here("keys", "list", "--json", DATABASE_URL=database_url).json["data"]
+    assert listed == {name: value for name, value in made.items() if name != "key"}
+
+    revoked = here("keys", "revoke", made["key_id"], "--json", DATABASE_URL=database_url)
+    assert revoked.json == {"key_id": made["key_id"], "revoked": True}
+    assert found_by(database_url, made["key"]) is None
+
+
+def test_keys_are_shown_in_a_table_and_their_secrets_only_once(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    made = cli("keys", "create", "--name", "[bold]cash desk[/]", "--scope", "inventory")
+    [text] = [line.strip() for line in made.lines if line.strip().startswith("hf_")]
+    key_id = text.split("_")[1]
+    assert f"Key {key_id}" in made.lines[0]
+    table, revoked, unknown = run_all(
+        [(cli, ["keys", "list"]), (cli, ["keys", "revoke", key_id]), (cli, ["keys", "revoke", "nobody"])]
+    )
+    assert table.lines[0].split() == ["key", "id", "name", "scopes", "created", "revoked"]
+    assert table.lines[1].startswith(f"{key_id}  [bold]cash desk[/]  inventory  20")
+    assert text not in table.out
+    assert revoked.out == f"Key {key_id} is revoked.\n"
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "holdfast keys list" in unknown.err

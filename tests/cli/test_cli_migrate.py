@@ -1,0 +1,33 @@
+"""`holdfast migrate`."""
+
+from pathlib import Path
+
+from cli_running import Cli
+from sqlalchemy import Connection, text
+
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import newest_revision
+
+
+def test_the_database_is_upgraded_once(tmp_path: Path, database_url: str) -> None:
+    cli = Cli(tmp_path, {"DATABASE_URL": database_url})
+    assert cli("migrate", "--json").json == {"before": None, "after": newest_revision()}
+    assert cli("migrate").out.startswith("Nothing to do: ")
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, {"DATABASE_URL": f"sqlite:///{tmp_path / 'holdfast.db'}"})
+    cli("migrate")
+    await pretend_newer(cli.settings["DATABASE_URL"])
+    refused = cli("migrate", "--json")
+    assert (refused.code, refused.out) == (2, "")
+    assert "newer" in refused.err
+
+
+async def pretend_newer(url: str) -> None:
+    def upgrade(connection: Connection) -> None:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    database = open_database(url)
+    await database.write(upgrade)
+    await database.close()

