@@ -1,0 +1,1 @@
+"""Measured against baselines, in one run, on the same machine."""

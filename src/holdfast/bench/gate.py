@@ -1,0 +1,142 @@
+"""`holdfast bench gate`: durable reservations per second through the batcher and the SQL gate.
+
+So many commands wait at any time, each for its verdict; beside them, on a real PostgreSQL in the same run, the ways a
+hot counter is usually taken. After every round the database is asked whether it holds what was counted.
+"""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvloop
+from sqlalchemy import Connection, func, select
+
+from holdfast.bench.baselines import Baselines
+from holdfast.bench.crowd import Crowd, closed_loop
+from holdfast.bench.engines import postgres, postgres_version
+from holdfast.bench.failure import BenchFailed
+from holdfast.bench.machine import machine
+from holdfast.bench.progress import Progress
+from holdfast.bench.report import Report
+from holdfast.bench.rounds import Figure, Round, measure
+from holdfast.domain.command import Provision, Reserve
+from holdfast.domain.pool import MAX_TOTAL_UNITS
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.gate.batcher import Batcher
+from holdfast.gate.sql import SqlGate
+from holdfast.http.app import rest_collector
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.ledger.tables import pools, reservations
+
+WAITING = 256
+_WARM_UP_S = 0.2
+
+
+class GateBench:
+    """Our own figures. Every round sells a pool of its own, so that its count stands alone in the database."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self._database = database
+        self._runner = runner
+        self._gate = SqlGate(database)
+        self._numbers = itertools.count(1)
+
+    def figures(self) -> list[Figure]:
+        counts = {"holdfast_1": 1, "holdfast_16": 16, "holdfast_64": 64, "holdfast": WAITING, "holdfast_1024": 1024}
+        ours = [self._figure(name, waiting) for name, waiting in counts.items()]
+        keyed = self._figure("holdfast_keyed", WAITING, keyed=True)
+        return [*ours, keyed, self._figure("sold_out", WAITING, keyed=True, units=0)]
+
+    def _figure(self, name: str, waiting: int, *, keyed: bool = False, units: int = MAX_TOTAL_UNITS) -> Figure:
+        what = "refusals" if units == 0 else "reservations"
+        about = f"{what}, {waiting} waiting{', each with an idempotency key' if keyed else ''}"
+
+        def run(seconds: float) -> Round:
+            self._runner.run(self._sell(name, waiting, min(seconds, _WARM_UP_S), keyed, units))
+            return self._runner.run(self._sell(name, waiting, seconds, keyed, units)).as_round()
+
+        return Figure(name, about, run)
+
+    async def _sell(self, name: str, waiting: int, seconds: float, keyed: bool, units: int) -> Crowd:
+        sku_id = f"{name}-{next(self._numbers)}"
+        await self._gate.apply(sku_id, [Provision(units)])
+        batcher = Batcher(self._gate)
+
+        async def attempt(client: int) -> bool:
+            key = f"key-{next(self._numbers)}" if keyed else None
+            command = Reserve(new_reservation_id(sku_id), f"owner-{client}", 1, 1, key=key)
+            return (await batcher.submit(sku_id, command)).outcome.is_success
+
+        crowd = await closed_loop(waiting, seconds, attempt)
+        await batcher.drain()
+        await self._check(sku_id, crowd, units)
+        return crowd
+
+    async def _check(self, sku_id: str, crowd: Crowd, units: int) -> None:
+        held, rows = await self._database.read(lambda connection: _taken(connection, sku_id))
+        if not held == rows == crowd.granted:
+            raise BenchFailed(f"{sku_id}: {crowd.granted} were granted, {held} are held in {rows} reservations")
+        if (crowd.refused if units else crowd.granted) > 0:
+            raise BenchFailed(f"{sku_id}: of {units} units {crowd.granted} were granted and {crowd.refused} refused")
+
+
+def _taken(connection: Connection, sku_id: str) -> tuple[int, int]:
+    held = select(pools.c.held).where(pools.c.sku_id == sku_id)
+    rows = select(func.count()).select_from(reservations).where(reservations.c.sku_id == sku_id)
+    return connection.execute(held).scalar_one(), connection.execute(rows).scalar_one()
+
+
+def bench_gate(engine: str, seconds: float) -> Report:
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(seconds * 11).shown())
+        with progress.step("starting PostgreSQL"):
+            server_url = stack.enter_context(postgres())
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        baselines = stack.enter_context(_baselines(runner, server_url))
+        database = stack.enter_context(_database(runner, engine, server_url))
+        rest_collector()
+        figures = GateBench(database, runner).figures() + baselines.figures()
+        measured = measure(figures, seconds, progress)
+        facts = machine(
+            ["sqlalchemy", "asyncpg"], engine=engine, postgres=postgres_version(server_url), seconds=seconds
+        )
+    measured["skip_locked"] = max(
+        (measured[name] for name in ("skip_locked_16", "skip_locked_64")), key=lambda each: each.per_second
+    )
+    names = ("conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64")
+    return Report(f"gate on {engine}", measured, {name: ("holdfast", name) for name in names}, facts)
+
+
+@contextmanager
+def _baselines(runner: asyncio.Runner, url: str) -> Iterator[Baselines]:
+    baselines = Baselines(runner, url)
+    runner.run(baselines.open())
+    try:
+        yield baselines
+    finally:
+        runner.run(baselines.close())
+
+
+@contextmanager
+def _database(runner: asyncio.Runner, engine: str, server_url: str) -> Iterator[Database]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+        database = open_database(f"sqlite:///{Path(directory) / 'holdfast.db'}" if engine == "sqlite" else server_url)
+        try:
+            runner.run(migrate(database))
+            runner.run(_check_durable(database))
+            yield database
+        finally:
+            runner.run(database.close())
+
+
+async def _check_durable(database: Database) -> None:
+    """A figure from an engine that answers before its disk has would be another figure."""
+    if database.dialect_name != "sqlite":
+        return  # The baselines have looked at the server already.
+    level = await database.write(lambda connection: connection.exec_driver_sql("PRAGMA synchronous").scalar())
+    if level != 2:
+        raise BenchFailed(f"SQLite runs with synchronous={level}, and only 2 (FULL) waits for the disk")

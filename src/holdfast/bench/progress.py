@@ -1,0 +1,43 @@
+"""Tells on stderr which figure is being measured, and how long it will all take."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console
+from rich.status import Status
+
+
+class Progress:
+    """`planned_s` is the sum of what the steps will be announced with; set-up between them is learnt on the way."""
+
+    def __init__(self, planned_s: float) -> None:
+        self._planned_s = planned_s
+        self._done_s = 0.0
+        self._started: float | None = None
+        self._console = Console(stderr=True, highlight=False)
+        self._status: Status | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator["Progress"]:
+        # A spinner redraws itself from a thread; four times a second is seldom enough not to be measured with.
+        with self._console.status("starting", refresh_per_second=4) as status:
+            self._status = status if self._console.is_terminal else None
+            yield self
+
+    @contextmanager
+    def step(self, name: str, seconds: float = 0.0) -> Iterator[None]:
+        if seconds and self._started is None:
+            self._started = monotonic()
+        line = f"{name}, about {self._left_s()} s left"
+        if self._status is None:
+            self._console.print(line)
+        else:
+            self._status.update(line)
+        yield
+        self._done_s += seconds
+
+    def _left_s(self) -> int:
+        pace = (monotonic() - self._started) / self._done_s if self._started and self._done_s else 1.0
+        return math.ceil(max(0.0, self._planned_s - self._done_s) * pace)

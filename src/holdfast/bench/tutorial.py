@@ -1,0 +1,56 @@
+"""How tutorials do it: FastAPI on uvicorn, a counter in Redis, one Lua script call per request.
+
+The script is atomic, so it does not oversell; what it sold is gone when Redis loses its memory. Its pool of connections
+waits for a free one, because the default one fails under a crowd with "Too many connections".
+"""
+
+import os
+from uuid import uuid4
+
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel
+from redis.asyncio import BlockingConnectionPool, Redis
+
+HOLD_SECONDS = 300
+RESERVE = """
+local stock = tonumber(redis.call('GET', KEYS[1]) or '0')
+local quantity = tonumber(ARGV[1])
+if stock < quantity then
+  return 0
+end
+redis.call('DECRBY', KEYS[1], quantity)
+redis.call('HSET', KEYS[2], 'owner_id', ARGV[2], 'quantity', quantity)
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return 1
+"""
+
+pool = BlockingConnectionPool.from_url(os.environ["TUTORIAL_REDIS_URL"], max_connections=100, timeout=30)
+redis = Redis(connection_pool=pool)
+reserve_script = redis.register_script(RESERVE)
+app = FastAPI()
+
+
+class ReserveRequest(BaseModel):
+    owner_id: str
+    quantity: int
+
+
+@app.get("/health")
+async def health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@app.post("/inventory/{sku_id}/reserve")
+async def reserve(sku_id: str, request: ReserveRequest) -> dict[str, str | int]:
+    reservation_id = uuid4().hex
+    keys = [f"stock:{sku_id}", f"hold:{sku_id}:{reservation_id}"]
+    taken = await reserve_script(keys=keys, args=[request.quantity, request.owner_id, HOLD_SECONDS])
+    if not taken:
+        raise HTTPException(status_code=409, detail="sold out")
+    return {
+        "reservation_id": reservation_id,
+        "sku_id": sku_id,
+        "owner_id": request.owner_id,
+        "quantity": request.quantity,
+        "status": "active",
+    }
