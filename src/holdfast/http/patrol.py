@@ -1,4 +1,4 @@
-"""Looks after slow requests: one timer for all of them, because one for each costs more than answering most.
+"""Looks after slow requests: one timer for all of them, because one for each costs nearly as much as answering.
 
 Several times a second it walks along the requests whose body is still arriving and the commands still waiting for a
 verdict. A body that takes too long is cut off. For a command that has waited for a while it starts to listen whether

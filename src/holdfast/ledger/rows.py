@@ -114,7 +114,7 @@ _SIZES = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
 
 
 def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -> str:
-    """By hand: SQLAlchemy takes a third of a second to write the largest of them."""
+    """By hand: SQLAlchemy takes a third of a second to write them all, and every command would wait for it."""
     names = ", ".join(f'"{c.name}"' for c in columns)
     row = f"({', '.join('?' * len(columns))})"
     return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * size)}"  # noqa: S608 - names of our own tables
