@@ -18,8 +18,8 @@ class SetClock:
     def now_ms(self, connection: Connection) -> int:
         return self.now
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
-        return await self._database.write(work, timeout_s=timeout_s)
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+        return await self._database.write(work, timeout_s=timeout_s, brief=brief)
 
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)

@@ -19,8 +19,8 @@ from holdfast.bench.load import NUMBER, Answers, Load
 from holdfast.cli import bench as command
 
 GATE_FIGURES = {
-    "holdfast_1", "holdfast_16", "holdfast_64", "holdfast", "holdfast_1024", "holdfast_keyed", "sold_out",
-    "conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64",
+    "holdfast_1", "holdfast_16", "holdfast_64", "holdfast", "holdfast_1024", "holdfast_keyed", "holdfast_limited",
+    "sold_out", "conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64",
 }  # fmt: skip
 HTTP_FIGURES = {
     "holdfast", "holdfast_keyed", "sold_out", "available", "bare_handler", "bare_rsgi", "tutorial", "tutorial_sold_out",

@@ -136,6 +136,18 @@ class GateConformance:
         told = await desk.outcomes(*[reserve(f"r{n}", owner, key="k") for n, owner in enumerate(alike)])
         assert told == [RESERVED] * len(alike)
 
+    async def test_a_limit_set_later_counts_what_owners_had_before(self, desk: Desk) -> None:
+        limited = Provision(9, Rules(per_owner_limit=2))
+        await desk.apply(Provision(9), reserve("a"), reserve("b", "bob"))
+        assert await desk.outcomes(limited, reserve("c", quantity=2), reserve("d")) == [
+            MOVED,
+            Outcome.BUYER_LIMIT,
+            RESERVED,
+        ]
+        assert await desk.outcomes(Provision(9, Rules()), reserve("e", "bob", 2)) == [MOVED, RESERVED]
+        await desk.apply(limited)
+        assert await desk.outcomes(reserve("f"), reserve("g", "bob")) == [Outcome.BUYER_LIMIT] * 2
+
     async def test_the_limit_and_the_budget_are_kept_across_batches(self, desk: Desk) -> None:
         await desk.apply(Provision(9, Rules(per_owner_limit=2, hold_budget=2)), reserve("a", quantity=2))
         assert await desk.outcomes(reserve("b"), cancel("a")) == [Outcome.BUYER_LIMIT, MOVED]

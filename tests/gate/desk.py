@@ -81,8 +81,9 @@ def sql_desk(database: Database) -> Desk:
 
 
 def _put(connection: Connection, state: State, now: int) -> None:
+    counted = state.pool is not None and state.pool.rules.count_owners
     for table, rows in (
-        (reservations, map(_reservation_values, state.reservations.values())),
+        (reservations, (_reservation_values(r, counted) for r in state.reservations.values())),
         (idempotency, map(_remembered_values, state.remembered.values())),
     ):
         for row in rows:

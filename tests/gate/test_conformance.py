@@ -36,7 +36,7 @@ class TestSqlGate(GateConformance):
         update(reservations).values(quantity=0),
         update(reservations).values(status="stolen"),
         update(reservations).values(owner_id=None),
-        insert(reservations).values(("a", SKU, "eve", 1, "active", NOW, NOW)),
+        insert(reservations).values(("a", SKU, "eve", 1, "active", NOW, NOW, False)),
         insert(idempotency).values((SKU, "ada", "k", "f", "b", 1, NOW, NOW)),
     ],
 )

@@ -63,7 +63,7 @@ class UnlockedQueries(BatchQueries):
     def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
         row = connection.execute(select(pools).where(pools.c.sku_id == sku_id)).one_or_none()
         await_only(self._meeting.wait())
-        return LockedPool(sku_id, row)
+        return LockedPool(sku_id, row, commands)
 
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:

@@ -1,6 +1,7 @@
 """Transactions: what is told when one fails, and what is left behind when its caller goes."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +141,46 @@ async def test_when_every_connection_is_taken_the_next_caller_is_told_soon(postg
     for pause in pauses:
         pause.resume()
     await asyncio.gather(*writing)
+    await database.close()
+
+
+# --- brief work
+
+
+@pytest.fixture
+async def sqlite_file(tmp_path: Path) -> Path:
+    file = tmp_path / "holdfast.db"
+    database = open_database(f"sqlite:///{file}")
+    await database.write(service_keys.create)
+    await database.close()
+    return file
+
+
+async def test_brief_work_waits_for_another_writer_without_holding_up_the_loop(sqlite_file: Path) -> None:
+    database = open_database(f"sqlite:///{sqlite_file}")
+    other = sqlite3.connect(sqlite_file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(database.write(put, brief=True))
+    assert await asyncio.wait_for(rows(database), 2) == 0
+    assert not writing.done()
+    other.execute("COMMIT")
+    await asyncio.wait_for(writing, 4)
+    assert await rows(database) == 1
+    await database.close()
+
+
+@pytest.mark.parametrize("brief", [True, False])
+async def test_a_caller_who_goes_does_not_disturb_the_writes_behind(sqlite_file: Path, brief: bool) -> None:
+    database = open_database(f"sqlite:///{sqlite_file}")
+    for turns in range(6):
+        writing = asyncio.create_task(database.write(put, brief=brief))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+    await database.write(put, brief=brief)
+    assert 1 <= await rows(database) <= 7
     await database.close()
 
 

@@ -7,11 +7,12 @@ hot counter is usually taken. After every round the database is asked whether it
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvloop
+from msgspec import Struct
 from sqlalchemy import Connection, func, select
 
 from holdfast.bench.baselines import Baselines
@@ -23,7 +24,7 @@ from holdfast.bench.progress import Progress
 from holdfast.bench.report import Report
 from holdfast.bench.rounds import Figure, Round, measure
 from holdfast.domain.command import Provision, Reserve
-from holdfast.domain.pool import MAX_TOTAL_UNITS
+from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
@@ -34,6 +35,17 @@ from holdfast.ledger.tables import pools, reservations
 
 WAITING = 256
 _WARM_UP_S = 0.2
+
+
+class Selling(Struct, frozen=True):
+    """One way to sell a pool, to be measured."""
+
+    name: str
+    waiting: int
+    about: str
+    keyed: bool = False
+    limit: int | None = None
+    units: int = MAX_TOTAL_UNITS
 
 
 class GateBench:
@@ -47,33 +59,36 @@ class GateBench:
 
     def figures(self) -> list[Figure]:
         counts = {"holdfast_1": 1, "holdfast_16": 16, "holdfast_64": 64, "holdfast": WAITING, "holdfast_1024": 1024}
-        ours = [self._figure(name, waiting) for name, waiting in counts.items()]
-        keyed = self._figure("holdfast_keyed", WAITING, keyed=True)
-        return [*ours, keyed, self._figure("sold_out", WAITING, keyed=True, units=0)]
+        ours = [Selling(name, waiting, f"reservations, {waiting} waiting") for name, waiting in counts.items()]
+        others = [
+            Selling("holdfast_keyed", WAITING, "the same at 256, each with an idempotency key", keyed=True),
+            Selling("holdfast_limited", WAITING, "the same at 256, from a pool with a limit per owner", limit=10),
+            Selling("sold_out", WAITING, "refusals, 256 waiting, each with an idempotency key", keyed=True, units=0),
+        ]
+        return [Figure(selling.name, selling.about, self._run(selling)) for selling in ours + others]
 
-    def _figure(self, name: str, waiting: int, *, keyed: bool = False, units: int = MAX_TOTAL_UNITS) -> Figure:
-        what = "refusals" if units == 0 else "reservations"
-        about = f"{what}, {waiting} waiting{', each with an idempotency key' if keyed else ''}"
-
+    def _run(self, selling: Selling) -> Callable[[float], Round]:
         def run(seconds: float) -> Round:
-            self._runner.run(self._sell(name, waiting, min(seconds, _WARM_UP_S), keyed, units))
-            return self._runner.run(self._sell(name, waiting, seconds, keyed, units)).as_round()
+            self._runner.run(self._sell(selling, min(seconds, _WARM_UP_S)))
+            return self._runner.run(self._sell(selling, seconds)).as_round()
 
-        return Figure(name, about, run)
+        return run
 
-    async def _sell(self, name: str, waiting: int, seconds: float, keyed: bool, units: int) -> Crowd:
-        sku_id = f"{name}-{next(self._numbers)}"
-        await self._gate.apply(sku_id, [Provision(units)])
+    async def _sell(self, selling: Selling, seconds: float) -> Crowd:
+        sku_id = f"{selling.name}-{next(self._numbers)}"
+        await self._gate.apply(sku_id, [Provision(selling.units, Rules(per_owner_limit=selling.limit))])
         batcher = Batcher(self._gate)
 
-        async def attempt(client: int) -> bool:
-            key = f"key-{next(self._numbers)}" if keyed else None
-            command = Reserve(new_reservation_id(sku_id), f"owner-{client}", 1, 1, key=key)
+        async def attempt(_client: int) -> bool:
+            number = next(self._numbers)
+            key = f"key-{number}" if selling.keyed else None
+            # Nobody comes twice: every attempt brings another owner to the index of owners.
+            command = Reserve(new_reservation_id(sku_id), f"{number * 7919 % 1_000_003}-{number}", 1, 1, key=key)
             return (await batcher.submit(sku_id, command)).outcome.is_success
 
-        crowd = await closed_loop(waiting, seconds, attempt)
+        crowd = await closed_loop(selling.waiting, seconds, attempt)
         await batcher.drain()
-        await self._check(sku_id, crowd, units)
+        await self._check(sku_id, crowd, selling.units)
         return crowd
 
     async def _check(self, sku_id: str, crowd: Crowd, units: int) -> None:
@@ -92,7 +107,7 @@ def _taken(connection: Connection, sku_id: str) -> tuple[int, int]:
 
 def bench_gate(engine: str, seconds: float) -> Report:
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(seconds * 11).shown())
+        progress = stack.enter_context(Progress(seconds * 12).shown())
         with progress.step("starting PostgreSQL"):
             server_url = stack.enter_context(postgres())
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))

@@ -52,7 +52,8 @@ def gate(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_json: AsJ
     """Durable reservations per second, without HTTP.
 
     holdfast_1 to holdfast_1024 are reservations with so many commands waiting at any time; `holdfast` is 256 of them,
-    `holdfast_keyed` the same with idempotency keys, `sold_out` the refusals of an empty pool.
+    `holdfast_keyed` the same with idempotency keys, `holdfast_limited` the same with a limit per owner, `sold_out` the
+    refusals of an empty pool.
 
     Beside them, in turns and always on a PostgreSQL started for this, the usual ways to take a hot counter, one
     transaction per request: conditional_update (UPDATE … WHERE available >= 1), for_update (SELECT … FOR UPDATE) and

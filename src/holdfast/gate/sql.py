@@ -25,7 +25,7 @@ class SqlGate:
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         started = perf_counter()
-        verdicts = await self._database.write(lambda connection: self._apply(connection, sku_id, commands))
+        verdicts = await self._database.write(lambda connection: self._apply(connection, sku_id, commands), brief=True)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
         return verdicts
 

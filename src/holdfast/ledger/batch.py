@@ -17,10 +17,11 @@ from holdfast.ledger.tables import events, idempotency, is_active, pools, reserv
 class LockedPool:
     """The pool's row, locked until the transaction ends. `pool` is None where there is no such pool yet."""
 
-    def __init__(self, sku_id: str, row: Row[Any] | None) -> None:
+    def __init__(self, sku_id: str, row: Row[Any] | None, commands: Sequence[Command]) -> None:
         self.sku_id = sku_id
         self.pool = None if row is None else pool_from_row(row)
         self.decided_at: int = 0 if row is None else row.decided_at
+        self.counts_owners = counts_owners(self.pool, commands)
 
 
 class BatchQueries:
@@ -35,6 +36,7 @@ class BatchQueries:
         dialect = self._dialect_name
         of_pool = reservations.c.sku_id == bindparam("sku_id")
         by_owner = [reservations.c.owner_id]
+        counted = [of_pool, reservations.c.counted]
 
         # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
         self._lock_pool = select(pools).where(pools.c.sku_id == bindparam("sku_id")).with_for_update()
@@ -47,9 +49,9 @@ class BatchQueries:
             idempotency.c.sku_id == bindparam("sku_id"),
         )
         self._due_of_owners = rows_matching(
-            dialect, reservations, by_owner, of_pool, is_active, reservations.c.expires_at <= bindparam("now")
+            dialect, reservations, by_owner, *counted, is_active, reservations.c.expires_at <= bindparam("now")
         )
-        theirs = rows_matching(dialect, reservations, by_owner, of_pool).subquery("theirs")
+        theirs = rows_matching(dialect, reservations, by_owner, *counted).subquery("theirs")
         live_units = func.sum(case((theirs.c.status.in_(LIVE), theirs.c.quantity), else_=0))
         let_go = func.sum(case((theirs.c.status.in_(LET_GO), 1), else_=0))
         self._tallies = select(theirs.c.owner_id, live_units, let_go).group_by(theirs.c.owner_id)
@@ -63,6 +65,11 @@ class BatchQueries:
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
         self._insert_pool = insert(pools)
+        self._count_all = (
+            update(reservations)
+            .where(reservations.c.sku_id == bindparam("of_sku_id"), ~reservations.c.counted)
+            .values(counted=True)
+        )
         self._update_pool = update(pools).where(pools.c.sku_id == bindparam("of_sku_id"))
         self._insert_reservations = insert_rows(dialect, reservations, list(reservations.c))
         self._update_reservations = update_rows(
@@ -78,7 +85,7 @@ class BatchQueries:
             # There is no row to lock yet, so two processes that create one pool take turns on its name.
             connection.execute(self._lock_name, {"sku_id": sku_id})
             row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
-        return LockedPool(sku_id, row)
+        return LockedPool(sku_id, row, commands)
 
     def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
         pool, sku_id = locked.pool, locked.sku_id
@@ -86,7 +93,9 @@ class BatchQueries:
             return State(sku_id)
         found = self._load_named(connection, sku_id, commands)
         tallies: dict[str, Tally] = {}
-        if counts_owners(pool, commands):
+        if locked.counts_owners:
+            if not pool.rules.count_owners:
+                connection.execute(self._count_all, {"of_sku_id": sku_id})
             owners = encode_rows([o] for o in {c.owner_id for c in commands if isinstance(c, Reserve)})
             given = {"sku_id": sku_id, "rows": owners}
             found += _reservations(connection.execute(self._due_of_owners, {**given, "now": now}))
@@ -121,7 +130,9 @@ class BatchQueries:
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
         sku_id = locked.sku_id
         if changes.created:
-            self._insert_reservations(connection, [_reservation_values(r) for r in changes.created])
+            self._insert_reservations(
+                connection, [_reservation_values(r, locked.counts_owners) for r in changes.created]
+            )
         if changes.moved:
             moved = ((r.reservation_id, r.status, r.expires_at) for r in changes.moved)
             connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
@@ -181,8 +192,8 @@ def _reservations(rows: Any) -> list[Reservation]:
     return [reservation_from_row(row) for row in rows]
 
 
-def _reservation_values(r: Reservation) -> tuple[object, ...]:
-    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at)
+def _reservation_values(r: Reservation, counted: bool) -> tuple[object, ...]:
+    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at, counted)
 
 
 def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """One way to run a transaction, on SQLite and on PostgreSQL.
 
-Work is a plain function of a SQLAlchemy connection. PostgreSQL runs it on asyncpg through SQLAlchemy's bridge; SQLite
-runs it on a thread of its own, one hop per transaction instead of one per statement
+Work is a plain function of a SQLAlchemy connection. PostgreSQL runs it on asyncpg through SQLAlchemy's bridge. SQLite
+runs it on a thread of its own, one hop per transaction instead of one per statement; of brief work, which would spend
+longer winning the interpreter lock back than working, only the commit goes to that thread
 (docs/adr/0002-work-as-functions.md).
 
 A failure before COMMIT is `Unavailable`: nothing happened. A failure of COMMIT itself is `OutcomeUnknown`: the caller
@@ -42,8 +43,8 @@ READERS = 4
 class Database(Protocol):
     dialect_name: str
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
-        """Run `work` in one transaction; when this returns, it is on disk."""
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+        """Run `work` in one transaction; when this returns, it is on disk. Brief work may keep the event loop."""
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent view, without waiting for writers."""
@@ -75,13 +76,25 @@ class SqliteDatabase:
         self._writer = _sqlite_engine(url, "BEGIN IMMEDIATE", connections=1)
         self._reader = _sqlite_engine(url, "BEGIN", connections=READERS)
         # SQLite has one writer. Readers never wait for it (WAL), nor for each other.
+        self._turn = asyncio.Lock()
         self._write_thread = ThreadPoolExecutor(1, "sqlite-write")
         self._read_threads = ThreadPoolExecutor(READERS, "sqlite-read")
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
         # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
+        # A caller that leaves must not take the connection away from under its own commit.
+        return await asyncio.shield(self._write(work, brief=brief))
+
+    async def _write(self, work: Work[T], *, brief: bool) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._write_thread, _transact, self._writer, work)
+        async with self._turn:
+            connection = _begin_at_once(self._writer) if brief else None
+            if connection is None:
+                return await loop.run_in_executor(self._write_thread, _transact, self._writer, work)
+            with connection:
+                result = _do(connection, work)
+                await loop.run_in_executor(self._write_thread, _commit, connection)
+                return result
 
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
@@ -141,27 +154,47 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _transact(engine: Engine, work: Work[T]) -> T:
+def _begin_at_once(engine: Engine) -> Connection | None:
+    """A transaction, or None if another process is writing: waiting for it is not for the event loop."""
+    connection = _connect(engine)
+    connection.connection.cursor().execute("PRAGMA busy_timeout = 0")
     try:
-        connection = engine.connect()
+        connection.begin()
+    except DBAPIError:
+        connection.close()
+        return None
+    return connection
+
+
+def _transact(engine: Engine, work: Work[T]) -> T:
+    with _connect(engine) as connection:
+        connection.connection.cursor().execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
+        result = _do(connection, work)
+        _commit(connection)
+        return result
+
+
+def _connect(engine: Engine) -> Connection:
+    try:
+        return engine.connect()
     except DBAPIError as exc:
         raise Unavailable(f"cannot open the database: {exc.orig}") from exc
-    with connection:
-        return _commit(connection, work)
 
 
-def _commit(connection: Connection, work: Work[T]) -> T:
+def _do(connection: Connection, work: Work[T]) -> T:
     try:
-        result = work(connection)
+        return work(connection)
     except (IntegrityError, sqlite3.IntegrityError):
         raise
     except (DBAPIError, sqlite3.Error) as exc:
         raise Unavailable(f"the database refused: {getattr(exc, 'orig', exc)}") from exc
+
+
+def _commit(connection: Connection) -> None:
     try:
         connection.commit()
     except DBAPIError as exc:
         raise OutcomeUnknown(f"the commit may or may not have happened: {exc.orig}") from exc
-    return result
 
 
 # While connecting, asyncpg's own errors come through unwrapped.
@@ -189,7 +222,7 @@ class PostgresDatabase:
         )
         self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S) -> T:
+    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
         committing = False
 
         def tracked(connection: Connection) -> T:
