@@ -1,12 +1,14 @@
 """Settings: from the environment (`HOLDFAST_…`) or `holdfast.toml`, with defaults that run as they are."""
 
 import os
+import re
 import secrets
 import tempfile
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -15,15 +17,19 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from holdfast.errors import SettingsError
+from holdfast.gate.redis_url import parse_redis_url
+
+# Looked for in the current directory.
+TOML = Path("holdfast.toml")
 
 # HS256 signs with SHA-256: a shorter secret than its output can be guessed faster than the signature forged.
 MIN_SECRET_BYTES = 32
+# The mark `hf_`, and 16 characters that are as good as eight bytes of chance if they are only hexadecimal.
+MIN_SERVICE_KEY = 19
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(
-        env_prefix="HOLDFAST_", env_ignore_empty=True, toml_file="holdfast.toml", extra="ignore"
-    )
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", env_ignore_empty=True, toml_file=TOML, extra="ignore")
 
     data: Path = Field(Path("data"), description="Directory of the embedded database and generated keys.")
     database_url: str = Field(
@@ -32,12 +38,23 @@ class Settings(BaseSettings):
     service_key: SecretStr = Field(SecretStr(""), description="Bearer key with every scope; default: generated.")
     buyer_secret: SecretStr = Field(SecretStr(""), description="HS256 secret of buyers' JWTs; default: generated.")
     buyer_jwks_url: str = Field("", description="Where the public keys of buyers' JWTs are published.")
+    signing_key: SecretStr = Field(
+        SecretStr(""), description="Signs receipts: a secret, or id:secret,id:secret to rotate; default: generated."
+    )
 
     batch_max: int = Field(512, ge=1, le=4096, description="Commands decided together at most.")
     line_max: int = Field(8192, ge=1, description="Commands that may wait for one pool before it says busy.")
     patience_ms: int = Field(2000, ge=10, description="How long a command may wait before it is dropped undecided.")
     sold_out_memory_ms: int = Field(100, ge=0, le=1000, description="How long a refusal for stock is repeated unasked.")
     database_connections: int = Field(8, ge=2, le=100, description="PostgreSQL connections per server process.")
+    redis_url: str = Field(
+        "", description="redis://…, redis+sentinel://… or redis+cluster://…: decide there, at the highest rates."
+    )
+    redis_fsync: Literal["always", "everysec", "no"] = Field(
+        "always", description="How often Redis must sync its append-only file; no: it may have none."
+    )
+    redis_replicas_min: int = Field(0, ge=0, description="Redis replicas that must have a batch before it is answered.")
+    redis_timeout_ms: int = Field(2000, ge=10, description="How long one call to Redis may take.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -57,9 +74,17 @@ class Settings(BaseSettings):
     @classmethod
     def _service_key_is_marked(cls, key: SecretStr) -> SecretStr:
         text = key.get_secret_value()
-        if text and not (text.startswith("hf_") and len(text) >= 19 and text.isascii()):
+        if text and not (text.startswith("hf_") and len(text) >= MIN_SERVICE_KEY and text.isascii()):
             raise ValueError("must start with hf_ and go on for at least 16 characters")
         return key
+
+    @field_validator("buyer_jwks_url")
+    @classmethod
+    def _jwks_url_is_of_the_web(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("must be an address such as https://login.example.com/.well-known/jwks.json")
+        return url
 
     @field_validator("buyer_secret")
     @classmethod
@@ -68,6 +93,14 @@ class Settings(BaseSettings):
             raise ValueError(f"must have at least {MIN_SECRET_BYTES} bytes")
         return secret
 
+    @field_validator("signing_key")
+    @classmethod
+    def _signing_secrets_are_long(cls, keys: SecretStr) -> SecretStr:
+        parts = [part.strip().rpartition(":") for part in keys.get_secret_value().split(",") if part]
+        if any(len(secret.encode()) < MIN_SECRET_BYTES for _, _, secret in parts):
+            raise ValueError(f"each secret must have at least {MIN_SECRET_BYTES} bytes")
+        return keys
+
     @model_validator(mode="after")
     def _default_database(self) -> "Settings":
         if not self.database_url:
@@ -75,17 +108,34 @@ class Settings(BaseSettings):
         _check_database_url(self.database_url)
         return self
 
+    @model_validator(mode="after")
+    def _redis_has_a_ledger(self) -> "Settings":
+        if self.has_redis:
+            parse_redis_url(self.redis_url)
+            if self.is_embedded:
+                raise SettingsError(
+                    "HOLDFAST_REDIS_URL needs PostgreSQL as its ledger: set HOLDFAST_DATABASE_URL=postgresql://…"
+                )
+        return self
+
     @property
     def is_embedded(self) -> bool:
         return self.database_url.startswith("sqlite")
 
+    @property
+    def has_redis(self) -> bool:
+        return bool(self.redis_url)
+
     def service_key_text(self) -> str:
-        return self.service_key.get_secret_value() or self._generated("service_key", "hf_")
+        return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)
 
     def buyer_secret_text(self) -> str:
-        return self.buyer_secret.get_secret_value() or self._generated("buyer_secret", "")
+        return self.buyer_secret.get_secret_value() or self._generated("buyer_secret", "", MIN_SECRET_BYTES)
 
-    def _generated(self, name: str, prefix: str) -> str:
+    def signing_key_text(self) -> str:
+        return self.signing_key.get_secret_value() or self._generated("signing_key", "", MIN_SECRET_BYTES)
+
+    def _generated(self, name: str, prefix: str, least: int) -> str:
         """A secret made once and kept in the data directory, readable by its owner only."""
         path = self.data / name
         if not path.exists():
@@ -98,7 +148,18 @@ class Settings(BaseSettings):
             with suppress(FileExistsError):
                 os.link(draft, path)
             Path(draft).unlink()
-        return path.read_text().strip()
+        return _read_back(path, prefix, least)
+
+
+def _read_back(path: Path, prefix: str, least: int) -> str:
+    """A file cut short, by a full disk or by hand, would make a key that anyone can guess."""
+    secret = path.read_text(errors="replace").strip()
+    if not secret.startswith(prefix) or not secret.isascii() or len(secret) < least:
+        raise SettingsError(
+            f"{path} is {'damaged' if secret else 'empty'}, it should have at least {least} characters; "
+            "remove it, and the next start makes a new one"
+        )
+    return secret
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -107,7 +168,9 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as exc:
-        raise SettingsError("\n".join(map(_explain, exc.errors()))) from exc
+        raise SettingsError(_blame_toml("\n".join(map(_explain, exc.errors())))) from exc
+    except SettingsError as exc:
+        raise SettingsError(_blame_toml(str(exc))) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise SettingsError(f"holdfast.toml cannot be read: {exc}") from exc
 
@@ -115,6 +178,18 @@ def load_settings(**overrides: object) -> Settings:
 def _explain(error: ErrorDetails) -> str:
     name = "_".join(map(str, error["loc"])).upper()
     return f"HOLDFAST_{name}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _blame_toml(message: str) -> str:
+    """Each line begins with the variable it is about; name the file where the value came from there."""
+    in_environment = {name.upper() for name, value in os.environ.items() if value}
+    in_toml = {f"HOLDFAST_{name}".upper(): f"{name} in {TOML}" for name in _read_toml()}
+    places = {name: place for name, place in in_toml.items() if name not in in_environment}
+    return re.sub(r"^HOLDFAST_\w+", lambda name: places.get(name[0], name[0]), message, flags=re.MULTILINE)
+
+
+def _read_toml() -> dict[str, Any]:
+    return tomllib.loads(TOML.read_text()) if TOML.exists() else {}
 
 
 def _check_database_url(url: str) -> None:
