@@ -5,8 +5,8 @@ from heapq import nsmallest
 
 from books import Books
 from holdfast.domain.command import Command, Extend, Move, Reserve, Verdict
-from holdfast.domain.reservation import Status
-from holdfast.domain.rulebook import counts_owners, decide, earliest_needed
+from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.rulebook import counts_owners, decide, needed_by_deadline
 from holdfast.domain.state import Changes, State
 from worlds import tallies_of
 
@@ -33,6 +33,10 @@ class Model:
         books.events += changes.events
 
 
+def _earliest(reservations: list[Reservation], limit: int) -> list[Reservation]:
+    return nsmallest(limit, reservations, key=lambda r: (r.expires_at, r.reservation_id))
+
+
 def needed(whole: State, commands: Sequence[Command], now: int) -> State:
     """What the rulebook says an engine must load for a batch, no more and no less."""
     if whole.pool is None:
@@ -45,8 +49,9 @@ def needed(whole: State, commands: Sequence[Command], now: int) -> State:
     own_due = [r for r in reservations if r.owner_id in counted and r.is_due(now)]
     found = [r for r in reservations if r.reservation_id in named]
     active = [r for r in reservations if r.status is Status.ACTIVE]
-    limit = earliest_needed(whole.pool, commands, len(found) + len(own_due))
-    earliest = nsmallest(limit, active, key=lambda r: (r.expires_at, r.reservation_id))
+    limits = needed_by_deadline(whole.pool, commands, len(found) + len(own_due))
+    due, later = [r for r in active if r.is_due(now)], [r for r in active if not r.is_due(now)]
+    earliest = [*_earliest(due, limits.due), *_earliest(later, limits.later)]
     return State(
         whole.sku_id,
         whole.pool,

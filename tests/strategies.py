@@ -1,11 +1,12 @@
 """Commands of every kind, for Hypothesis, few enough of each to meet one another often."""
 
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Rules
+from holdfast.domain.pool import RuleChanges, Rules
 from worlds import MINUTE, NOW
 
 OWNERS = ("ada", "bob", "cid", "Zoë 'quote\" 🎟")
@@ -45,7 +46,19 @@ moves = st.builds(Move, st.sampled_from(list(Transition)), _picks, _askers)
 extends = st.builds(Extend, _picks, st.sampled_from(TTLS_MS), _askers)
 expires = st.builds(Expire, st.integers(0, 6))
 restocks = st.builds(Restock, st.integers(-8, 8))
-provisions = st.builds(Provision, st.integers(0, 24), st.none() | st.just(Rules()) | gentle_rules | rules)
+rule_changes = st.builds(
+    RuleChanges,
+    per_owner_limit=st.sampled_from([UNSET, UNSET, None, 1, 4]),
+    hold_budget=st.sampled_from([UNSET, UNSET, None, 2]),
+    paused=st.sampled_from([UNSET, UNSET, False, True]),
+)
+provisions = st.builds(
+    Provision,
+    st.integers(0, 24),
+    st.none() | st.just(Rules()) | gentle_rules | rules,
+    st.none() | rule_changes,
+    st.sampled_from([False, False, True]),
+)
 
 # What buyers do, and the same with a hand on the stock in between: rules that change too often let nothing happen.
 _buying: st.SearchStrategy[Command] = st.one_of(reserves(), reserves(), moves, extends, expires)

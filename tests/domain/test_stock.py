@@ -1,13 +1,14 @@
 """Making pools, changing their stock, and what the world is told about it."""
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.domain.command import Command, Move, Provision, Restock, Transition, Verdict
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import MAX_TOTAL_UNITS, Availability, Pool, Rules
+from holdfast.domain.pool import MAX_TOTAL_UNITS, Availability, Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Status
 from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Event, State
+from holdfast.domain.state import Changes, Event, State
 from worlds import NOW, SKU, hold, reserve, world
 
 LIMIT = Rules(per_owner_limit=2)
@@ -50,6 +51,60 @@ def test_a_change_of_stock_alone_keeps_the_rules(command: Command) -> None:
 def test_rules_are_lifted_by_rules_that_ask_nothing() -> None:
     [verdict] = decide(world(5, rules=LIMIT), [Provision(5, Rules())], NOW).verdicts
     assert verdict.pool == Pool(SKU, 5)
+
+
+EVERY_RULE = Rules(3, 4, 1, NOW - 1, NOW + 1, paused=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (RuleChanges(), EVERY_RULE),
+        (RuleChanges(per_owner_limit=9), replace(EVERY_RULE, per_owner_limit=9)),
+        (RuleChanges(per_owner_limit=None), replace(EVERY_RULE, per_owner_limit=None)),
+        (RuleChanges(hold_budget=None, paused=False), replace(EVERY_RULE, hold_budget=None, paused=False)),
+        (RuleChanges(None, None, None, None, None, paused=False), Rules()),
+    ],
+)
+def test_a_change_of_some_rules_keeps_the_others(changes: RuleChanges, expected: Rules) -> None:
+    decision = decide(world(5, rules=EVERY_RULE), [Provision(6, changes=changes)], NOW)
+    assert decision.verdicts == [Verdict(Outcome.MOVED, pool=Pool(SKU, 6, rules=expected))]
+
+
+def test_changes_to_the_rules_of_a_new_pool_are_changes_to_none() -> None:
+    [verdict] = decide(State(SKU), [Provision(5, changes=RuleChanges(hold_budget=2))], NOW).verdicts
+    assert verdict.pool == Pool(SKU, 5, rules=Rules(hold_budget=2))
+
+
+def test_changes_come_on_top_of_rules_given_with_them() -> None:
+    command = Provision(5, LIMIT, RuleChanges(paused=True))
+    [verdict] = decide(world(5, rules=EVERY_RULE), [command], NOW).verdicts
+    assert verdict.pool == Pool(SKU, 5, rules=Rules(per_owner_limit=2, paused=True))
+
+
+def test_every_rule_can_be_changed_alone() -> None:
+    assert RuleChanges.__struct_fields__ == Rules.__struct_fields__
+
+
+def test_a_limit_set_by_a_change_counts_what_came_before_it() -> None:
+    state = world(5, hold("a", "ada", quantity=2))
+    verdicts = decide(state, [Provision(5, changes=RuleChanges(per_owner_limit=2)), reserve("b", "ada")], NOW).verdicts
+    assert [v.outcome for v in verdicts] == [Outcome.MOVED, Outcome.BUYER_LIMIT]
+
+
+@pytest.mark.parametrize("command", [Provision(9, LIMIT, only_if_missing=True), Provision(0, only_if_missing=True)])
+def test_a_pool_that_is_only_made_if_missing_is_left_as_it_is(command: Provision) -> None:
+    state = world(5, hold("a", quantity=2), hold("due", due_in=-1), rules=Rules(hold_budget=1))
+    decision = decide(state, [command], NOW)
+    assert decision.verdicts == [Verdict(Outcome.ALREADY, pool=state.pool)]
+    assert decision.changes == Changes()
+
+
+def test_of_two_who_make_a_pool_if_missing_the_first_does() -> None:
+    commands = [Provision(units, only_if_missing=True) for units in (5, 9)]
+    verdicts = decide(State(SKU), commands, NOW).verdicts
+    pool = Pool(SKU, 5)
+    assert verdicts == [Verdict(Outcome.MOVED, pool=pool), Verdict(Outcome.ALREADY, pool=pool)]
 
 
 @pytest.mark.parametrize("command", [Provision(2), Restock(-3)])

@@ -8,7 +8,7 @@ from desk import Desk
 from every_outcome import EVERY_OUTCOME
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Restock, Transition, Verdict
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Pool, Rules
+from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
 from holdfast.domain.rulebook import decide
 from worlds import MINUTE, NOW, SKU, hold, reserve, world
@@ -43,6 +43,44 @@ class GateConformance:
         assert (await desk.books()).pool == Pool(SKU, 6, rules=EVERY_RULE)
         await desk.apply(Provision(6, Rules()))
         assert (await desk.books()).pool == Pool(SKU, 6)
+
+    async def test_a_rule_can_be_changed_alone(self, desk: Desk) -> None:
+        await desk.apply(Provision(5, EVERY_RULE))
+        changed = [
+            (RuleChanges(per_owner_limit=9), Rules(9, 4, 1, NOW - 1, NOW + HOUR, paused=True)),
+            (RuleChanges(per_owner_limit=None, paused=False), Rules(None, 4, 1, NOW - 1, NOW + HOUR)),
+            (RuleChanges(hold_budget=None, required_tier=0), Rules(None, None, 0, NOW - 1, NOW + HOUR)),
+            (RuleChanges(opens_at=None, ends_at=None, hold_budget=7), Rules(None, 7, 0)),
+            (RuleChanges(), Rules(None, 7, 0)),
+        ]
+        for changes, expected in changed:
+            pool = Pool(SKU, 5, rules=expected)
+            assert await desk.apply(Provision(5, changes=changes)) == [Verdict(MOVED, pool=pool)]
+            assert (await desk.books()).pool == pool
+
+    async def test_changes_apply_to_the_rules_given_with_them_and_to_none_in_a_new_pool(self, desk: Desk) -> None:
+        await desk.apply(Provision(5, changes=RuleChanges(hold_budget=2)))
+        assert (await desk.books()).pool == Pool(SKU, 5, rules=Rules(hold_budget=2))
+        await desk.apply(Provision(5, Rules(per_owner_limit=3), RuleChanges(paused=True)))
+        assert (await desk.books()).pool == Pool(SKU, 5, rules=Rules(per_owner_limit=3, paused=True))
+
+    async def test_a_limit_set_by_a_change_counts_what_came_before_it(self, desk: Desk) -> None:
+        await desk.apply(Provision(5), reserve("a", "ada", 2))
+        limit = Provision(5, changes=RuleChanges(per_owner_limit=2))
+        assert await desk.outcomes(limit, reserve("b", "ada")) == [MOVED, Outcome.BUYER_LIMIT]
+        assert await desk.outcomes(reserve("c", "ada"), reserve("d", "bob")) == [Outcome.BUYER_LIMIT, RESERVED]
+
+    async def test_a_pool_only_made_if_missing_is_made_once_and_then_left_as_it_is(self, desk: Desk) -> None:
+        once = Provision(5, Rules(hold_budget=1), only_if_missing=True)
+        again = Provision(9, Rules(per_owner_limit=1), RuleChanges(paused=True), only_if_missing=True)
+        pool = Pool(SKU, 5, rules=Rules(hold_budget=1))
+        assert await desk.apply(once, again) == [Verdict(MOVED, pool=pool), Verdict(ALREADY, pool=pool)]
+        await desk.apply(reserve("a", "ada", 2, ttl_ms=1_000))
+        desk.clock.advance(MINUTE)
+        before = await desk.books()
+        held = Pool(SKU, 5, held=2, active_reservations=1, rules=Rules(hold_budget=1))
+        assert await desk.apply(Provision(0, only_if_missing=True), again) == [Verdict(ALREADY, pool=held)] * 2
+        assert await desk.books() == before
 
     async def test_no_command_but_provision_makes_a_pool(self, desk: Desk) -> None:
         commands: list[Command] = [reserve(), Extend("a", 1), cancel("a"), Expire(1), Restock(1)]

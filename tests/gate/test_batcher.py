@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
-from errno import ENOSPC
+from collections.abc import Sequence
 
 import pytest
 from conformance import cancel
 from desk import sql_desk
 from paced_gate import OneAtATime, PacedGate
 
+from holdfast import metrics
 from holdfast.domain.command import Command, Provision, Reserve, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
@@ -193,18 +194,55 @@ async def test_a_batch_without_a_verdict_fails_every_caller_and_only_them(failur
     assert await all_of(later) == [Verdict(Outcome.RESERVED)]
 
 
-async def test_a_log_that_cannot_be_written_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk fails the batch and the log alike; the callers must hear of it, and the line must go on."""
+async def test_whoever_waits_behind_a_batch_that_hangs_is_told_busy_in_time() -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate, patience_s=0.05)
+    dropped = {reason: metrics.DROPPED.labels(reason)._value for reason in ("overdue", "caller_gone")}
+    before = {reason: count.get() for reason, count in dropped.items()}
+    [hanging] = await behind_a_batch(gate, batcher)
+    for _ in range(2):  # The second time shows that the timer is set again.
+        assert [type(end) for end in await all_of(submit_all(batcher, "a", "b"))] == [Busy] * 2
+    assert not hanging.done()
+    assert {reason: count.get() - before[reason] for reason, count in dropped.items()} == {
+        "overdue": 4,
+        "caller_gone": 0,
+    }
+    gate.let_go(2)
+    assert await all_of([hanging, *submit_all(batcher, "c")]) == [Verdict(Outcome.RESERVED)] * 2
+    assert [named(batch) for _, batch in gate.batches] == [["first"], ["c"]]
 
-    class FullDisk:
-        def warning(self, *_event: object, **_facts: object) -> None:
-            raise OSError(ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("holdfast.gate.batcher.log", FullDisk())
+async def test_a_gate_that_gives_too_few_verdicts_fails_that_batch_and_not_the_line() -> None:
     gate = PacedGate(at_once=True)
+    whole = gate.apply
+
+    async def too_few(sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        return (await whole(sku_id, commands))[1:]
+
+    gate.apply = too_few  # type: ignore[method-assign]
     batcher = Batcher(gate)
-    gate.failure = Unavailable("full")
-    assert await all_of(submit_all(batcher, "a", "b")) == [gate.failure] * 2
+    assert [type(end) for end in await all_of(submit_all(batcher, "a", "b"))] == [OutcomeUnknown] * 2
+    gate.apply = whole  # type: ignore[method-assign]
+    assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
+
+
+@pytest.mark.parametrize("broken", ["_next_batch", "_fail", "_show_waiting"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_is_served(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    gate = PacedGate(at_once=True)
+    gate.failure = Unavailable("down")
+    batcher = Batcher(gate, batch_max=1)
+
+    def defect(*_: object) -> None:
+        raise RuntimeError("defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batcher, broken, defect)
+        [*_, last] = submit_all(batcher, "a", "b")
+        with pytest.raises((Unavailable, RuntimeError)):
+            await asyncio.wait_for(last, 5)
     gate.failure = None
     assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
 

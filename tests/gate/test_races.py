@@ -62,8 +62,12 @@ class UnlockedQueries(BatchQueries):
 
     def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
         row = connection.execute(select(pools).where(pools.c.sku_id == sku_id)).one_or_none()
-        await_only(self._meeting.wait())
         return LockedPool(sku_id, row, commands)
+
+    def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
+        state = super().load(connection, locked, commands, now)
+        await_only(self._meeting.wait())
+        return state
 
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:

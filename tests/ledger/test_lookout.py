@@ -9,7 +9,7 @@ from holdfast.domain.pool import Availability, Pool
 from holdfast.errors import Unavailable
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database, T, Work
-from holdfast.ledger.lookout import Lookout
+from holdfast.ledger.lookout import Lookout, look_into
 from holdfast.ledger.queries import PoolView
 from set_clock import SetClock
 from worlds import MINUTE, NOW, SKU, reserve
@@ -47,7 +47,7 @@ def available(view: PoolView | None) -> int:
 async def test_a_crowd_that_asks_during_a_look_shares_the_next_one(database: Database) -> None:
     slow = SlowReads(database)
     await SqlGate(database).apply(SKU, [Provision(7)])
-    lookout = Lookout(slow)
+    lookout = Lookout(look_into(slow))
     first = asyncio.create_task(lookout.look(SKU))
     await slow.made.acquire()
     crowd = [asyncio.create_task(lookout.look(SKU)) for _ in range(100)]
@@ -60,7 +60,7 @@ async def test_nobody_is_shown_a_state_older_than_their_question(database: Datab
     slow = SlowReads(database)
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(7)])
-    lookout = Lookout(slow)
+    lookout = Lookout(look_into(slow))
     before = asyncio.create_task(lookout.look(SKU))
     await slow.made.acquire()
     await gate.apply(SKU, [reserve("a")])
@@ -73,7 +73,7 @@ async def test_one_look_serves_questions_about_many_pools(database: Database) ->
     slow = SlowReads(database)
     for units, sku_id in enumerate("abc"):
         await SqlGate(database).apply(sku_id, [Provision(units)])
-    lookout = Lookout(slow)
+    lookout = Lookout(look_into(slow))
     slow.let_go(9)
     views = await asyncio.gather(*[lookout.look(sku_id) for sku_id in ("c", "b", "unknown", "a")])
     assert [None if view is None else available(view) for view in views] == [2, 1, None, 0]
@@ -83,7 +83,7 @@ async def test_one_look_serves_questions_about_many_pools(database: Database) ->
 async def test_one_who_leaves_does_not_take_the_answer_along(database: Database) -> None:
     slow = SlowReads(database)
     await SqlGate(database).apply(SKU, [Provision(7)])
-    lookout = Lookout(slow)
+    lookout = Lookout(look_into(slow))
     leaving, staying = asyncio.create_task(lookout.look(SKU)), asyncio.create_task(lookout.look(SKU))
     await slow.made.acquire()
     leaving.cancel()
@@ -97,7 +97,7 @@ async def test_a_look_that_fails_is_unavailable_to_all_and_the_next_one_is_not(
 ) -> None:
     slow = SlowReads(database)
     await SqlGate(database).apply(SKU, [Provision(7)])
-    lookout = Lookout(slow)
+    lookout = Lookout(look_into(slow))
     slow.failure = failure
     slow.let_go(1)
     answers = await asyncio.gather(lookout.look(SKU), lookout.look(SKU), return_exceptions=True)
@@ -110,7 +110,7 @@ async def test_a_look_that_fails_is_unavailable_to_all_and_the_next_one_is_not(
 async def test_a_pool_is_seen_as_its_next_buyer_would_find_it(database: Database) -> None:
     clock = SetClock(database)
     await SqlGate(clock).apply(SKU, [Provision(3), reserve("a", quantity=2), reserve("b", ttl_ms=5 * MINUTE)])
-    lookout = Lookout(clock)
+    lookout = Lookout(look_into(clock))
     assert await lookout.look(SKU) == PoolView(Pool(SKU, 3, held=3, active_reservations=2), NOW + MINUTE)
     clock.advance(MINUTE)
     assert await lookout.look(SKU) == PoolView(Pool(SKU, 3, held=1, active_reservations=1), None)
@@ -118,7 +118,7 @@ async def test_a_pool_is_seen_as_its_next_buyer_would_find_it(database: Database
 
 async def test_a_pool_says_whether_there_is_hope(database: Database) -> None:
     clock = SetClock(database)
-    gate, lookout = SqlGate(clock), Lookout(clock)
+    gate, lookout = SqlGate(clock), Lookout(look_into(clock))
     await gate.apply(SKU, [Provision(1)])
     seen = [await lookout.look(SKU)]
     for command in (reserve("a"), Move(Transition.SETTLE, "a"), Move(Transition.CONFIRM, "a")):

@@ -62,3 +62,23 @@ def test_the_lock_ends_with_the_process_however_it_ends(file: Path) -> None:
             ServerLock(file, "server").acquire()
         holder.kill()
     ServerLock(file, "server").acquire().release()
+
+
+def test_a_link_to_a_database_is_that_database(tmp_path: Path) -> None:
+    file, link = tmp_path / "real" / "holdfast.db", tmp_path / "link.db"
+    file.parent.mkdir()
+    file.touch()
+    link.symlink_to(file)
+    held = ServerLock(link, "server").acquire()
+    try:
+        assert ServerLock(file, "server").owner() == str(os.getpid())
+        with pytest.raises(AlreadyRunning):
+            ServerLock(file, "server").acquire()
+    finally:
+        held.release()
+    assert ServerLock(file, "server").owner() is None
+
+
+def test_looking_for_an_owner_makes_no_file(tmp_path: Path) -> None:
+    assert ServerLock(tmp_path / "holdfast.db", "server").owner() is None
+    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Pool, Rules
+from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import DEFAULT_TTL_MS, Reservation
 
 
@@ -58,10 +58,15 @@ class Restock(Struct, frozen=True, gc=False):
 
 
 class Provision(Struct, frozen=True, gc=False):
-    """Create the pool, or set its total, and its rules if any are given."""
+    """Create the pool, or set its total, and its rules if any are given: whole ones, or changes to those there are.
+
+    With `only_if_missing`, a pool that exists is left as it is, which is decided under its lock.
+    """
 
     total: int
     rules: Rules | None = None
+    changes: RuleChanges | None = None
+    only_if_missing: bool = False
 
 
 Command = Reserve | Extend | Move | Expire | Restock | Provision

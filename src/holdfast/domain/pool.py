@@ -4,7 +4,8 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict, replace
 
 MAX_TOTAL_UNITS = 1_000_000_000
 
@@ -37,6 +38,24 @@ class Rules(Struct, frozen=True):
     @property
     def count_owners(self) -> bool:
         return self.per_owner_limit is not None or self.hold_budget is not None
+
+
+class RuleChanges(Struct, frozen=True):
+    """The rules to change; those left out stay as they are, whoever set them and when."""
+
+    per_owner_limit: int | UnsetType | None = UNSET
+    hold_budget: int | UnsetType | None = UNSET
+    required_tier: int | UnsetType | None = UNSET
+    opens_at: int | UnsetType | None = UNSET
+    ends_at: int | UnsetType | None = UNSET
+    paused: bool | UnsetType = UNSET
+
+    @property
+    def count_owners(self) -> bool:
+        return isinstance(self.per_owner_limit, int) or isinstance(self.hold_budget, int)
+
+    def applied_to(self, rules: Rules) -> Rules:
+        return replace(rules, **{name: value for name, value in asdict(self).items() if value is not UNSET})
 
 
 class Pool(Struct, frozen=True):

@@ -14,14 +14,15 @@ The invariants, for any sequence of commands:
 What the engine must put into `State`, no more and no less: the pool; the reservations that moves and extensions name;
 the remembered answers of the keys in the batch; the tallies of its owners if the rules count them; and, when the batch
 asks for more than is free, counts owners or expires, the active reservations with the earliest deadlines (see
-`earliest_needed`). Deciding from more than that gives the same verdicts, which is how the engines are tested against a
-model that simply keeps everything.
+`needed_by_deadline`). Deciding from more than that gives the same verdicts, which is how the engines are tested
+against a model that simply keeps everything.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
@@ -40,26 +41,43 @@ def decide(state: State, commands: Sequence[Command], now: int) -> Decision:
 def counts_owners(pool: Pool | None, commands: Sequence[Command]) -> bool:
     """Whether the batch needs its owners' tallies. A rule set within the batch counts what came before it too."""
     return (pool is not None and pool.rules.count_owners) or any(
-        isinstance(c, Provision) and c.rules is not None and c.rules.count_owners for c in commands
+        given is not None and given.count_owners
+        for c in commands
+        if isinstance(c, Provision) and not _leaves_alone(c, pool)
+        for given in (c.rules, c.changes)
     )
 
 
-def earliest_needed(pool: Pool, commands: Sequence[Command], already: int) -> int:
-    """How many of the earliest deadlines a batch may need to see: 0 if it cannot run short of stock.
+def _leaves_alone(command: Provision, pool: Pool | None) -> bool:
+    return command.only_if_missing and pool is not None
 
-    `already` is how many reservations it sees for other reasons: they may be the earliest, and be gone when it looks.
 
-    Each reservation holds at least one unit, so as many as there are units missing is always enough; one more for the
-    `next_return_at` of a refusal, and one for each command that may take a reservation out of the list.
+class Needed(Struct, frozen=True):
+    """How many reservations a batch may need to see: the earliest of those due by now, and of those due later."""
+
+    due: int = 0
+    later: int = 0
+
+
+def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) -> Needed:
+    """None at all if the batch cannot run short of stock.
+
+    `already` is how many reservations it sees for other reasons: they may be the earliest, and be gone when it looks;
+    and so may one more for each command.
+
+    Of those that are due, each holds at least one unit, so as many as there are units missing is always enough. Those
+    due later return nothing now, however many units are missing: one of them says when there is hope again.
     """
     wanted = sum(c.quantity for c in commands if isinstance(c, Reserve))
     expiring = sum(c.limit for c in commands if isinstance(c, Expire))
     shrinking = sum(c.units for c in commands if isinstance(c, Restock) and c.units < 0)
-    shrinking += sum(c.total - pool.total for c in commands if isinstance(c, Provision) and c.total < pool.total)
+    provisions = [c for c in commands if isinstance(c, Provision) and not _leaves_alone(c, pool)]
+    shrinking += sum(c.total - pool.total for c in provisions if c.total < pool.total)
     missing = wanted - shrinking - pool.available
     if missing <= 0 and not expiring:
-        return 0
-    return max(missing, 0) + expiring + already + len(commands) + 1
+        return Needed()
+    gone = already + len(commands)
+    return Needed(due=max(missing, 0) + expiring + gone, later=gone + 1)
 
 
 _RETURNED = {Status.CANCELLED, Status.FAILED, Status.EXPIRED}
@@ -119,7 +137,7 @@ class _Round:
             case Restock():
                 return self._set_total(self._total + command.units, self._rules, "pool.restocked")
             case Provision():
-                return self._set_total(command.total, command.rules or self._rules, "pool.provisioned")
+                return self._provision(command)
 
     # --- reserve
 
@@ -305,6 +323,14 @@ class _Round:
         return None
 
     # --- stock
+
+    def _provision(self, command: Provision) -> Verdict:
+        if command.only_if_missing and self._exists:
+            return Verdict(Outcome.ALREADY, pool=self._pool())
+        rules = command.rules or self._rules
+        if command.changes is not None:
+            rules = command.changes.applied_to(rules)
+        return self._set_total(command.total, rules, "pool.provisioned")
 
     def _set_total(self, total: int, rules: Rules, event: str) -> Verdict:
         if total > MAX_TOTAL_UNITS:

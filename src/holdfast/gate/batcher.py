@@ -6,8 +6,9 @@ one lock and one fsync together. Pools do not wait for one another here: each ha
 engine takes batches first come, first served, so a hot pool cannot starve a quiet one.
 
 What happens when it fails. A line that is full says `Busy` at once. A command whose caller has gone, or which has
-waited longer than `patience_s`, is dropped before it is decided, never after. If the engine cannot say whether a batch
-was committed, its callers get `OutcomeUnknown`, never a verdict: the same idempotency key will find the truth.
+waited longer than `patience_s`, is dropped before it is decided, never after; it is told so in time even while the
+batch before it hangs, by one timer for all lines. If the engine cannot say whether a batch was committed, its callers
+get `OutcomeUnknown`, never a verdict: the same idempotency key will find the truth.
 
 Sold-out memory. After a refusal for want of stock, attempts within `memory_s` get the same answer from memory, so a
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key is not answered from memory: it
@@ -15,8 +16,8 @@ may be the repeat of one that won, and the same key must get the same answer.
 """
 
 import asyncio
-from collections import Counter, deque
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterable
 from time import monotonic
 
 import structlog
@@ -25,10 +26,13 @@ from msgspec import Struct
 from holdfast import metrics
 from holdfast.domain.command import Command, Reserve, Verdict
 from holdfast.domain.outcome import Outcome
-from holdfast.errors import Busy, EngineError
+from holdfast.errors import Busy, EngineError, OutcomeUnknown, Unavailable
 from holdfast.gate.port import Gate
 
 log = structlog.get_logger()
+
+# A timer may ring a moment early, and must not be set again for no time at all.
+LEAST_TIMER_S = 0.005
 
 _OUT_OF_STOCK = frozenset({Outcome.SOLD_OUT, Outcome.ALL_HELD})
 
@@ -62,7 +66,7 @@ class Batcher:
         self._lines: dict[str, deque[_Waiting]] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._memories: dict[str, _Memory] = {}
-        self._told: Counter[Outcome] = Counter()
+        self._overdue_timer: asyncio.TimerHandle | None = None
         # Asking for the running loop costs a system call on some Pythons, so it is asked once.
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -78,6 +82,8 @@ class Batcher:
             raise Busy("too many commands are waiting for this pool")
         answer: asyncio.Future[Verdict] = loop.create_future()
         line.append(_Waiting(command, answer, monotonic()))
+        if self._overdue_timer is None:
+            self._overdue_timer = loop.call_later(self._patience_s, self._tell_overdue)
         return answer
 
     def recall(self, sku_id: str) -> Verdict | None:
@@ -88,7 +94,7 @@ class Batcher:
         if memory.until <= monotonic():
             del self._memories[sku_id]
             return None
-        self._told[memory.verdict.outcome] += 1
+        metrics.count_outcome(memory.verdict.outcome)
         return memory.verdict
 
     async def drain(self) -> None:
@@ -97,55 +103,72 @@ class Batcher:
             await asyncio.wait(self._serving.values())
 
     async def _serve(self, sku_id: str, line: deque[_Waiting]) -> None:
-        while line:
-            batch = self._next_batch(line)
-            if batch:
-                await self._decide(sku_id, batch)
-        del self._lines[sku_id], self._serving[sku_id]
+        try:
+            while line:
+                batch = self._next_batch(line)
+                if batch:
+                    await self._decide(sku_id, batch)
+        finally:
+            # However this ended: the next command must find no line, and start one that is served.
+            del self._lines[sku_id], self._serving[sku_id]
+            _fail_all(line, Unavailable("the line of this pool has ended"))
+            self._show_waiting()
 
     def _next_batch(self, line: deque[_Waiting]) -> list[_Waiting]:
         too_old = monotonic() - self._patience_s
         batch: list[_Waiting] = []
         while line and len(batch) < self._batch_max:
             waiting = line.popleft()
-            if waiting.answer.done():
-                metrics.DROPPED.labels("caller_gone").inc()
-            elif waiting.since < too_old:
-                metrics.DROPPED.labels("overdue").inc()
-                waiting.answer.set_exception(Busy("the command waited too long"))
-            else:
+            if not _drop(waiting, too_old):
                 batch.append(waiting)
-        metrics.WAITING.set(sum(map(len, self._lines.values())))
         return batch
+
+    def _tell_overdue(self) -> None:
+        """Those who come first in their lines have waited longest, so a look at the heads of the lines is enough."""
+        now = monotonic()
+        for line in self._lines.values():
+            while line and _drop(line[0], now - self._patience_s):
+                line.popleft()
+        self._show_waiting()
+        self._overdue_timer = None
+        first = min((line[0].since for line in self._lines.values() if line), default=None)
+        if first is not None:
+            assert self._loop is not None
+            due_in = max(first + self._patience_s - now, LEAST_TIMER_S)
+            self._overdue_timer = self._loop.call_later(due_in, self._tell_overdue)
+
+    def _show_waiting(self) -> None:
+        metrics.WAITING.set(sum(map(len, self._lines.values())))
 
     async def _decide(self, sku_id: str, batch: list[_Waiting]) -> None:
         started = monotonic()
-        metrics.BATCH_SIZE.observe(len(batch))
         try:
-            verdicts = await self._gate.apply(sku_id, [waiting.command for waiting in batch])
+            verdicts = await self._apply(sku_id, [waiting.command for waiting in batch])
+            self._remember(sku_id, batch, verdicts, started)
         except Exception as exc:
             self._fail(sku_id, batch, exc)
             return
-        self._remember(sku_id, batch, verdicts, started)
         for waiting, verdict in zip(batch, verdicts, strict=True):
             if not waiting.answer.done():
                 waiting.answer.set_result(verdict)
-        self._told.update(verdict.outcome for verdict in verdicts)
-        for outcome, count in self._told.items():
-            metrics.OUTCOMES.labels(outcome).inc(count)
-        self._told.clear()
+            metrics.count_outcome(verdict.outcome)
+        metrics.flush_outcomes()
+
+    async def _apply(self, sku_id: str, commands: list[Command]) -> list[Verdict]:
+        metrics.BATCH_SIZE.observe(len(commands))
+        self._show_waiting()
+        verdicts = await self._gate.apply(sku_id, commands)
+        if len(verdicts) != len(commands):
+            raise OutcomeUnknown(f"the engine gave {len(verdicts)} verdicts on {len(commands)} commands")
+        return verdicts
 
     def _fail(self, sku_id: str, batch: list[_Waiting], exc: Exception) -> None:
-        for waiting in batch:
-            if not waiting.answer.done():
-                waiting.answer.set_exception(exc)
+        _fail_all(batch, exc)
         metrics.ENGINE_FAILURES.labels(type(exc).__name__).inc()
-        # The disk that failed the batch may be the one the log is on; that must not stop the line.
-        with suppress(OSError):
-            if isinstance(exc, EngineError):
-                log.warning("batch_without_verdict", sku_id=sku_id, commands=len(batch), error=str(exc))
-            else:
-                log.error("batch_failed", sku_id=sku_id, commands=len(batch), exc_info=exc)
+        if isinstance(exc, EngineError):
+            log.warning("batch_without_verdict", sku_id=sku_id, commands=len(batch), error=str(exc))
+        else:
+            log.error("batch_failed", sku_id=sku_id, commands=len(batch), exc_info=exc)
 
     def _remember(self, sku_id: str, batch: list[_Waiting], verdicts: list[Verdict], started: float) -> None:
         """Keep the batch's last word on stock, counted from before it was decided so that it is never too old."""
@@ -157,3 +180,21 @@ class Batcher:
         if last.retry_after_ms is not None:
             lasts = min(lasts, last.retry_after_ms / 1000)
         self._memories[sku_id] = _Memory(last, started + lasts)
+
+
+def _drop(waiting: _Waiting, too_old: float) -> bool:
+    """Whether the command is not to be decided any more. Whoever still waits for it is told."""
+    if waiting.answer.done():
+        metrics.DROPPED.labels("caller_gone").inc()
+        return True
+    if waiting.since < too_old:
+        waiting.answer.set_exception(Busy("the command waited too long"))
+        metrics.DROPPED.labels("overdue").inc()
+        return True
+    return False
+
+
+def _fail_all(waitings: Iterable[_Waiting], exc: Exception) -> None:
+    for waiting in waitings:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(exc)

@@ -25,11 +25,11 @@ class SqlGate:
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         started = perf_counter()
-        verdicts = await self._database.write(lambda connection: self._apply(connection, sku_id, commands), brief=True)
+        verdicts = await self._database.write(lambda connection: self.decide(connection, sku_id, commands), brief=True)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
         return verdicts
 
-    def _apply(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+    def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         locked = self._queries.lock(connection, sku_id, commands)
         now = max(self._database.now_ms(connection), locked.decided_at)
         state = self._queries.load(connection, locked, commands, now)

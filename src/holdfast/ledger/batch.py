@@ -3,15 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
 from holdfast.domain.command import Command, Extend, Move, Provision, Reserve
 from holdfast.domain.pool import Pool, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, earliest_needed
+from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, needed_by_deadline
 from holdfast.domain.state import Changes, Event, Remembered, State, Tally
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+
+
+class Position(Struct, frozen=True):
+    """Where Redis is the gate: the epoch of a pool, and the sequence up to which the ledger has its journal."""
+
+    epoch: int = 0
+    seq: int = 0
 
 
 class LockedPool:
@@ -21,6 +29,7 @@ class LockedPool:
         self.sku_id = sku_id
         self.pool = None if row is None else pool_from_row(row)
         self.decided_at: int = 0 if row is None else row.decided_at
+        self.position = Position() if row is None else Position(row.epoch, row.journal_seq)
         self.counts_owners = counts_owners(self.pool, commands)
 
 
@@ -55,12 +64,14 @@ class BatchQueries:
         live_units = func.sum(case((theirs.c.status.in_(LIVE), theirs.c.quantity), else_=0))
         let_go = func.sum(case((theirs.c.status.in_(LET_GO), 1), else_=0))
         self._tallies = select(theirs.c.owner_id, live_units, let_go).group_by(theirs.c.owner_id)
-        self._earliest = (
+        earliest = (
             select(reservations)
             .where(of_pool, is_active)
             .order_by(reservations.c.expires_at, reservations.c.reservation_id)
             .limit(bindparam("limit"))
         )
+        self._due = earliest.where(reservations.c.expires_at <= bindparam("now"))
+        self._later = earliest.where(reservations.c.expires_at > bindparam("now"))
 
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
@@ -101,9 +112,10 @@ class BatchQueries:
             found += _reservations(connection.execute(self._due_of_owners, {**given, "now": now}))
             tallies = {row[0]: Tally(int(row[1]), int(row[2])) for row in connection.execute(self._tallies, given)}
             # Overdue holds moved by this batch change tallies of owners that did not reserve; nobody asks for those.
-        limit = earliest_needed(pool, commands, len(found))
-        if limit:
-            found += _reservations(connection.execute(self._earliest, {"sku_id": sku_id, "limit": limit}))
+        needed = needed_by_deadline(pool, commands, len(found))
+        for statement, limit in ((self._due, needed.due), (self._later, needed.later)):
+            if limit:
+                found += _reservations(connection.execute(statement, {"sku_id": sku_id, "now": now, "limit": limit}))
         return State(
             sku_id,
             pool,
@@ -125,7 +137,7 @@ class BatchQueries:
         if not keys:
             return {}
         rows = connection.execute(self._keys, {"sku_id": sku_id, "rows": encode_rows(keys)})
-        return {(row.owner_id, row.key): _remembered(row) for row in rows}
+        return {(row.owner_id, row.key): remembered_from_row(row) for row in rows}
 
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
         sku_id = locked.sku_id
@@ -200,7 +212,7 @@ def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:
     return (sku_id, e.reservation_id, e.type, e.at, e.quantity, e.expires_at)
 
 
-def _remembered(row: Row[Any]) -> Remembered:
+def remembered_from_row(row: Row[Any]) -> Remembered:
     reservation = Reservation(
         row.reservation_id, row.sku_id, row.owner_id, row.quantity, Status.ACTIVE, row.created_at, row.expires_at
     )

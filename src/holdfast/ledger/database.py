@@ -13,8 +13,9 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import monotonic, sleep
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import asyncpg
 from sqlalchemy import BigInteger, Connection, Engine, cast, create_engine, event, extract, func, make_url, select
@@ -25,7 +26,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import QueuePool
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.ledger.clock import SteadyClock
+from holdfast.ledger.clock import shared_clock
+from holdfast.ledger.postgres_url import for_asyncpg
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -59,20 +61,14 @@ def open_database(url: str, *, connections: int = 8) -> Database:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed)
-    return PostgresDatabase(_for_asyncpg(parsed), connections)
-
-
-def _for_asyncpg(url: URL) -> URL:
-    """The address as people have it: what libpq calls `sslmode`, asyncpg calls `ssl`."""
-    query = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
-    return url.set(drivername="postgresql+asyncpg", query=query)
+    return PostgresDatabase(parsed, connections)
 
 
 class SqliteDatabase:
     dialect_name = "sqlite"
 
     def __init__(self, url: URL) -> None:
-        self._clock = SteadyClock()
+        self._clock = shared_clock(Path(url.database or ""))
         self._writer = _sqlite_engine(url, "BEGIN IMMEDIATE", connections=1)
         self._reader = _sqlite_engine(url, "BEGIN", connections=READERS)
         # SQLite has one writer. Readers never wait for it (WAL), nor for each other.
@@ -102,9 +98,6 @@ class SqliteDatabase:
 
     def now_ms(self, connection: Connection) -> int:
         return self._clock.now_ms()
-
-    def clock_drift_ms(self) -> int:
-        return self._clock.drift_ms()
 
     async def close(self) -> None:
         for thread, engine in ((self._read_threads, self._reader), (self._write_thread, self._writer)):
@@ -201,25 +194,21 @@ def _commit(connection: Connection) -> None:
 _POSTGRES_FAILURES = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
+def _drop(connection: Any, *_circumstances: object) -> None:
+    """Let go of a connection without waiting for the server to agree, which a frozen one never does."""
+    connection.driver_connection.terminate()
+
+
 class PostgresDatabase:
     dialect_name = "postgresql"
 
     def __init__(self, url: URL, connections: int) -> None:
+        address, arguments = for_asyncpg(url)
         self._engine = create_async_engine(
-            url,
-            pool_size=connections,
-            max_overflow=0,
-            pool_timeout=2.0,
-            connect_args={
-                "timeout": 3.0,
-                # A plan made when the tables were empty must not be kept: a sale fills them within seconds.
-                "server_settings": {
-                    "application_name": "holdfast",
-                    "jit": "off",
-                    "plan_cache_mode": "force_custom_plan",
-                },
-            },
+            address, pool_size=connections, max_overflow=0, pool_timeout=2.0, connect_args=arguments
         )
+        for given_up in ("close", "invalidate"):
+            event.listen(self._engine.sync_engine, given_up, _drop)
         self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
 
     async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:

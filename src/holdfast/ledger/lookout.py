@@ -5,7 +5,7 @@ queries per second, and nobody is shown a state older than their own question.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from sqlalchemy import Connection
 
@@ -13,11 +13,27 @@ from holdfast.errors import Unavailable
 from holdfast.ledger.database import Database
 from holdfast.ledger.queries import PoolQueries, PoolView
 
+# What a look at some pools shows: those that are not there are left out, and a failure may be of one of them only.
+Views = Mapping[str, PoolView | Unavailable]
+LookAt = Callable[[Iterable[str]], Awaitable[Views]]
+
+
+def look_into(database: Database) -> LookAt:
+    """A look at pools that are decided in the database."""
+    queries = PoolQueries(database.dialect_name)
+
+    async def look_at(sku_ids: Iterable[str]) -> Views:
+        def views(connection: Connection) -> Views:
+            return queries.views(connection, sku_ids, database.now_ms(connection))
+
+        return await database.read(views)
+
+    return look_at
+
 
 class Lookout:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._queries = PoolQueries(database.dialect_name)
+    def __init__(self, look_at: LookAt) -> None:
+        self._look_at = look_at
         self._asked: dict[str, asyncio.Future[PoolView | None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -38,14 +54,14 @@ class Lookout:
 
     async def _answer(self, asked: dict[str, asyncio.Future[PoolView | None]]) -> None:
         try:
-            views = await self._database.read(lambda connection: self._views(connection, asked))
+            views = await self._look_at(asked)
         except Exception as exc:
-            for answer in asked.values():
-                answer.set_exception(exc if isinstance(exc, Unavailable) else Unavailable(str(exc)))
-                answer.exception()  # Whoever asked may be gone; the failure is not theirs to collect.
-            return
+            failure = exc if isinstance(exc, Unavailable) else Unavailable(str(exc))
+            views = dict.fromkeys(asked, failure)
         for sku_id, answer in asked.items():
-            answer.set_result(views.get(sku_id))
-
-    def _views(self, connection: Connection, asked: Iterable[str]) -> dict[str, PoolView]:
-        return self._queries.views(connection, asked, self._database.now_ms(connection))
+            view = views.get(sku_id)
+            if isinstance(view, Unavailable):
+                answer.set_exception(view)
+                answer.exception()  # Whoever asked may be gone; the failure is not theirs to collect.
+            else:
+                answer.set_result(view)

@@ -19,7 +19,7 @@ class PoolView(Struct, frozen=True):
     """A pool as its next buyer would find it: overdue holds count as free, because a reserve would take them."""
 
     pool: Pool
-    next_return_at: int | None
+    next_return_at: int | None = None
 
 
 class PoolQueries:
@@ -74,10 +74,10 @@ def _view(row: Any) -> PoolView:
 
 def find_reservation(connection: Connection, reservation_id: str, now: int) -> Reservation | None:
     row = connection.execute(select(reservations).where(reservations.c.reservation_id == reservation_id)).one_or_none()
-    return None if row is None else _as_of(reservation_from_row(row), now)
+    return None if row is None else as_of(reservation_from_row(row), now)
 
 
-def _as_of(reservation: Reservation, now: int) -> Reservation:
+def as_of(reservation: Reservation, now: int) -> Reservation:
     """A reservation whose deadline has passed is expired, even in the moment before its units are returned."""
     return replace(reservation, status=Status.EXPIRED) if reservation.is_due(now) else reservation
 
@@ -107,7 +107,7 @@ def list_reservations(
         query = query.where(reservations.c.status == status)
     if starting_after is not None:
         query = query.where(reservations.c.reservation_id < starting_after)
-    page = [_as_of(reservation_from_row(row), now) for row in connection.execute(query)]
+    page = [as_of(reservation_from_row(row), now) for row in connection.execute(query)]
     return page[:limit], len(page) > limit
 
 

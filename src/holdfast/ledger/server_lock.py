@@ -21,7 +21,9 @@ _HINT = (
 
 class ServerLock:
     def __init__(self, database_file: Path, role: str) -> None:
-        self._path = database_file.with_name(f"{database_file.name}.{role}.lock")
+        # A link and what it points to are one database, and have one lock.
+        real = database_file.resolve()
+        self._path = real.with_name(f"{real.name}.{role}.lock")
         self._role = role
         self._fd: int | None = None
 
@@ -40,6 +42,18 @@ class ServerLock:
         os.write(fd, str(os.getpid()).encode())
         self._fd = fd
         return self
+
+    def owner(self) -> str | None:
+        """The process that holds the lock, if any. Looked at with a shared lock, let go at once, and never made."""
+        try:
+            with self._path.open("rb") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return lock.read(32).decode().strip() or "unknown"
+        except OSError:
+            pass
+        return None
 
     def release(self) -> None:
         if self._fd is not None:

@@ -2,7 +2,8 @@
 
 Lock order, the one place that states it: a transaction that changes stock locks the row of its pool first and touches
 reservations, events and idempotency records of that pool only under that lock. So they need no locks, and no foreign
-keys (which would lock the pool row once per inserted row), of their own. No transaction locks two pools.
+keys (which would lock the pool row once per inserted row), of their own. The same holds for what is copied from a
+journal and for claims. No transaction locks two pools.
 """
 
 from sqlalchemy import (
@@ -44,6 +45,9 @@ pools = Table(
     Column("paused", Boolean, nullable=False),
     # The latest moment a batch of this pool was decided at: its clock never runs backwards past it.
     Column("decided_at", Millis, nullable=False),
+    # Where Redis is the gate: the epoch it decides under (0: it never did), and how far the ledger has its journal.
+    Column("epoch", BigInteger, nullable=False, server_default="0"),
+    Column("journal_seq", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("held >= 0 AND sold >= 0 AND held + sold <= total", name="conservation"),
     CheckConstraint("active_reservations >= 0", name="active_reservations_counted"),
 )
@@ -112,6 +116,21 @@ idempotency = Table(
     Column("expires_at", Millis, nullable=False),
     Index("idempotency_by_age", "created_at"),
     sqlite_with_rowid=False,
+)
+
+# Units that the ledger has let go for good before the journal told it of the sale. Only while Redis is the gate.
+claims = Table(
+    "claims",
+    metadata,
+    Column("reservation_id", Id, primary_key=True),
+    Column("sku_id", Id, nullable=False),
+    Column("owner_id", Id, nullable=False),
+    Column("quantity", BigInteger, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    Column("claimed_at", Millis, nullable=False),
+    CheckConstraint("quantity > 0", name="claimed_quantity_positive"),
+    Index("claims_by_sku", "sku_id"),
 )
 
 service_keys = Table(

@@ -73,7 +73,7 @@ class Expirer:
         returned = 0
         while True:
             [verdict] = await self._gate.apply(sku_id, [Expire(BATCH_LIMIT)])
-            metrics.OUTCOMES.labels("expired").inc(verdict.units)
+            metrics.EXPIRED_UNITS.inc(verdict.units)
             returned += verdict.units
             if verdict.units < BATCH_LIMIT:
                 return returned

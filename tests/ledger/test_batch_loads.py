@@ -1,0 +1,37 @@
+"""What a batch reads before it is decided: enough, and no more than that."""
+
+import pytest
+
+from holdfast.domain.command import Command, Expire, Provision
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.batch import BatchQueries
+from holdfast.ledger.database import Database
+from set_clock import SetClock
+from worlds import MINUTE, NOW, SKU, reserve
+
+HOLDS = 200
+
+
+async def loaded(database: Database, now: int, *commands: Command) -> int:
+    queries = BatchQueries(database.dialect_name)
+    return await database.write(
+        lambda connection: len(
+            queries.load(connection, queries.lock(connection, SKU, commands), commands, now).reservations
+        )
+    )
+
+
+@pytest.mark.parametrize("command", [reserve("new", quantity=1_000_000), Expire(500)])
+async def test_holds_that_are_not_due_are_not_read_however_much_is_asked_for(
+    database: Database, command: Command
+) -> None:
+    holds = [reserve(f"r{n:03}", ttl_ms=MINUTE + n) for n in range(HOLDS)]
+    await SqlGate(SetClock(database)).apply(SKU, [Provision(HOLDS), *holds])
+    assert await loaded(database, NOW, command) <= 3
+    # Three are due, and those are read.
+    assert 3 <= await loaded(database, NOW + MINUTE + 2, command) <= 6
+
+
+async def test_a_pool_that_is_only_made_if_missing_reads_no_holds(database: Database) -> None:
+    await SqlGate(SetClock(database)).apply(SKU, [Provision(9), *[reserve(f"r{n}") for n in range(9)]])
+    assert await loaded(database, NOW + MINUTE, Provision(0, only_if_missing=True)) == 0
