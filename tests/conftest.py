@@ -16,8 +16,11 @@ from holdfast.bench.engines import postgres
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.tables import metadata
+from redis_world import RedisWorld
+from valkeys import ValkeyProcess, running_valkey
 
 ENGINES = ("sqlite", "postgresql")
+EXPECTED = {*ENGINES, "redis"}
 _exercised: set[str] = set()
 
 
@@ -88,6 +91,26 @@ async def database(_swept_url: str) -> AsyncIterator[Database]:
     await database.close()
 
 
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
+    """A Valkey that syncs every write, for tests that leave it running; each finds it empty."""
+    with running_valkey(tmp_path_factory.mktemp("valkey")) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis_world(valkey_server: ValkeyProcess, _swept_postgres_url: str) -> AsyncIterator[RedisWorld]:
+    """The gate in Valkey with its ledger in PostgreSQL, both with nothing in them, by a clock that the test sets."""
+    _exercised.add("redis")
+    valkey_server.command("FLUSHALL")
+    database = open_database(_swept_postgres_url)
+    await migrate(database)
+    await database.write(_sweep)
+    world = RedisWorld(database, valkey_server.url)
+    yield world
+    await world.close()
+
+
 def _sweep(connection: Connection) -> None:
     for table in metadata.sorted_tables:
         connection.execute(delete(table))
@@ -107,7 +130,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput["exercised"] = sorted(_exercised)
         return
     whole_run = not session.config.args or session.config.args == ["tests"]
-    missing = set(ENGINES) - _exercised
+    missing = EXPECTED - _exercised
     if whole_run and missing and not session.config.getoption("-k"):
         print(f"\nengines never exercised: {', '.join(sorted(missing))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

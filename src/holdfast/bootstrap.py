@@ -1,32 +1,66 @@
 """The only place that builds things: settings go in, a running house comes out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 from sqlalchemy import make_url
 
+from holdfast.domain.reservation import Reservation
 from holdfast.gate.batcher import Batcher
+from holdfast.gate.durability import check_durability
+from holdfast.gate.functions import Functions
+from holdfast.gate.link import open_link
 from holdfast.gate.port import Gate
+from holdfast.gate.redis import RedisGate
+from holdfast.gate.redis_views import RedisViews
 from holdfast.gate.sql import SqlGate
 from holdfast.http.identity import BuyerKeys, Doorkeeper
+from holdfast.http.receipts import Receipts, parse_signing_keys
 from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.lookout import Lookout
+from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
+from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.settings import Settings
+from holdfast.settlement.agents import Agents
+from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
+from holdfast.settlement.rebuild import Rebuilder
+from holdfast.settlement.reconcile import Reconciler, RedisBooks
+
+# SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
+DRAIN_S = 1.0
+
+
+Find = Callable[[str], Awaitable[Reservation | None]]
+CatchUp = Callable[[str | None], Awaitable[None]]
+
+
+class Engine(Struct, frozen=True, eq=False):
+    """Where stock is decided: what is asked for a decision, what shows how things stand, what keeps it true."""
+
+    gate: Gate
+    look_at: LookAt
+    find: Find
+    catch_up: CatchUp
+    """Let the ledger hear of what was decided in a pool, or in all, before it is asked for a list."""
+    reconciler: Reconciler
+    drainer: Drainer | None = None
 
 
 class House(Struct, frozen=True, eq=False):
     settings: Settings
     database: Database
-    gate: Gate
+    engine: Engine
     batcher: Batcher
     lookout: Lookout
     doorkeeper: Doorkeeper
+    agents: Agents
+    receipts: Receipts | None = None
+    """Where a hold may be lost: only Redis can lose one."""
 
 
 @asynccontextmanager
@@ -61,33 +95,80 @@ def database_file(settings: Settings) -> Path:
 async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[House]:
     """Everything a server needs, running; on the way out, what was accepted is finished first."""
     with _server_locks(settings, ["server", "worker"] if background else ["server"]):
-        async with open_ledger(settings) as database:
-            house = _build(settings, database)
-            async with _background(database, house.gate, enabled=background):
-                yield house
-                await house.batcher.drain()
+        async with (
+            open_ledger(settings) as database,
+            open_engine(settings, database) as engine,
+            _background(database, engine, enabled=background) as agents,
+        ):
+            house = _build(settings, database, engine, agents)
+            yield house
+            # Servers have waited for their requests by now; what nobody waits for any more gets this long.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(house.batcher.drain(), DRAIN_S)
 
 
 @asynccontextmanager
-async def open_worker(settings: Settings) -> AsyncIterator[None]:
+async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
     """The background work alone, beside servers that were started without it."""
     with _server_locks(settings, ["worker"]):
-        async with open_ledger(settings) as database, _background(database, SqlGate(database), enabled=True):
-            yield
+        async with (
+            open_ledger(settings) as database,
+            open_engine(settings, database) as engine,
+            _background(database, engine, enabled=True) as agents,
+        ):
+            yield agents
 
 
-def _build(settings: Settings, database: Database) -> House:
-    gate = SqlGate(database)
+@asynccontextmanager
+async def open_engine(settings: Settings, database: Database) -> AsyncIterator[Engine]:
+    """The gate that the settings ask for, with everything that belongs to it."""
+    if not settings.has_redis:
+        yield Engine(SqlGate(database), look_into(database), _find_in(database), _is_up, Reconciler(database))
+        return
+    link = open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000)
+    try:
+        await check_durability(link, fsync=settings.redis_fsync, replicas_min=settings.redis_replicas_min)
+        functions = Functions(link)
+        await functions.load()
+        yield _redis_engine(settings, database, functions)
+    finally:
+        await link.close()
+
+
+def _redis_engine(settings: Settings, database: Database, functions: Functions) -> Engine:
+    views = RedisViews(functions, database)
+    drainer = Drainer(database, functions.link)
+    rebuilder = Rebuilder(database, functions, drainer)
+    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder))
+    gate = RedisGate(functions, database, rebuilder, reconciler.suspect, replicas_min=settings.redis_replicas_min)
+    return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer)
+
+
+async def _is_up(_sku_id: str | None) -> None:
+    """Where the database decides, it has heard of everything."""
+
+
+def _find_in(database: Database) -> Find:
+    async def find(reservation_id: str) -> Reservation | None:
+        return await database.read(lambda c: find_reservation(c, reservation_id, database.now_ms(c)))
+
+    return find
+
+
+def _build(settings: Settings, database: Database, engine: Engine, agents: Agents) -> House:
     batcher = Batcher(
-        gate,
+        engine.gate,
         batch_max=settings.batch_max,
         line_max=settings.line_max,
         patience_s=settings.patience_ms / 1000,
         memory_s=settings.sold_out_memory_ms / 1000,
     )
-    buyer_keys = BuyerKeys(settings.buyer_secret_text(), settings.buyer_jwks_url)
+    # Where keys are published a secret would never be used, and must not lie about.
+    secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
+    buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
-    return House(settings, database, gate, batcher, Lookout(database), doorkeeper)
+    receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
+    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, receipts)
 
 
 @contextmanager
@@ -99,14 +180,15 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _background(database: Database, gate: Gate, *, enabled: bool) -> AsyncIterator[None]:
-    agents = [Expirer(database, gate).run(), Pruner(database).run()] if enabled else []
-    tasks = [asyncio.create_task(agent) for agent in agents]
+async def _background(database: Database, engine: Engine, *, enabled: bool) -> AsyncIterator[Agents]:
+    agents = Agents()
+    if enabled:
+        agents.start("expirer", Expirer(database, engine.gate).run())
+        agents.start("pruner", Pruner(database).run())
+        agents.start("reconciler", engine.reconciler.run())
+        if engine.drainer is not None:
+            agents.start("drainer", engine.drainer.run())
     try:
-        yield
+        yield agents
     finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await agents.stop()

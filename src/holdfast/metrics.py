@@ -16,6 +16,7 @@ DECIDE_SECONDS = Histogram("holdfast_decide_seconds", "Time the rulebook took fo
 COMMIT_SECONDS = Histogram(
     "holdfast_commit_seconds", "Time from handing a batch to the engine until it was durable.", buckets=_SECONDS
 )
+EXPIRED_UNITS = Counter("holdfast_expired_units", "Units the background work returned after their deadline.")
 OUTCOMES = Counter("holdfast_outcomes", "Commands by what they were told.", ["outcome"])
 DROPPED = Counter("holdfast_dropped", "Commands given up before they were decided, by reason.", ["reason"])
 ENGINE_FAILURES = Counter("holdfast_engine_failures", "Batches without a verdict, by kind of failure.", ["kind"])
@@ -30,8 +31,20 @@ EXPIRER_LAG_SECONDS = Gauge(
     "holdfast_expirer_lag_seconds", "How long the longest overdue reservation has waited for its units to return.",
     multiprocess_mode="livemostrecent",
 )  # fmt: skip
+JOURNAL_LAG_ENTRIES = Gauge(
+    "holdfast_journal_lag_entries", "Journal entries of a gate in Redis that the ledger does not have yet.", ["sku_id"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+JOURNAL_ENTRIES = Counter("holdfast_journal_entries", "Journal entries copied into the ledger.")
+POOL_DRIFT = Gauge(
+    "holdfast_pool_drift", "1 if the last look found gate and ledger at odds.", ["sku_id"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+REBUILDS = Counter("holdfast_pool_rebuilds", "Pools rebuilt in Redis from the ledger, by reason.", ["why"])
+REBUILD_SECONDS = Histogram("holdfast_pool_rebuild_seconds", "Time a rebuilt pool was closed.", buckets=_SECONDS)
 REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
 _answered: dict[int, int] = {}
+_told: dict[str, int] = {}
 
 
 def count_request(status: int) -> None:
@@ -39,7 +52,21 @@ def count_request(status: int) -> None:
     _answered[status] = _answered.get(status, 0) + 1
 
 
-def flush_requests() -> None:
+def count_outcome(outcome: str) -> None:
+    """As above, and for the same reason."""
+    _told[outcome] = _told.get(outcome, 0) + 1
+
+
+def flush_outcomes() -> None:
+    """After each batch, so that other processes see what was told; what was told from memory waits for `flush`."""
+    while _told:
+        outcome, count = _told.popitem()
+        OUTCOMES.labels(outcome).inc(count)
+
+
+def flush() -> None:
+    """Bring the counters proper up to date: several times a second, and before each look at them."""
+    flush_outcomes()
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)

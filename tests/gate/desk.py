@@ -12,9 +12,10 @@ from holdfast.domain.reservation import Reservation
 from holdfast.domain.state import State
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import _remembered_values, _reservation_values
+from holdfast.ledger.batch import Position, _remembered_values, _reservation_values
 from holdfast.ledger.database import Database
 from holdfast.ledger.tables import idempotency, pools, reservations
+from redis_world import RedisWorld
 from set_clock import SetClock
 from worlds import SKU
 
@@ -80,6 +81,15 @@ def sql_desk(database: Database) -> Desk:
     return Desk(lambda: SqlGate(clock), clock, read, put)
 
 
+def redis_desk(world: RedisWorld) -> Desk:
+    async def put(state: State) -> None:
+        await world.database.write(lambda connection: _put(connection, state, world.clock.now))
+        if state.pool is not None:
+            await world.rebuilder.rebuild(state.sku_id, Position(), "made")
+
+    return Desk(world.open_gate, world.clock, world.books, put)
+
+
 def _put(connection: Connection, state: State, now: int) -> None:
     counted = state.pool is not None and state.pool.rules.count_owners
     for table, rows in (
@@ -91,5 +101,5 @@ def _put(connection: Connection, state: State, now: int) -> None:
     if state.pool is not None:
         p, r = state.pool, state.pool.rules
         limits = (r.per_owner_limit, r.hold_budget, r.required_tier, r.opens_at, r.ends_at, r.paused)
-        row = (p.sku_id, p.total, p.held, p.sold, p.active_reservations, p.ready, *limits, now)
+        row = (p.sku_id, p.total, p.held, p.sold, p.active_reservations, p.ready, *limits, now, 0, 0)
         connection.execute(insert(pools).values(row))

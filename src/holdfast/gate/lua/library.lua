@@ -1,0 +1,15 @@
+-- The gate inside Redis or Valkey: the twin of domain/rulebook.py.
+--
+-- The model. A call is one batch for one pool: read what it touches, decide command by command in memory, and only then
+-- write, so that nothing is written by a call that fails. Every change goes into the journal in the same call, as one
+-- entry whose id is <epoch>-<sequence>; there is no moment at which stock is taken and not recorded.
+--
+-- Keys, all with the hash tag of the pool:
+--   pool       hash    counts, rules, the latest moment decided at, epoch, sequence, and whether it is open or loading
+--   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at}; what has ended is kept only
+--                      until the ledger has it
+--   deadlines  zset    active reservations by expires_at
+--   owners     hash    owner -> {live units, holds let go, ids of active reservations}; only if the rules count owners
+--   journal    stream  what was changed, until the ledger has it
+--   call       string  the answer of a call that changed something, so that repeating the call changes nothing
+--   key        string  the first answer given under an idempotency key, and the epoch it counts in

@@ -1,0 +1,149 @@
+"""A pool in Redis is rebuilt from the ledger.
+
+Whoever finds a pool missing, behind what was seen of it, or at odds with the ledger, rebuilds it: close it, so that its
+journal does not grow; take into the ledger what is left of the journal; begin a new epoch in the ledger, which settles
+claims and gives the state to go on from; load that state into Redis under the new epoch; check it; open. From the
+moment the ledger is at the new epoch nothing of the old one counts, so it does not matter how many try this at once,
+where one of them dies, or what a server that was cut off still believes.
+
+Rules that need what Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
+exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from time import monotonic
+from typing import TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from holdfast import metrics
+from holdfast.domain.command import Command as DomainCommand
+from holdfast.domain.command import Verdict
+from holdfast.domain.reservation import Status
+from holdfast.domain.state import Changes, Event, Remembered
+from holdfast.errors import EngineError, Unavailable
+from holdfast.gate.encoding import Keys, encode, first_answer_values, pool_values, reservation_values
+from holdfast.gate.functions import Functions
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.batch import BatchQueries, Position
+from holdfast.ledger.database import Database
+from holdfast.ledger.journal import Journal, Snapshot, position
+from holdfast.settlement.drain import Drainer
+from holdfast.settlement.expire import KEYS_KEPT_MS
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+PORTION = 500
+# Longer than the ledger keeps them: a key that it still has must not be taken for a new one here.
+REDIS_KEYS_KEPT_MS = KEYS_KEPT_MS + 3_600_000
+
+
+class Rebuilder:
+    def __init__(self, database: Database, functions: Functions, drainer: Drainer) -> None:
+        self._database = database
+        self._functions = functions
+        self._drainer = drainer
+        self._queries = BatchQueries(database.dialect_name)
+        self._journal = Journal(self._queries)
+        self._sql = SqlGate(database)
+
+    async def rebuild(self, sku_id: str, at: Position, why: str) -> None:
+        """Bring a pool back, unless somebody else has begun to since its position was `at`."""
+        started = monotonic()
+        _, snapshot = await self._begin(sku_id, at, (), lambda c: self._record_drift(c, sku_id))
+        if snapshot is None:
+            return
+        await self._load(sku_id, snapshot)
+        seconds = monotonic() - started
+        metrics.REBUILDS.labels(why).inc()
+        metrics.REBUILD_SECONDS.observe(seconds)
+        log.warning("pool_rebuilt", sku_id=sku_id, why=why, epoch=snapshot.epoch, seconds=round(seconds, 3))
+
+    async def decide_in_ledger(
+        self, sku_id: str, at: Position, commands: Sequence[DomainCommand]
+    ) -> list[Verdict] | None:
+        """Decide a batch in the ledger and rebuild the pool from it; None if somebody else has begun to."""
+        decided, snapshot = await self._begin(sku_id, at, commands, lambda c: self._sql.decide(c, sku_id, commands))
+        if snapshot is not None:
+            try:
+                await self._load(sku_id, snapshot)
+            except EngineError as exc:
+                # It is decided and durable; the reconciler will bring the pool back.
+                log.warning("pool_not_loaded", sku_id=sku_id, error=str(exc))
+        return decided
+
+    async def drain_until(self, sku_id: str, seen: Position) -> None:
+        """Take the journal into the ledger at least up to what was seen of it, if it is there."""
+        await self._drainer.drain_all(sku_id, Position(seen.epoch, 0))
+
+    async def _begin(
+        self, sku_id: str, at: Position, commands: Sequence[DomainCommand], work: Callable[[Connection], T]
+    ) -> tuple[T | None, Snapshot | None]:
+        if at.epoch:
+            await self._close(sku_id, at)
+
+        def begin(connection: Connection) -> tuple[T | None, Snapshot | None]:
+            if self._queries.lock(connection, sku_id, commands).position.epoch != at.epoch:
+                return None, None
+            done = work(connection)
+            locked = self._queries.lock(connection, sku_id, ())
+            if locked.pool is None:
+                return done, None
+            return done, self._journal.begin_epoch(connection, locked, self._database.now_ms(connection))
+
+        return await self._database.write(begin)
+
+    def _record_drift(self, connection: Connection, sku_id: str) -> None:
+        locked = self._queries.lock(connection, sku_id, ())
+        now = max(self._database.now_ms(connection), locked.decided_at)
+        self._queries.store(connection, locked, Changes(events=[Event("pool.drift", now)]), now)
+
+    async def _close(self, sku_id: str, at: Position) -> None:
+        await self._functions.call("holdfast_close_v1", [Keys(sku_id).pool], [at.epoch])
+        now_at = await self._database.read(lambda c: position(c, sku_id))
+        if now_at is not None and now_at.epoch == at.epoch:
+            await self._drainer.drain_all(sku_id, now_at)
+
+    async def _load(self, sku_id: str, snapshot: Snapshot) -> None:
+        keys = Keys(sku_id)
+        names = [keys.pool, keys.holds, keys.deadlines, keys.owners]
+        epoch, none = snapshot.epoch, encode([])
+        await self._succeed(
+            "begin", [*names, keys.journal], epoch, snapshot.decided_at, encode(pool_values(snapshot.pool))
+        )
+        for holds in _portions(snapshot.holds):
+            await self._succeed("load", names, epoch, encode([reservation_values(r) for r in holds]), none, none)
+        for owners in _portions(_owners(snapshot)):
+            await self._succeed("load", names, epoch, none, encode(owners), none)
+        for firsts in _portions(snapshot.remembered):
+            theirs = [keys.idempotency(first.owner_id, first.key) for first in firsts]
+            kept = encode([_first_answer(first, snapshot.decided_at) for first in firsts])
+            await self._succeed("load", [*names, *theirs], epoch, none, none, kept)
+        await self._succeed("open", names[:3], epoch)
+
+    async def _succeed(self, step: str, names: Sequence[str], *arguments: bytes | int) -> None:
+        told = await self._functions.call(f"holdfast_{step}_v1", names, arguments)
+        if told != 1:
+            raise Unavailable(f"cannot {step} {names[0]} ({told}): somebody else rebuilds it, or it does not add up")
+
+
+def _portions(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while portion := list(islice(rest, PORTION)):
+        yield portion
+
+
+def _owners(snapshot: Snapshot) -> list[list[object]]:
+    active: dict[str, list[str]] = {}
+    for hold in snapshot.holds:
+        if hold.status is Status.ACTIVE:
+            active.setdefault(hold.owner_id, []).append(hold.reservation_id)
+    return [[name, t.live_units, t.let_go, active.get(name, [])] for name, t in snapshot.tallies.items()]
+
+
+def _first_answer(first: Remembered, now: int) -> list[object]:
+    left = max(first.reservation.created_at + REDIS_KEYS_KEPT_MS - now, 1)
+    return [left, *first_answer_values(first)]

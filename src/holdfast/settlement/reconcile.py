@@ -1,0 +1,205 @@
+"""Is what the gate believes what the ledger knows? Asked all the time, and mended where that is safe.
+
+The model. Where the database is the gate, a pool's row must agree with its reservations. Where Redis is, five more
+things must hold: the pool is there, open, under the ledger's epoch; it is not behind what the ledger has read of its
+journal; the journal goes on where the ledger stopped; once the ledger has read all of it, both count the same; and
+every claim was heard of. Within Redis, the holds must add up to what the pool says is held.
+
+What happens when it fails. A pool in Redis that breaks any of these is rebuilt from the ledger, which is the judge.
+What comes and goes in the normal course (an entry on its way, a rebuild by somebody else) is only believed when it is
+still so at the next look. A ledger that contradicts itself is reported and left alone: that needs a person.
+"""
+
+import asyncio
+from time import monotonic
+
+import structlog
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from holdfast import metrics
+from holdfast.errors import EngineError
+from holdfast.gate.encoding import Keys, decode, decode_entry
+from holdfast.gate.functions import Functions
+from holdfast.gate.redis_views import GatePool, RedisViews
+from holdfast.ledger.audit import LedgerPool, counts_of, ledger_pools, said_and_counted
+from holdfast.ledger.batch import Position
+from holdfast.ledger.database import Database
+from holdfast.ledger.journal import claimed_units, follows
+from holdfast.settlement.rebuild import Rebuilder
+
+log = structlog.get_logger()
+
+PASS_INTERVAL_S = 0.5
+# Going through all reservations costs the ledger a scan, and Redis a moment in which it does nothing else.
+AUDIT_INTERVAL_S = 30.0
+AUDIT_HOLDS_MAX = 20_000
+# A confirm claims right after Redis granted it, and the journal follows within a second; this is far beyond both.
+CLAIM_HEARD_WITHIN_MS = 10_000
+# Longer than anybody takes from closing a pool to the next step of rebuilding it.
+STUCK_AFTER_S = 3.0
+
+
+class PoolReport(Struct, frozen=True):
+    """What was found at the last look. `finding` is None if all is well."""
+
+    sku_id: str
+    checked_at: int
+    finding: str | None
+    ledger: LedgerPool
+    gate: GatePool | None = None
+
+    @property
+    def journal_lag(self) -> int:
+        """Entries of the journal that the ledger does not have yet."""
+        return 0 if self.gate is None else max(self.gate.at.seq - self.ledger.at.seq, 0)
+
+
+class RedisBooks(Struct, frozen=True):
+    """What it takes to check and mend pools whose gate is Redis."""
+
+    functions: Functions
+    views: RedisViews
+    rebuilder: Rebuilder
+
+
+class Reconciler:
+    def __init__(self, database: Database, redis: RedisBooks | None = None) -> None:
+        self._database = database
+        self._redis = redis
+        self._suspected: dict[str, str] = {}
+        self._wake = asyncio.Event()
+        self._before: dict[str, tuple[str, Position, float]] = {}
+        self._audited: dict[str, float] = {}
+        self.reports: dict[str, PoolReport] = {}
+
+    def suspect(self, sku_id: str, why: str) -> None:
+        """Somebody met a pool that does not answer as it should."""
+        self._suspected.setdefault(sku_id, why)
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.pass_once()
+            except EngineError as exc:
+                log.warning("reconciler_pass_failed", error=str(exc))
+            except Exception:
+                log.exception("reconciler_pass_failed")
+            await self._rest()
+
+    async def _rest(self) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), PASS_INTERVAL_S if self._redis else AUDIT_INTERVAL_S)
+        except TimeoutError:
+            return
+        self._wake.clear()
+        # Whoever is refused tells us; once per pass is enough for all of them.
+        await asyncio.sleep(PASS_INTERVAL_S / 10)
+
+    async def pass_once(self, *, thorough: bool = False) -> dict[str, PoolReport]:
+        """Look at every pool, mend what can be mended, and give what was found."""
+        found = await self._look(thorough=thorough)
+        if thorough and self._before:
+            # Whoever asks for it wants to know now what is beyond doubt only at a second look.
+            await asyncio.sleep(PASS_INTERVAL_S)
+            found = await self._look(thorough=thorough)
+        return found
+
+    async def _look(self, *, thorough: bool) -> dict[str, PoolReport]:
+        now, found = await self._database.read(self._ledger_pools)
+        failures: list[Exception] = []
+        for sku_id, ledger in found.items():
+            why = self._suspected.pop(sku_id, None)
+            try:
+                self.reports[sku_id] = await self._check(sku_id, ledger, now, why, thorough=thorough)
+            except Exception as exc:
+                # Its server may be down while those of the others are not.
+                failures.append(exc)
+                continue
+            metrics.POOL_DRIFT.labels(sku_id).set(self.reports[sku_id].finding is not None)
+        if failures:
+            raise failures[0]
+        return {sku_id: self.reports[sku_id] for sku_id in found}
+
+    def _ledger_pools(self, connection: Connection) -> tuple[int, dict[str, LedgerPool]]:
+        now = self._database.now_ms(connection)
+        return now, ledger_pools(connection, now - CLAIM_HEARD_WITHIN_MS)
+
+    async def _check(self, sku_id: str, ledger: LedgerPool, now: int, why: str | None, *, thorough: bool) -> PoolReport:
+        is_audit = thorough or monotonic() - self._audited.get(sku_id, 0.0) > AUDIT_INTERVAL_S
+        if is_audit:
+            self._audited[sku_id] = monotonic()
+        finding = await self._ledger_contradiction(sku_id) if is_audit else None
+        gate: GatePool | None = None
+        if self._redis is not None and ledger.at.epoch > 0:
+            gate = await self._redis.views.pool(sku_id)
+            fault = await self._fault(sku_id, ledger, gate, why, is_audit=is_audit)
+            if fault is not None:
+                await self._redis.rebuilder.rebuild(sku_id, ledger.at, fault)
+            finding = finding or fault
+        if finding is not None:
+            log.warning("pool_at_odds", sku_id=sku_id, finding=finding)
+        return PoolReport(sku_id, now, finding, ledger, gate)
+
+    async def _ledger_contradiction(self, sku_id: str) -> str | None:
+        said, counted = await self._database.read(lambda c: said_and_counted(c, sku_id))
+        return None if said == counted else "ledger_contradiction"
+
+    # --- Redis
+
+    async def _fault(
+        self, sku_id: str, ledger: LedgerPool, gate: GatePool | None, why: str | None, *, is_audit: bool
+    ) -> str | None:
+        """What is wrong with a pool in Redis, if it is beyond doubt."""
+        if gate is None:
+            return self._beyond_doubt(sku_id, "missing", ledger.at, why)
+        if gate.at.epoch != ledger.at.epoch:
+            return self._beyond_doubt(sku_id, "epoch", ledger.at, why)
+        if gate.at.seq < ledger.at.seq:
+            return "stale"
+        if not gate.is_open:
+            return self._beyond_doubt(sku_id, "stuck", gate.at, None, after_s=STUCK_AFTER_S)
+        if why in ("claim_refused", "hold_lost"):
+            return why
+        if gate.at == ledger.at and counts_of(gate.pool) != ledger.counts:
+            return self._beyond_doubt(sku_id, "drift", gate.at, None)
+        if gate.at == ledger.at and ledger.unheard_claims:
+            return self._beyond_doubt(sku_id, "claim_unheard", gate.at, None)
+        if gate.at.seq > ledger.at.seq and await self._has_gap(sku_id, ledger):
+            return self._beyond_doubt(sku_id, "journal_gap", ledger.at, None)
+        self._before.pop(sku_id, None)
+        return await self._audit(sku_id) if is_audit else None
+
+    def _beyond_doubt(
+        self, sku_id: str, what: str, at: Position, why: str | None, *, after_s: float = 0.0
+    ) -> str | None:
+        """Somebody else may be in the middle of mending it: believed if it was so before, or a caller met it too."""
+        seen = self._before.get(sku_id)
+        if seen is None or seen[:2] != (what, at):
+            self._before[sku_id] = seen = (what, at, monotonic())
+            if why != what:
+                return None
+        return what if monotonic() - seen[2] >= after_s else None
+
+    async def _has_gap(self, sku_id: str, ledger: LedgerPool) -> bool:
+        """The next entry is not there, although later ones were made; or it goes on from something else."""
+        assert self._redis is not None
+        journal = Keys(sku_id).journal
+        next_id = f"{ledger.at.epoch}-{ledger.at.seq + 1}"
+        [found] = await self._redis.functions.link.call(journal, ["XRANGE", journal, next_id, next_id])
+        claimed = await self._database.read(lambda c: claimed_units(c, sku_id))
+        return not any(
+            follows(decode_entry(sku_id, entry_id, payload), ledger.pool, ledger.decided_at, claimed)
+            for entry_id, (_, payload) in found
+        )
+
+    async def _audit(self, sku_id: str) -> str | None:
+        assert self._redis is not None
+        keys = Keys(sku_id)
+        names = [keys.pool, keys.holds, keys.deadlines]
+        match decode(await self._redis.functions.call("holdfast_audit_v1", names, [AUDIT_HOLDS_MAX])):
+            case [_, _, held, active, units, active_holds, deadlines]:
+                if (held, active, active) != (units, active_holds, deadlines):
+                    return "gate_contradiction"
+        return None
