@@ -147,6 +147,13 @@ def test_a_data_directory_that_cannot_be_is_a_failure(directory: str, here: Here
     assert "a-file is not a directory" in check["found"]
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs Linux")
+def test_a_data_directory_that_cannot_be_made_is_a_failure_also_for_root(here: Here) -> None:
+    check = checks(here("doctor", "--json", "--data", "/proc/x"))["data"]
+    assert (check["level"], check["mend"]) == ("fail", "choose another with --data or HOLDFAST_DATA")
+    assert "/proc/x cannot be made" in check["found"]
+
+
 def test_a_data_directory_that_cannot_be_written_to_is_a_failure(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one place that is not really broken: whoever runs this may be root, who may write anywhere."""
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)

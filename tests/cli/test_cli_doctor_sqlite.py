@@ -11,6 +11,7 @@ from holdfast.cli.checks import filesystem, host
 from holdfast.cli.checks.finding import Level
 from holdfast.cli.checks.sqlite import check_version
 from holdfast.cli.checks.tables import check_skew
+from holdfast.ledger.clock import clock_file
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -88,6 +89,18 @@ def test_a_clock_that_was_set_back_is_a_failure(here: Here, file: Path) -> None:
     check = checks(here("doctor", "--json"))["clock"]
     assert check["level"] == "fail"
     assert "the clock was set back" in check["found"]
+
+
+def test_a_host_clock_that_was_set_since_the_database_read_it_is_a_failure(
+    here: Here, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checks(here("doctor", "--json"))["clock"]["level"] == "ok"
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 3_600_000_000_000)
+    check = checks(here("doctor", "--json"))["clock"]
+    assert check["level"] == "fail"
+    assert "3,600.0 s apart" in check["found"]
+    assert str(clock_file(file)) in check["mend"]
 
 
 def test_a_database_that_somebody_keeps_locked_is_told_not_waited_for_in_vain(here: Here, file: Path) -> None:

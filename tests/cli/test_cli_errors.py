@@ -2,6 +2,7 @@
 
 import signal
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,13 +38,27 @@ def test_a_setting_that_cannot_work_is_named(command: str, name: str, value: str
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("data = ]\n", ["holdfast.toml cannot be read", "line 1"]), ('line_max = "long"\n', ["HOLDFAST_LINE_MAX"])],
+    [
+        ("data = ]\n", ["holdfast.toml cannot be read", "line 1"]),
+        ('line_max = "long"\n', ["line_max in holdfast.toml:"]),
+        ('database_url = "mysql://h/x"\n', ["database_url in holdfast.toml:", "mysql:// is not supported"]),
+    ],
 )
 def test_a_broken_holdfast_toml_is_named(text: str, told: list[str], here: Here) -> None:
     (here.directory / "holdfast.toml").write_text(text)
     ran = here("pools", "list")
     assert ran.code == 2
     assert [text for text in told if text not in ran.err] == [], ran.err
+    assert "HOLDFAST_" not in ran.err
+
+
+def test_the_environment_is_named_where_it_overrules_holdfast_toml(here: Here) -> None:
+    (here.directory / "holdfast.toml").write_text("line_max = 9\n")
+    assert "HOLDFAST_LINE_MAX:" in here("pools", "list", LINE_MAX="long").err
+    (here.directory / "holdfast.toml").write_text('line_max = "long"\n')
+    doctor = here("doctor", "--json")
+    [check] = [check for check in doctor.json["checks"] if check["name"] == "settings"]
+    assert check["mend"] == "correct line_max in holdfast.toml"
 
 
 @pytest.mark.parametrize("command", ["pools list", "pools create x --units 1", "serve", "worker", "migrate"])
@@ -74,7 +89,14 @@ CASES = [
     Case("PostgreSQL that is not there", "pools list", ["not available", "holdfast doctor"], {"DATABASE_URL": NOBODY}),
     Case("serving without it", "serve --port 1024", ["not available", "holdfast doctor"], {"DATABASE_URL": NOBODY}),
     Case("working without it", "worker", ["not available", "holdfast doctor"], {"DATABASE_URL": NOBODY}),
-    Case("a directory nobody can make", "pools create x --units 1 --data /proc/x", ["/proc/x", "holdfast doctor"]),
+    Case(
+        "a directory nobody can make",
+        "pools create x --units 1 --data /proc/x",
+        ["directory /proc/x: ", "holdfast doctor --data /proc/x"],
+    ),
+    Case("serving from one", "serve --data /proc/x", ["directory /proc/x: ", "holdfast doctor --data /proc/x"]),
+    Case("working from one", "worker --data /proc/x", ["directory /proc/x: ", "holdfast doctor --data /proc/x"]),
+    Case("a directory below a file", "serve --data file/x", ["directory file/x: ", "holdfast doctor --data file/x"]),
     Case("a damaged database", "pools list --data damaged", ["not a database", "holdfast doctor --data damaged"]),
     Case("a directory for a database", "migrate --data directory", ["unable to open", "directory/holdfast.db"]),
 ]
@@ -84,6 +106,7 @@ CASES = [
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     directory = tmp_path_factory.mktemp("broken")
     (directory / "damaged").mkdir()
+    (directory / "file").touch()
     (directory / "damaged" / "holdfast.db").write_text("This is not a database, whatever its name may say. " * 100)
     (directory / "directory" / "holdfast.db").mkdir(parents=True)
     calls = [(Cli(directory, case.settings), case.command.split()) for case in CASES]
@@ -100,6 +123,15 @@ def test_a_database_that_cannot_be_used_is_named_and_the_doctor_called(case: Cas
     assert ran.out == ""
 
 
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
+def _run_by_a_shell(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A shell lets its background jobs ignore Ctrl-C, this test run among them."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_run_by_a_shell")
 def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
     """Somebody listens but never answers, as a firewall or a hung server does."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -112,11 +144,14 @@ def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_a_terminal_that_knows_ascii_only_gets_question_marks(tmp_path: Path) -> None:
+def test_a_terminal_that_knows_ascii_only_gets_other_marks(tmp_path: Path) -> None:
     ran = Cli(tmp_path, variables={"PYTHONIOENCODING": "ascii"})("doctor")
     assert ran.code in (0, 1)
     assert ran.err == ""
-    assert "python" in ran.out
+    assert "+ python" in ran.out
+    unmakeable = Cli(tmp_path, variables={"PYTHONIOENCODING": "ascii"})("doctor", "--data", "/proc/x")
+    assert "x data" in unmakeable.out
+    assert "?" not in unmakeable.out
 
 
 def test_a_reader_that_hangs_up_is_no_reason_for_a_traceback(tmp_path: Path) -> None:

@@ -58,3 +58,14 @@ def test_keys_are_shown_in_a_table_and_their_secrets_only_once(tmp_path: Path) -
     assert revoked.out == f"Key {key_id} is revoked.\n"
     assert (unknown.code, unknown.out) == (1, "")
     assert "holdfast keys list" in unknown.err
+
+
+def test_a_whole_key_is_revoked_by_its_id_and_no_secret_is_shown(here: Here) -> None:
+    made = here("keys", "create", "--name", "checkout", "--scope", "inventory", "--json").json
+    secret = made["key"].rpartition("_")[2]
+    revoked = here("keys", "revoke", made["key"])
+    assert (revoked.code, revoked.out) == (0, f"Key {made['key_id']} is revoked.\n")
+    for text, code in ((f"hf_{'0' * 12}_{secret}", 1), (secret, 1), (f"hf_{secret}", 2)):
+        unknown = here("keys", "revoke", text)
+        assert (unknown.code, unknown.out) == (code, "")
+        assert secret not in unknown.err

@@ -50,6 +50,15 @@ def test_a_pool_is_not_made_twice_but_may_be_left_as_it_is(here: Here, database_
     assert "holdfast pools restock demo" in again.err
     left = here("pools", "create", "demo", "--units", "9", "--if-missing", "--json", DATABASE_URL=database_url)
     assert left.json["total_units"] == 500
+    assert left.err == "Pool demo exists already and was left as it is.\n"
+
+
+def test_of_several_who_make_one_pool_at_once_one_does(cli: Cli, here: Here, database_url: str) -> None:
+    """Whether there is one is decided under its lock: looking first and making it then let the last one win."""
+    here("migrate", DATABASE_URL=database_url)
+    ran = run_all([(cli, ["pools", "create", "demo", "--units", str(units), "--json"]) for units in range(1, 7)])
+    [made] = [one.json for one in ran if one.code == 0]
+    assert here("pools", "show", "demo", "--json", DATABASE_URL=database_url).json == made
 
 
 def test_only_free_units_can_be_taken_away(here: Here, database_url: str) -> None:

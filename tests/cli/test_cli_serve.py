@@ -43,22 +43,32 @@ def test_a_server_greets_is_seen_by_the_doctor_refuses_a_second_and_stops_on_ctr
     for refused in (second, worker):
         assert refused.code == 2
         assert f"process {server.pid}" in refused.err
-        assert "HOLDFAST_DATABASE_URL=postgresql://" in refused.err
+    assert "HOLDFAST_DATABASE_URL=postgresql://" in second.err
+    assert "does the background work already" in worker.err
+    assert "holdfast serve --no-background" in worker.err
     found = {check["name"]: check["found"] for check in doctor.json["checks"]}
     assert found["server"] == f"a server runs (process {server.pid}); a worker runs (process {server.pid})"
 
 
-def test_the_command_in_the_greeting_works_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [None, "holdfast pools create demo --units 500 --data 'my data'"])
+def test_the_commands_in_the_greeting_work_as_they_are(first: str | None, tmp_path: Path) -> None:
     cli, port = Cli(tmp_path), free_port()
-    cli("pools", "create", "demo", "--units", "7", "--data", "my data")
+    if first is None:
+        cli("pools", "create", "shoe", "--units", "500", "--data", "my data")
     with cli.started("serve", "--port", str(port), "--data", "my data") as server:
         await_ready(server, port)
         assert server.stderr is not None
-        [command] = [line for line in (server.stderr.readline() for _ in range(3)) if line.startswith("Try:")]
-        curl = command.removeprefix("Try:").strip().replace("curl", "curl --silent --noproxy '*'", 1)
+        greeting = "".join(server.stderr.readline() for _ in range(5 if first is None else 6))
+        told, _, curl = greeting.partition("Try:")
+        assert [line.split(maxsplit=1)[1] for line in told.splitlines() if line.startswith("First:")] == (
+            [] if first is None else [first]
+        )
+        if first is not None:
+            cli(*shlex.split(first)[1:])
+        curl = curl.strip().replace("curl", "curl --silent --noproxy '*'", 1)
         answer = subprocess.run(["sh", "-c", curl], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert '"available":7' in answer.stdout
-    assert shlex.split(curl)[0] == "curl"
+    assert '"available":500' in answer.stdout
+    assert [line for line in greeting.splitlines() if len(line) > 80 and str(tmp_path) not in line] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -73,3 +83,4 @@ def test_a_worker_stops_when_it_is_told_to(tmp_path: Path, number: signal.Signal
         code, err = stop(worker, number)
     assert code == 0
     assert "Traceback" not in err
+    assert '"event": "stopped"' in err

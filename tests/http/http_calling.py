@@ -64,6 +64,13 @@ class Shop:
         return pool["available"], pool["held"], pool["sold"], pool["total_units"]
 
 
+def wrong_fields(response: httpx.Response) -> dict[str, str]:
+    """What a 422 says about each field."""
+    errors = problem_of(response, 422, "invalid_request")["errors"]
+    assert all(error.keys() == {"field", "message"} for error in errors)
+    return {error["field"]: error["message"] for error in errors}
+
+
 def body_of(response: httpx.Response) -> dict[str, Any]:
     """The body of a success."""
     assert response.status_code == 200, response.text

@@ -10,9 +10,17 @@ from http_calling import Shop
 from http_serving import Server, database_setting, started
 
 from conftest import ENGINES
+from valkeys import ValkeyProcess, running_valkey
 
 
-@pytest.fixture(scope="session", params=ENGINES)
+@pytest.fixture(scope="session")
+def http_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
+    """One that nobody flushes under the servers."""
+    with running_valkey(tmp_path_factory.mktemp("http-valkey")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=[*ENGINES, "redis"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server per engine, for all tests that leave it as it was."""
     setting = database_setting(request.param, request)

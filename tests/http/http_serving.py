@@ -1,8 +1,8 @@
 """Real servers for these tests: processes of their own, on free ports, in directories of their own."""
 
-import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 SERVE = (*HOLDFAST, "serve")
 START_S = 30.0
 STOP_S = 10.0
+_GREETING = re.compile(r"^Holdfast serves on .*?/available\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,8 @@ class Server:
 
     @property
     def log_lines(self) -> list[dict[str, Any]]:
-        """What was logged, each line of it JSON. A few lines that greet a person come before it."""
-        greeting_is_over = itertools.dropwhile(lambda line: not line.startswith("{"), self.log.splitlines())
-        return [json.loads(line) for line in greeting_is_over]
+        """What was logged, each line of it JSON. A few lines among them greet a person."""
+        return [json.loads(line) for line in _GREETING.sub("", self.log).splitlines()]
 
     @cached_property
     def client(self) -> httpx.Client:
@@ -142,4 +142,7 @@ def database_setting(engine: str, request: pytest.FixtureRequest) -> dict[str, s
     """The setting that makes a server use this engine, on a database of its own."""
     if engine == "sqlite":
         return {}
-    return {"DATABASE_URL": new_postgres_database(request.getfixturevalue("postgres_url"))}
+    setting = {"DATABASE_URL": new_postgres_database(request.getfixturevalue("postgres_url"))}
+    if engine == "redis":
+        setting["REDIS_URL"] = request.getfixturevalue("http_valkey").url
+    return setting

@@ -1,8 +1,10 @@
 """Buyers' tokens verified with published keys: the algorithms, rotation, and what if nobody publishes."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -10,6 +12,11 @@ from http_calling import Shop, eventually, problem_of
 from http_jwks import KEY_OF, Publisher, SigningKey, signed
 from http_serving import BUYER_SECRET, Server, started
 from http_tokens import claims_of, encode, hmac_token
+from joserfc.jwk import KeySet
+
+from holdfast.errors import Unavailable
+from holdfast.http import identity
+from holdfast.http.identity import BuyerKeys
 
 pytest_plugins = ("http_fixtures",)
 
@@ -135,6 +142,44 @@ def test_buyers_wait_for_keys_that_cannot_be_fetched_and_services_do_not(
         with publisher.opened():
             eventually(lambda: look(server, signed(key, "ES256")).status_code == 404, within_s=ROTATED_WITHIN_S)
         assert look(server, signed(key, "ES256", "bob")).status_code == 404, "keys once fetched outlive their publisher"
+
+
+async def test_keys_that_were_good_are_good_while_their_publisher_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher, key = Publisher(), KEY_OF["ES256"]("key")
+    publisher.publish(key)
+    with publisher.opened():
+        keys = BuyerKeys("", publisher.url)
+        await keys.keys_for(signed(key, "ES256"))
+        publisher.silent_s = 60.0
+        monkeypatch.setattr(identity, "JWKS_REFRESH_S", 0.0)
+        monkeypatch.setattr(identity, "JWKS_TIMEOUT_S", 0.3)
+        keys._tried -= identity.JWKS_RETRY_S  # As if that long had passed.
+        asked_at = time.monotonic()
+        for _ in range(20):
+            assert isinstance(await keys.keys_for(signed(key, "ES256")), KeySet)
+        assert time.monotonic() - asked_at < 0.25
+        assert keys._refresh is not None
+        await keys._refresh
+        await keys.keys_for(signed(key, "ES256"))
+        assert publisher.asked == 2, "nobody tries again at once"
+
+
+async def test_a_publisher_that_trickles_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "JWKS_TIMEOUT_S", 0.3)
+
+    async def trickle(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"H")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(
+                BuyerKeys("", f"http://127.0.0.1:{port}/").keys_for(signed(KEY_OF["ES256"]("key"), "ES256")), 3
+            )
 
 
 @pytest.mark.parametrize(

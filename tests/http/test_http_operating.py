@@ -13,6 +13,7 @@ pytest_plugins = ("http_fixtures",)
 METRICS = {
     "holdfast_batch_commands", "holdfast_waiting_commands", "holdfast_decide_seconds", "holdfast_commit_seconds",
     "holdfast_outcomes", "holdfast_dropped", "holdfast_engine_failures", "holdfast_pool_units",
+    "holdfast_expired_units",
     "holdfast_pool_active_reservations", "holdfast_expirer_lag_seconds", "holdfast_http_requests",
 }  # fmt: skip
 
@@ -47,6 +48,31 @@ def test_outcomes_are_counted(embedded: Server, pool: Shop) -> None:
 
     expected = {"reserved": 2, "replayed": 1, "insufficient": 1, "already": 1, "moved": 3}
     eventually(lambda: counted() == expected, within_s=3)
+
+
+def test_refusals_from_memory_are_counted_though_no_batch_follows(embedded: Server, pool: Shop) -> None:
+    pool.provision(0)
+    before = scrape(embedded)
+    for _ in range(20):
+        problem_of(pool.reserve(), 409)
+
+    def counted() -> bool:
+        return _grown(before, scrape(embedded), "holdfast_outcomes_total") == {"sold_out": 20}
+
+    eventually(counted, within_s=3)
+
+
+def test_units_that_expire_are_counted_as_units_and_not_as_commands(embedded: Server, pool: Shop) -> None:
+    pool.provision(7)
+    before = scrape(embedded)
+    pool.hold(quantity=7, ttl_seconds=1)
+
+    def counted() -> bool:
+        after = scrape(embedded)
+        return after["holdfast_expired_units_total"][""] - before["holdfast_expired_units_total"][""] == 7
+
+    eventually(counted, within_s=4)
+    assert "expired" not in scrape(embedded)["holdfast_outcomes_total"]
 
 
 def test_requests_are_counted_by_status(embedded: Server, pool: Shop) -> None:

@@ -27,6 +27,17 @@ def test_the_contract_holds_under_uvicorn(engine: str, request: pytest.FixtureRe
         server.stop()
 
 
+def test_huge_headers_are_refused_under_uvicorn_however_often_one_is_repeated(tmp_path: Path) -> None:
+    with started(tmp_path, "--h11-max-incomplete-event-size", "200000", command=UVICORN) as server:
+        repeated = [f"X-Field: {'x' * 4_000}" for _ in range(20)]
+        with wire_to(server) as wire:
+            wire.send(request_bytes("GET", "/healthz/live", None, *repeated))
+            assert wire.read_answer().status == 431
+        with wire_to(server) as wire:
+            wire.send(request_bytes("GET", "/healthz/live", None, *repeated[:10]))
+            assert wire.read_answer().status == 200
+
+
 @pytest.fixture(scope="module")
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     setting = database_setting("postgresql", request)

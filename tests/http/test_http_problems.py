@@ -5,6 +5,9 @@ import pytest
 from http_calling import Shop, problem_of
 from http_serving import Server
 
+from holdfast.errors import OutcomeUnknown
+from holdfast.http.problems import from_engine
+
 pytest_plugins = ("http_fixtures",)
 
 
@@ -26,6 +29,10 @@ def test_an_address_that_does_not_exist_is_not_found(embedded: Server) -> None:
         ("/v1/reservations/r/history", {"GET"}, ["POST", "DELETE"]),
         ("/healthz/live", {"GET"}, ["POST"]),
         ("/metrics", {"GET"}, ["POST"]),
+        ("/docs", {"GET"}, ["POST", "DELETE"]),
+        ("/openapi.json", {"GET"}, ["POST", "DELETE"]),
+        ("/static/docs.css", {"GET"}, ["PUT"]),
+        ("/", {"GET"}, ["POST"]),
     ],
 )
 def test_a_method_an_address_does_not_know_is_refused_with_those_it_knows(
@@ -35,6 +42,12 @@ def test_a_method_an_address_does_not_know_is_refused_with_those_it_knows(
         answer = embedded.client.request(method, path)
         problem_of(answer, 405, "method_not_allowed")
         assert set(answer.headers["allow"].replace(" ", "").split(",")) - {"HEAD", "OPTIONS"} == allowed
+
+
+@pytest.mark.parametrize("path", ["/healthz/live", "/healthz/ready", "/docs", "/openapi.json"])
+def test_what_is_looked_at_by_monitors_knows_head(embedded: Server, path: str) -> None:
+    answer = embedded.client.head(path)
+    assert (answer.status_code, answer.content) == (200, b"")
 
 
 def test_a_body_of_16_kib_is_read_and_one_byte_more_is_not(embedded: Server) -> None:
@@ -145,3 +158,19 @@ def test_a_script_in_a_name_comes_back_as_json_text(shop: Shop) -> None:
         assert answer.json()["owner_id"] == script
     refused = shop.client.post(f"{shop.path}/reserve", json={script: script})
     problem_of(refused, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "advice"),
+    [
+        ("POST /v1/inventory/sku/reserve", "same idempotency key"),
+        ("POST /v1/reservations/rsv_1/extend", "`expires_at`"),
+        ("POST /v1/reservations/rsv_1/confirm", "same as once"),
+        ("DELETE /v1/reservations/rsv_1", "same as once"),
+        ("PUT /v1/inventory/sku", "same as once"),
+    ],
+)
+def test_what_to_do_about_an_unknown_outcome_is_what_can_be_done(request_line: str, advice: str) -> None:
+    problem = from_engine(OutcomeUnknown("lost"), request_line)
+    assert (problem.status, problem.reason) == (503, "outcome_unknown")
+    assert advice in problem.detail

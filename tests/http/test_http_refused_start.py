@@ -1,13 +1,20 @@
 """A server that cannot be safe or useful does not start: exit status 2, and a text that says what to do."""
 
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
-from http_serving import Server, run_holdfast, settings_of
+import structlog
+from http_serving import Server, run_holdfast, settings_of, started
 
 from holdfast.bench.engines import free_port
+from holdfast.errors import Unavailable
+from holdfast.http import server
+from holdfast.http.address import resolve, url_of
+from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
@@ -15,7 +22,9 @@ pytest_plugins = ("http_fixtures",)
 def serve(directory: Path, settings: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     port = () if "--port" in arguments else ("--port", str(free_port()))
     environment = settings_of(directory, settings)
-    return run_holdfast("serve", *port, *arguments, directory=directory, environment=environment)
+    ran = run_holdfast("serve", *port, *arguments, directory=directory, environment=environment)
+    assert "Holdfast serves on" not in ran.stderr, "who is refused is not greeted first"
+    return ran
 
 
 WRONG = [
@@ -25,6 +34,10 @@ WRONG = [
     ("DATABASE_URL", "mysql://localhost/x", ["HOLDFAST_DATABASE_URL", "postgresql://"]),
     ("DATABASE_URL", "nonsense", ["HOLDFAST_DATABASE_URL"]),
     ("BATCH_MAX", "many", ["HOLDFAST_BATCH_MAX"]),
+    ("BUYER_JWKS_URL", "foo", ["HOLDFAST_BUYER_JWKS_URL", "https://"]),
+    ("BUYER_JWKS_URL", "file:///etc/passwd", ["HOLDFAST_BUYER_JWKS_URL", "https://"]),
+    ("BUYER_JWKS_URL", "https://", ["HOLDFAST_BUYER_JWKS_URL", "https://"]),
+    ("REDIS_URL", "redis://127.0.0.1:1", ["HOLDFAST_REDIS_URL"]),
 ]
 Refusals = dict[tuple[str, str], subprocess.CompletedProcess[str]]
 
@@ -60,6 +73,7 @@ def test_a_second_server_on_the_same_file_is_told_what_to_do(embedded: Server) -
     )
     assert ran.returncode == 2
     assert "postgresql://" in ran.stderr
+    assert "Holdfast serves on" not in ran.stderr
     assert str(embedded.process.pid) in ran.stderr
     assert embedded.is_ready()
 
@@ -76,3 +90,59 @@ def test_a_database_that_cannot_be_reached_is_a_failure_and_not_a_mistake(tmp_pa
     assert ran.returncode == 1
     assert "Traceback" not in ran.stderr
     assert "pa55word" not in ran.stderr
+
+
+def test_a_database_that_cannot_be_reached_is_told_once_whatever_the_number_of_workers(tmp_path: Path) -> None:
+    url = f"postgresql://user:pa55word@127.0.0.1:{free_port()}/nowhere"
+    ran = serve(tmp_path, {"DATABASE_URL": url}, "--workers", "2")
+    assert ran.returncode == 1
+    assert ran.stderr.count("PostgreSQL is not available") == 1
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_worker_that_cannot_start_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(server, "run_server", refuse)
+    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit, match="1"):
+        server.run_worker(load_settings(), "127.0.0.1", 1, True, Pipe()[0])
+    assert [(line["event"], line["error"]) for line in logged] == [("worker_failed", "away")]
+
+
+def test_a_host_nobody_knows_is_named(tmp_path: Path) -> None:
+    ran = serve(tmp_path, {}, "--host", "no-such-host.invalid")
+    assert ran.returncode == 2
+    assert "no-such-host.invalid" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_host_may_be_given_by_name(tmp_path: Path) -> None:
+    with started(tmp_path, "--host", "localhost") as house:
+        [serving] = [line for line in house.log_lines if line["event"] == "serving"]
+        assert serving["url"] == house.url
+
+
+def test_an_address_with_colons_stands_in_brackets() -> None:
+    assert [url_of(resolve(host, 80), 80) for host in ("::1", "127.0.0.1")] == [
+        "http://[::1]:80",
+        "http://127.0.0.1:80",
+    ]
+
+
+def test_uvicorn_is_told_that_a_server_could_not_start(tmp_path: Path) -> None:
+    """Whatever the reason: here a file stands where a directory should be."""
+    (tmp_path / "file").touch()
+    environment = settings_of(tmp_path, {"DATA": str(tmp_path / "file" / "data")})
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "--factory",
+        "holdfast.http.asgi:create_app",
+        "--port",
+        str(free_port()),
+    ]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert ran.returncode != 0
+    assert str(tmp_path / "file") in ran.stderr

@@ -1,7 +1,7 @@
 """GET /v1/reservations: filters and paging."""
 
 import pytest
-from http_calling import Shop, eventually, moment, problem_of
+from http_calling import Shop, eventually, moment, wrong_fields
 
 pytest_plugins = ("http_fixtures",)
 
@@ -85,8 +85,9 @@ def test_a_list_can_be_of_one_status(shop: Shop) -> None:
     [
         "limit=0", "limit=101", "limit=-1", "limit=x", "limit=", "limit=%EF%BC%91", "limit=99999999999999999999",
         "status=open", "status=", "owner_id=", "owner_id=%00", "owner_id=a%0Ab", "sku_id=%00", "sku_id=a%2Fb",
-        "starting_after=%00", "starting_after=" + "x" * 201, "owner_id=" + "x" * 201,
+        "starting_after=%00", "starting_after=" + "x" * 201, "starting_after=", "starting_after=rsv_1", "sku=demo",
+        "Limit=1", "page=2", "owner_id=" + "x" * 201,
     ],
 )  # fmt: skip
 def test_a_filter_that_makes_no_sense_is_refused(shop: Shop, query: str) -> None:
-    problem_of(shop.client.get(f"/v1/reservations?{query}"), 422, "invalid_request")
+    assert wrong_fields(shop.client.get(f"/v1/reservations?{query}")).keys() == {query.partition("=")[0]}

@@ -8,9 +8,9 @@ import pytest
 from http_calling import Shop, body_of, eventually, problem_of, seconds_between
 from http_serving import Server
 
+from holdfast.bootstrap import open_engine, open_ledger
 from holdfast.domain.command import Move, Transition
-from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
@@ -113,13 +113,14 @@ def _move(shop: Shop, server: Server, move: Move) -> None:
     """Payment moves reservations from behind, as another process; no route of the inventory API does."""
 
     async def apply() -> None:
-        embedded = f"sqlite:///{server.directory / 'data' / 'holdfast.db'}"
-        database = open_database(server.environment.get("HOLDFAST_DATABASE_URL", embedded))
-        try:
-            [verdict] = await SqlGate(database).apply(shop.sku_id, [move])
+        settings = load_settings(
+            data=server.directory / "data",
+            database_url=server.environment.get("HOLDFAST_DATABASE_URL"),
+            redis_url=server.environment.get("HOLDFAST_REDIS_URL"),
+        )
+        async with open_ledger(settings) as database, open_engine(settings, database) as engine:
+            [verdict] = await engine.gate.apply(shop.sku_id, [move])
             assert verdict.outcome.is_success
-        finally:
-            await database.close()
 
     asyncio.run(apply())
 

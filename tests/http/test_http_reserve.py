@@ -1,7 +1,8 @@
 """POST /v1/inventory/{sku_id}/reserve, and its idempotency keys."""
 
+import httpx
 import pytest
-from http_calling import Shop, body_of, moment, problem_of, seconds_between
+from http_calling import Shop, body_of, moment, problem_of, seconds_between, wrong_fields
 
 pytest_plugins = ("http_fixtures",)
 
@@ -85,7 +86,16 @@ def test_a_partial_fill_takes_nothing_below_its_minimum(shop: Shop) -> None:
 
 def test_a_minimum_above_the_quantity_is_refused(shop: Shop) -> None:
     shop.provision(3)
-    problem_of(shop.reserve(quantity=1, min_quantity=2), 422, "invalid_request")
+    wrong = wrong_fields(shop.reserve(quantity=1, min_quantity=2))
+    assert wrong == {"min_quantity": "must not be more than quantity"}
+
+
+def test_what_is_not_valid_is_not_valid_in_a_sold_out_pool_either(shop: Shop) -> None:
+    """Also while the refusal before it is remembered, which a request with the same mistake must not get."""
+    shop.provision(0)
+    for _ in range(3):
+        problem_of(shop.reserve(), 409, "insufficient_inventory")
+        problem_of(shop.reserve(quantity=1, min_quantity=2), 422, "invalid_request")
 
 
 def test_a_unit_given_back_is_there_for_the_next_caller_at_once(shop: Shop) -> None:
@@ -137,6 +147,48 @@ def test_a_refusal_is_not_remembered(shop: Shop) -> None:
     shop.cancel(held)
     assert "idempotency-replayed" not in shop.reserve(idempotency_key="k").headers
     assert shop.counts() == (0, 1, 0, 1)
+
+
+def reserve_with_header(shop: Shop, key: str | bytes, **fields: object) -> httpx.Response:
+    headers = {b"Idempotency-Key": key.encode() if isinstance(key, str) else key}
+    return shop.client.post(f"{shop.path}/reserve", json={"owner_id": "ada", "quantity": 2} | fields, headers=headers)
+
+
+def test_a_key_may_be_given_in_the_header_the_body_or_both(shop: Shop) -> None:
+    shop.provision(5)
+    first = reserve_with_header(shop, "k")
+    assert "idempotency-replayed" not in first.headers
+    repeats = [
+        reserve_with_header(shop, "k"),
+        reserve_with_header(shop, "k", idempotency_key="k"),
+        reserve_with_header(shop, "k", idempotency_key=None),
+        shop.reserve(quantity=2, idempotency_key="k"),
+    ]
+    for again in repeats:
+        assert (again.headers["idempotency-replayed"], again.content) == ("true", first.content)
+    assert shop.counts() == (3, 2, 0, 5)
+
+
+def test_a_header_and_a_body_that_differ_are_refused(shop: Shop) -> None:
+    shop.provision(5)
+    wrong = wrong_fields(reserve_with_header(shop, "k", idempotency_key="other"))
+    assert wrong == {"Idempotency-Key": "must be the same as idempotency_key in the body, or left out"}
+    assert shop.counts() == (5, 0, 0, 5)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\tb"])
+def test_a_key_in_the_header_has_the_limits_of_the_field(shop: Shop, key: str) -> None:
+    shop.provision(5)
+    assert wrong_fields(reserve_with_header(shop, key)).keys() == {"Idempotency-Key"}
+    assert shop.counts() == (5, 0, 0, 5)
+    body_of(reserve_with_header(shop, "x" * 255))
+
+
+@pytest.mark.parametrize("key", [b"\xff", b"caf\xe9", "é".encode()])
+def test_a_key_in_the_header_that_is_not_ascii_does_no_harm(shop: Shop, key: bytes) -> None:
+    shop.provision(5)
+    answer = reserve_with_header(shop, key)
+    assert answer.status_code in (200, 400, 422), answer.text
 
 
 @pytest.mark.parametrize("owner_id", ["<script>alert(1)</script>", '"\\\u2028', "' OR 1=1 --", "é" * 200, "🦀" * 200])

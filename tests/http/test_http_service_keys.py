@@ -1,12 +1,17 @@
 """Service keys: who may do what, and how soon a revoked one is refused."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from http_calling import body_of, eventually, problem_of
 from http_serving import SERVICE_KEY, Server, started
+
+from holdfast.bootstrap import open_house
+from holdfast.errors import SettingsError
+from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
@@ -108,6 +113,21 @@ def test_a_revoked_key_is_refused_within_seconds(embedded: Server) -> None:
 
         eventually(refused, within_s=REVOKED_WITHIN_S)
         problem_of(client.get("/v1/inventory/a/available"), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("name", ["service_key", "buyer_secret"])
+@pytest.mark.parametrize(("content", "told"), [("", "is empty"), ("hf_short", "is damaged")])
+def test_a_generated_secret_that_was_cut_short_is_not_used(tmp_path: Path, name: str, content: str, told: str) -> None:
+    (tmp_path / name).write_text(content)
+    settings = load_settings(data=tmp_path)
+    with pytest.raises(SettingsError, match=rf"{name} {told}.*remove it"):
+        settings.service_key_text() if name == "service_key" else settings.buyer_secret_text()
+
+
+async def test_no_secret_is_made_where_keys_are_published(tmp_path: Path) -> None:
+    settings = load_settings(data=tmp_path, buyer_jwks_url="http://127.0.0.1:9/jwks.json")
+    async with open_house(settings, background=False):
+        assert not (tmp_path / "buyer_secret").exists()
 
 
 def test_a_generated_key_is_for_its_owner_only(tmp_path_factory: pytest.TempPathFactory) -> None:

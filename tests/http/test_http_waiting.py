@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from http_calling import eventually
+from http_calling import body_of, eventually
 from http_holding import held_up
 from http_metrics import scrape
 from http_serving import Server, database_setting, started
@@ -63,6 +63,30 @@ async def test_a_caller_who_has_left_the_line_is_not_served(short: Server) -> No
     first.close()
     assert shop.counts() == (999, 1, 0, 1_000)
     eventually(lambda: scrape(short)["holdfast_waiting_commands"][""] == 0, within_s=3)
+
+
+@pytest.mark.parametrize(
+    "asked", [("POST", "/confirm", {}), ("POST", "/extend", {"ttl_seconds": 9}), ("DELETE", "", None)]
+)
+async def test_what_a_caller_who_has_left_asked_of_a_hold_is_not_done(
+    short: Server, asked: tuple[str, str, object]
+) -> None:
+    shop = short.shop()
+    shop.provision(1_000)
+    held = body_of(shop.reserve())
+    method, action, body = asked
+    path = f"/v1/reservations/{held['reservation_id']}{action}"
+    async with held_up(short, shop):
+        first, second = Wire(short.port), Wire(short.port)
+        first.send(request_bytes("POST", f"{shop.path}/reserve", {"owner_id": "first", "quantity": 1}))
+        await _pass_by(short, 0.2)
+        second.send(request_bytes(method, path, body))
+        await _pass_by(short, 0.3)
+        second.reset()
+        await _pass_by(short, 1.0)
+    assert first.read_answer().status == 200
+    first.close()
+    assert body_of(shop.show(held["reservation_id"])) == held
 
 
 async def _pass_by(server: Server, seconds: float) -> None:

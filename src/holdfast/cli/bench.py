@@ -10,6 +10,7 @@ import typer
 from holdfast.bench.failure import BenchFailed
 from holdfast.bench.gate import bench_gate
 from holdfast.bench.http import Plan, bench_http, choose_driver
+from holdfast.bench.redis import bench_redis_gate
 from holdfast.bench.report import COLUMNS, Report
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 class Engine(StrEnum):
     SQLITE = "sqlite"
     POSTGRES = "postgres"
+    REDIS = "redis"
 
 
 class Driver(StrEnum):
@@ -46,6 +48,7 @@ DecidedOn = Annotated[Engine, typer.Option(help="The engine on which Holdfast de
     epilog=examples(
         "holdfast bench gate --seconds 10                       steadier figures",
         "holdfast bench gate --engine postgres --json           for a program to compare",
+        "holdfast bench gate --engine redis                     batches into Valkey, beside one call per command",
     ),
 )
 def gate(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_json: AsJson = False) -> None:
@@ -53,16 +56,19 @@ def gate(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_json: AsJ
 
     holdfast_1 to holdfast_1024 are reservations with so many commands waiting at any time; `holdfast` is 256 of them,
     `holdfast_keyed` the same with idempotency keys, `holdfast_limited` the same with a limit per owner, `sold_out` the
-    refusals of an empty pool.
+    refusals of an empty pool (`sold_out_keyed`: with keys).
 
     Beside them, in turns and always on a PostgreSQL started for this, the usual ways to take a hot counter, one
     transaction per request: conditional_update (UPDATE … WHERE available >= 1), for_update (SELECT … FOR UPDATE) and
     skip_locked (a row per unit; the better of 16 and 64 clients). "ours ÷ that" is `holdfast` divided by each.
 
+    With --engine redis the others are on Valkey: call_per_command, the same function with one command per call through
+    the same client, and unbatched, the same from bare sockets; each also on a server that keeps nothing (no_fsync).
+
     Every yes waits for the disk, on both sides. After each round the database is asked whether it holds what was
     counted; if it does not, the command says so and exits with 1.
     """
-    _report(lambda: bench_gate(engine, seconds), as_json)
+    _report(lambda: bench_redis_gate(seconds) if engine is Engine.REDIS else bench_gate(engine, seconds), as_json)
 
 
 @app.command(
@@ -91,7 +97,8 @@ def http(
     empty pool, `available` the question how many are left. Beside them, in turns: bare_handler, the most this web
     server can do (an ASGI handler that answers a constant; bare_rsgi is the same in the server's own protocol), and
     tutorial, FastAPI with one Redis Lua call per request on a real Valkey, which keeps nothing on disk. "ours ÷ that"
-    is `holdfast` divided by each (`sold_out` for tutorial_sold_out).
+    is `holdfast` divided by each (`sold_out` for tutorial_sold_out). On PostgreSQL and Redis, holdfast_two is the same
+    from two server processes; on Redis every write is synced, and a worker drains the journal meanwhile.
 
     Latency is measured by an open loop of 1,000 requests/s: requests are sent when they are due, and latency counts
     from then, so slow answers count in full. What was granted is compared with what the servers stored; if the two

@@ -1,5 +1,6 @@
 """`holdfast doctor`."""
 
+import sys
 from collections import Counter
 
 import typer
@@ -12,7 +13,7 @@ from holdfast.cli.output import AsJson, console, examples, print_json
 
 app = typer.Typer()
 
-_MARKS = {Level.OK: ("✓", "green"), Level.WARN: ("!", "yellow"), Level.FAIL: ("✗", "red")}
+_MARKS = {Level.OK: ("✓", "+", "green"), Level.WARN: ("!", "!", "yellow"), Level.FAIL: ("✗", "x", "red")}
 _NAME_WIDTH = 13
 # Always worth a line: most surprises come from looking at another database than one thinks.
 _ALWAYS_SHOWN = ("data", "database_url")
@@ -60,16 +61,25 @@ def _print_setting(setting: Shown) -> None:
 def _print_finding(finding: Finding) -> None:
     from rich.table import Table  # noqa: PLC0415 - `doctor --json` need not wait for it
 
-    mark, colour = _MARKS[finding.level]
+    mark, plain_mark, colour = _MARKS[finding.level]
     line = Table.grid(padding=(0, 1))
     line.add_column(style=colour, width=1)
     line.add_column(style="bold", width=_NAME_WIDTH)
     line.add_column(overflow="fold")
-    line.add_row(mark, finding.name, finding.found)
+    line.add_row(_if_shown(mark, plain_mark), finding.name, finding.found)
     console().print(line)
     if finding.mend:
         # Not folded by us, so that a long command is copied in one piece.
-        typer.secho(f"{' ' * (_NAME_WIDTH + 3)}→ {finding.mend}", fg="cyan")
+        typer.secho(f"{' ' * (_NAME_WIDTH + 3)}{_if_shown('→', '>')} {finding.mend}", fg="cyan")
+
+
+def _if_shown(text: str, plain: str) -> str:
+    """The text, or a plain one for a terminal that would show question marks for all of them."""
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return plain
+    return text
 
 
 def _summary(findings: list[Finding]) -> str:

@@ -1,5 +1,6 @@
 """`holdfast keys`."""
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -78,16 +79,32 @@ def list_all(data: Data = None, as_json: AsJson = False) -> None:
         typer.echo("Make one with: holdfast keys create --name checkout --scope inventory")
 
 
+def _key_id(text: str) -> str:
+    """The id, also of a whole key. What is neither may be a secret, and is not repeated."""
+    whole = re.match(r"hf_([0-9a-f]{12})_", text)
+    if text.startswith("hf_") and whole is None:
+        raise SettingsError(
+            "this is not a key made by `holdfast keys create`. The key with every scope is replaced by another in "
+            "HOLDFAST_SERVICE_KEY, or by removing service_key from the data directory, and a restart"
+        )
+    return text if whole is None else whole[1]
+
+
 @app.command("revoke")
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="As shown by: holdfast keys list", metavar="KEY_ID")],
+    key_id: Annotated[
+        str,
+        typer.Argument(
+            help="As shown by: holdfast keys list. A whole key will do.", metavar="KEY_ID", callback=_key_id
+        ),
+    ],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Revoke a service key. Servers stop accepting it within 5 seconds."""
     settings = settings_from(data)
     if is_new(settings) or not write(settings, lambda connection, now: revoke_key(connection, key_id, now)):
-        complain(f"there is no key {key_id!r} in {shown_url(settings)}", "List them with: holdfast keys list")
+        complain(f"there is no key by this id in {shown_url(settings)}", "List them with: holdfast keys list")
         raise typer.Exit(1)
     if as_json:
         print_json({"key_id": key_id, "revoked": True})

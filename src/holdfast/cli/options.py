@@ -1,5 +1,6 @@
 """What most commands take, and the settings that come of it."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,8 @@ def settings_from(data: Path | None) -> Settings:
 
 def hide_secrets(url: str) -> str:
     """An address without its password, and without its options, among which another may stand."""
+    if url.startswith("redis"):  # May name several servers, which no other address does.
+        return re.sub(r"//([^:@/]*):[^@/]*@", r"//\1:***@", url.partition("?")[0])
     try:
         given = make_url(url)
     except (ArgumentError, ValueError):

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.ledger import is_new, run, shown_url
+from holdfast.bootstrap import Engine
+from holdfast.cli.ledger import is_new, run, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 from holdfast.cli.times import clock_time
@@ -13,11 +14,11 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules, is_sku_id
 from holdfast.domain.reservation import MAX_QUANTITY
 from holdfast.errors import SettingsError
-from holdfast.gate.sql import SqlGate
-from holdfast.http.schemas import pool_body
+from holdfast.http.schemas import pool_body, reconciliation_body
 from holdfast.ledger.database import Database
 from holdfast.ledger.queries import PoolQueries, PoolView
 from holdfast.settings import Settings
+from holdfast.settlement.reconcile import PoolReport
 
 app = typer.Typer(
     help="Look at pools and change their stock.",
@@ -84,14 +85,16 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a pool."""
-    wanted = Provision(units, Rules(per_owner_limit=per_owner_limit))
-    created, view = run(settings_from(data), lambda database: _create(database, sku_id, wanted))
-    if not created and not if_missing:
+    wanted = Provision(units, Rules(per_owner_limit=per_owner_limit), only_if_missing=True)
+    verdict = run_engine(settings_from(data), lambda engine: _apply(engine, sku_id, wanted))
+    if verdict.outcome is Outcome.ALREADY and not if_missing:
         complain(
             f"there is a pool {sku_id} already", f"Change its stock with: holdfast pools restock {sku_id} --units N"
         )
         raise typer.Exit(1)
-    _show(view, as_json)
+    if verdict.outcome is Outcome.ALREADY:
+        typer.echo(f"Pool {sku_id} exists already and was left as it is.", err=True)
+    _show_verdict(verdict, as_json)
 
 
 @app.command(
@@ -107,11 +110,51 @@ def restock(
     settings = settings_from(data)
     if abs(units) > MAX_TOTAL_UNITS:
         raise SettingsError(f"a pool has at most {MAX_TOTAL_UNITS:,} units")
-    verdict, views = run(settings, lambda database: _restock(database, sku_id, units))
+    verdict = run_engine(settings, lambda engine: _apply(engine, sku_id, Restock(units)))
     if not verdict.outcome.is_success:
         complain(*_refusal(verdict, sku_id, settings))
         raise typer.Exit(1)
-    _show(views[0], as_json)
+    _show_verdict(verdict, as_json)
+
+
+@app.command("check", epilog=examples("holdfast pools check", "holdfast pools check --json | jq .ok"))
+def check(data: Data = None, as_json: AsJson = False) -> None:
+    """Check that every pool adds up, and that gate and ledger agree.
+
+    Every reservation is counted. Where Redis is the gate, a pool that is at odds with the ledger is rebuilt from it; a
+    ledger that contradicts itself is only reported. Exits with 1 if anything was found.
+    """
+    settings = settings_from(data)
+    reports = [] if is_new(settings) else list(run_engine(settings, _reports).values())
+    body = reconciliation_body(reports)
+    if as_json:
+        print_json(body)
+    elif reports:
+        _print_reports(reports)
+    else:
+        typer.echo(f"There is no pool in {shown_url(settings)} yet.")
+    if not body["ok"]:
+        raise typer.Exit(1)
+
+
+async def _reports(engine: Engine) -> dict[str, PoolReport]:
+    return await engine.reconciler.pass_once(thorough=True)
+
+
+def _print_reports(reports: list[PoolReport]) -> None:
+    rows = [
+        (
+            report.sku_id,
+            report.finding or "all is well",
+            report.ledger.pool.total,
+            report.ledger.pool.held,
+            report.ledger.pool.sold,
+            report.ledger.at.epoch or None,
+            None if report.gate is None else report.journal_lag,
+        )
+        for report in reports
+    ]
+    print_table(["sku id", "finding", "total", "held", "sold", "epoch", "journal lag"], rows, folded="sku id")
 
 
 def _refusal(verdict: Verdict, sku_id: str, settings: Settings) -> tuple[str, str]:
@@ -125,6 +168,12 @@ def _refusal(verdict: Verdict, sku_id: str, settings: Settings) -> tuple[str, st
     if verdict.outcome is Outcome.ILLEGAL:
         return f"a pool has at most {MAX_TOTAL_UNITS:,} units", ""
     return f"the pool refused: {verdict.outcome}", ""
+
+
+def _show_verdict(verdict: Verdict, as_json: bool) -> None:
+    """As it was decided. Another look could fail after the pool was changed, and say that it was not."""
+    assert verdict.pool is not None
+    _show(PoolView(verdict.pool), as_json)
 
 
 def _show(view: PoolView, as_json: bool) -> None:
@@ -160,19 +209,6 @@ async def _views(database: Database, sku_id: str | None) -> list[PoolView]:
     return await database.read(lambda c: list(queries.views(c, [sku_id], database.now_ms(c)).values()))
 
 
-async def _create(database: Database, sku_id: str, wanted: Provision) -> tuple[bool, PoolView]:
-    """Whether it was made by this call, and what is there now."""
-    exists = bool(await _views(database, sku_id))
-    if not exists:
-        await _apply(database, sku_id, wanted)
-    [view] = await _views(database, sku_id)
-    return not exists, view
-
-
-async def _restock(database: Database, sku_id: str, units: int) -> tuple[Verdict, list[PoolView]]:
-    return await _apply(database, sku_id, Restock(units)), await _views(database, sku_id)
-
-
-async def _apply(database: Database, sku_id: str, command: Command) -> Verdict:
-    [verdict] = await SqlGate(database).apply(sku_id, [command])
+async def _apply(engine: Engine, sku_id: str, command: Command) -> Verdict:
+    [verdict] = await engine.gate.apply(sku_id, [command])
     return verdict

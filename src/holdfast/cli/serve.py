@@ -1,13 +1,15 @@
 """`holdfast serve`."""
 
 import shlex
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from holdfast.cli.ledger import explained, shown_url
-from holdfast.cli.options import Data, settings_from
+from holdfast.cli.options import Data, hide_secrets, settings_from
 from holdfast.cli.output import examples
+from holdfast.http.address import url_of
 from holdfast.settings import Settings
 
 app = typer.Typer()
@@ -23,37 +25,45 @@ app = typer.Typer()
     ),
 )
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.", metavar="HOST")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address or name to listen on.", metavar="HOST")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,
     workers: Annotated[
         int, typer.Option(help="Server processes; more than one needs PostgreSQL.", min=1, max=64, metavar="N")
     ] = 1,
     data: Data = None,
     background: Annotated[
-        bool, typer.Option("--background/--no-background", help="Also return overdue units and prune old records.")
+        bool, typer.Option("--background/--no-background", help="Also return overdue units, drain and check the books.")
     ] = True,
 ) -> None:
     """Serve the API, and do the background work.
 
     Without any setting this runs on a SQLite file in ./data. Set HOLDFAST_DATABASE_URL=postgresql://… to run several
-    servers on one PostgreSQL. SIGTERM and Ctrl-C finish what was accepted, then stop.
+    servers on one PostgreSQL, and HOLDFAST_REDIS_URL=redis://… beside it to decide in Redis or Valkey. SIGTERM and
+    Ctrl-C finish what was accepted, then stop.
     """
     from holdfast.http import server  # noqa: PLC0415 - `serve --help` need not wait for the web server
 
     settings = settings_from(data)
-    _greet(settings, host, port)
+    greet = partial(_greet, settings, url_of(host, port))
     with explained(settings):
-        server.serve(settings, host, port, workers=workers, background=background)
+        server.serve(settings, host, port, greet, workers=workers, background=background)
 
 
-def _greet(settings: Settings, host: str, port: int) -> None:
-    where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _greet(settings: Settings, where: str, sku_id: str | None) -> None:
     given = settings.service_key.get_secret_value()
-    settings.service_key_text()  # Made now if there is none, so that the command below works.
     key = "$HOLDFAST_SERVICE_KEY" if given else f"$(cat {shlex.quote(str(settings.data / 'service_key'))})"
     lines = [
-        f"Starting Holdfast on {where}   (the API is described at {where}/docs)",
+        f"Holdfast serves on {where}",
+        f"API:       {where}/docs",
         f"Database:  {shown_url(settings)}",
-        f'Try:       curl -H "Authorization: Bearer {key}" {where}/v1/inventory/demo/available',
+        *([f"Gate:      {hide_secrets(settings.redis_url)}"] if settings.has_redis else []),
+        *([f"First:     holdfast pools create demo --units 500{_data_option(settings)}"] if sku_id is None else []),
+        f'Try:       curl -H "Authorization: Bearer {key}" \\',
+        f"             {where}/v1/inventory/{sku_id or 'demo'}/available",
     ]
     typer.echo("\n".join(lines), err=True)
+
+
+def _data_option(settings: Settings) -> str:
+    is_elsewhere = settings.is_embedded and settings.data != Settings.model_fields["data"].default
+    return f" --data {shlex.quote(str(settings.data))}" if is_elsewhere else ""

@@ -37,7 +37,7 @@ class App:
         self._patrol = Patrol()
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
-        self._slow = SlowLane(house)
+        self._slow = SlowLane(house, self._patrol)
         self._under_way = 0
         self._idle = asyncio.Event()
 
@@ -79,7 +79,7 @@ class App:
         except Problem as problem:
             return refuse(problem)
         except EngineError as exc:
-            return refuse(from_engine(exc))
+            return refuse(from_engine(exc, f"{request.method} {request.path}"))
         except CallerGone:
             raise
         except Exception:

@@ -13,12 +13,12 @@ from holdfast.http.requests import (
     Answer,
     CallerGone,
     Headers,
-    Request,
     body_too_large,
     headers_too_large,
     refuse,
-    request_id_from,
+    request_from,
 )
+from holdfast.log import set_up_logging
 from holdfast.settings import Settings, load_settings
 
 Scope = MutableMapping[str, Any]
@@ -41,31 +41,24 @@ class AsgiApp:
                 await _send(answer, send)
 
     async def _answer(self, app: App, scope: Scope, receive: Receive) -> Answer | None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if sum(len(name) + len(value) for name, value in headers.items()) > MAX_HEADER_BYTES:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             return refuse(headers_too_large())
-        length = headers.get("content-length", "0")
-        request = Request(
-            scope["method"],
-            scope["path"],
-            scope["query_string"].decode("latin-1"),
-            _AsgiWire(list(headers.items()), receive),
-            request_id_from(headers.get("x-request-id")),
-            headers.get("authorization"),
-            int(length) if length.isdecimal() else 0,
-            length != "0" or "transfer-encoding" in headers,
-        )
-        return await app.answer(request)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        wire = _AsgiWire(list(headers.items()), receive)
+        query = scope["query_string"].decode("latin-1")
+        return await app.answer(request_from(scope["method"], scope["path"], query, wire, headers.get))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as stack:
             await receive()
             try:
                 house = await stack.enter_async_context(open_house(self._settings, background=True))
-            except HoldfastError as exc:
-                await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                self._app = App(house)
+            except Exception as exc:
+                # Whatever it was: a server that is not told goes on, with nothing behind it.
+                reason = str(exc) if isinstance(exc, HoldfastError) else f"{type(exc).__name__}: {exc}"
+                await send({"type": "lifespan.startup.failed", "message": reason})
                 return
-            self._app = App(house)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await self._app.finish()
@@ -106,4 +99,6 @@ async def _send(answer: Answer, send: Send) -> None:
 
 
 def create_app() -> AsgiApp:
-    return AsgiApp(load_settings())
+    settings = load_settings()
+    set_up_logging(settings.log_level)
+    return AsgiApp(settings)

@@ -7,6 +7,7 @@ nearly all of the traffic. Their models are the ones the OpenAPI document shows,
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from msgspec import structs
 
 from holdfast.bootstrap import House
 from holdfast.domain.command import Reserve, Verdict
@@ -14,10 +15,11 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import is_sku_id
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.http.identity import Caller, Unauthorized
+from holdfast.http.invalid import from_decoding, invalid_request
 from holdfast.http.patrol import Patrol
-from holdfast.http.problems import forbidden, from_decoding, invalid_request, refusal, sku_not_found, unauthorized
+from holdfast.http.problems import forbidden, refusal, sku_not_found, unauthorized
 from holdfast.http.requests import Answer, Request, refuse
-from holdfast.http.schemas import ReserveIn, pool_body, reservation_body
+from holdfast.http.schemas import IdempotencyKey, ReserveIn, pool_body, reservation_body
 from holdfast.ledger.keys import Scope
 
 _JSON = ("content-type", "application/json")
@@ -54,19 +56,23 @@ class FastLane:
             given = _parse_reserve(request.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             return refuse(from_decoding(exc))
+        if given.min_quantity is not None and given.min_quantity > given.quantity:
+            raise invalid_request({"min_quantity": "must not be more than quantity"})
+        if request.idempotency_key is not None:
+            given = _with_key(given, request.idempotency_key)
         verdict = self._house.batcher.recall(sku_id) if given.idempotency_key is None else None
         if verdict is None:
             verdict = await self._submit(request, sku_id, given)
         if verdict.reservation is None:
             return refuse(refusal(verdict))
         headers = [_JSON, _REPLAYED] if verdict.outcome is Outcome.REPLAYED else [_JSON]
+        if self._house.receipts is not None:
+            headers.append(("holdfast-receipt", self._house.receipts.sign(verdict.reservation)))
         return Answer(200, headers, _encode(reservation_body(verdict.reservation)))
 
     async def _submit(self, request: Request, sku_id: str, given: ReserveIn) -> Verdict:
         if not is_sku_id(sku_id):
             raise sku_not_found()
-        if given.min_quantity is not None and given.min_quantity > given.quantity:
-            raise invalid_request("min_quantity must not be more than quantity", [])
         command = Reserve(
             new_reservation_id(sku_id),
             given.owner_id,
@@ -87,6 +93,17 @@ class FastLane:
 
     async def _identify(self, request: Request) -> Caller:
         return await identify(self._house, request.authorization)
+
+
+def _with_key(given: ReserveIn, header: str) -> ReserveIn:
+    """The header says the same as the field, for clients that put a key on every request."""
+    try:
+        key = msgspec.convert(header, IdempotencyKey)
+    except msgspec.ValidationError as exc:
+        raise from_decoding(exc, "Idempotency-Key") from exc
+    if given.idempotency_key not in (None, key):
+        raise invalid_request({"Idempotency-Key": "must be the same as idempotency_key in the body, or left out"})
+    return structs.replace(given, idempotency_key=key)
 
 
 async def identify(house: House, authorization: str | None) -> Caller:

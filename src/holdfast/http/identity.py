@@ -25,11 +25,20 @@ log = structlog.get_logger()
 
 REMEMBERED_S = 5.0
 REMEMBERED_MAX = 50_000
+# The longest tokens in use (RS256, a few claims) have about 1.5 KiB. What is longer is verified each time, so that what
+# is remembered fits into a known part of memory whatever buyers send.
+REMEMBERED_HEADER_MAX = 4096
 SKEW_S = 30
 PUBLIC_ALGORITHMS = ["RS256", "ES256", "EdDSA", "Ed25519"]
 JWKS_REFRESH_S = 300.0
-# An unknown key id may mean that keys were rotated; a flood of made-up ones must not become a flood of fetches.
+# An unknown key id may mean that keys were rotated; a flood of made-up ones must not become a flood of fetches, nor an
+# outage one of waits.
 JWKS_RETRY_S = 10.0
+# A request may wait this long for keys, connecting and reading included, and only if there are none yet that could do.
+JWKS_TIMEOUT_S = 3.0
+# Buyers' tokens are made for a visit or a few. One that claims to last for longer than a month was made by mistake or
+# outlives whatever it was stolen from; refusing it bounds both.
+MAX_TOKEN_LIFE_S = 30 * 24 * 3600
 MAX_BUYER_ID = 200
 
 
@@ -59,13 +68,19 @@ class BuyerKeys:
         self._keys: OctKey | KeySet = KeySet([]) if jwks_url else OctKey.import_key(secret)
         self._fetched = self._tried = float("-inf")
         self._fetching = asyncio.Lock()
+        self._refresh: asyncio.Task[None] | None = None
 
     async def keys_for(self, token: str) -> OctKey | KeySet:
-        if self._jwks_url:
-            age = monotonic() - self._fetched
-            if age > JWKS_REFRESH_S or (age > JWKS_RETRY_S and not self._has_key_of(token)):
+        if self._jwks_url and self._may_try():
+            if not self._has_key_of(token):
                 await self._fetch()
+            elif monotonic() - self._fetched > JWKS_REFRESH_S and not self._fetching.locked():
+                # Keys that were good go on being good: nobody waits for newer ones, which may never come.
+                self._refresh = asyncio.create_task(self._fetch())
         return self._keys
+
+    def _may_try(self) -> bool:
+        return self._fetched == float("-inf") or monotonic() - self._tried > JWKS_RETRY_S
 
     def _has_key_of(self, token: str) -> bool:
         assert isinstance(self._keys, KeySet)
@@ -76,18 +91,19 @@ class BuyerKeys:
         asked = monotonic()
         async with self._fetching:
             # Whoever waited while another tried shares what came of it, so that an outage is waited for once.
-            if self._tried < asked and monotonic() - self._fetched > JWKS_RETRY_S:
+            if self._tried < asked:
                 await self._try_to_fetch()
         if self._fetched == float("-inf"):
             raise Unavailable("the keys of buyers' tokens cannot be fetched")
 
     async def _try_to_fetch(self) -> None:
         try:
-            async with httpx.AsyncClient(timeout=3.0) as client:
+            # httpx limits each step; somebody who sends a byte now and then would never be cut off by that.
+            async with asyncio.timeout(JWKS_TIMEOUT_S), httpx.AsyncClient(timeout=JWKS_TIMEOUT_S) as client:
                 answer = (await client.get(self._jwks_url)).raise_for_status()
             self._keys = KeySet.import_key_set(answer.json())
             self._fetched = monotonic()
-        except (httpx.HTTPError, ValueError, TypeError, KeyError, AttributeError, JoseError) as exc:
+        except (httpx.HTTPError, TimeoutError, ValueError, TypeError, KeyError, AttributeError, JoseError) as exc:
             log.warning("buyer_keys_not_fetched", error=repr(exc))
         finally:
             self._tried = monotonic()
@@ -111,9 +127,9 @@ class Doorkeeper:
         caller = self.recognise(authorization)
         if caller is not None:
             return caller
-        scheme, _, credentials = authorization.partition(" ")
-        token = credentials.strip()
-        if scheme.lower() != "bearer" or not token:
+        scheme, _, token = authorization.partition(" ")
+        # Padding is refused: with it, one token would be remembered under any number of headers.
+        if scheme.lower() != "bearer" or not token or token != token.strip():
             raise Unauthorized("Only `Authorization: Bearer …` is understood.")
         if token.startswith("hf_"):
             return self._remember(authorization, await self._service(token), REMEMBERED_S)
@@ -121,6 +137,8 @@ class Doorkeeper:
         return self._remember(authorization, buyer, min(lifetime_s, REMEMBERED_S))
 
     def _remember(self, authorization: str, caller: Caller, seconds: float) -> Caller:
+        if len(authorization) > REMEMBERED_HEADER_MAX:
+            return caller
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         self._known[authorization] = _Known(caller, monotonic() + seconds)
@@ -142,6 +160,8 @@ class Doorkeeper:
             lifetime_s = claims["exp"] + SKEW_S - time()
         except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
             raise Unauthorized("This token is not valid: wrong signature, expired, or not a token.") from exc
+        if lifetime_s > MAX_TOKEN_LIFE_S + SKEW_S:
+            raise Unauthorized(f"The token's `exp` is more than {MAX_TOKEN_LIFE_S // 86_400} days ahead.")
         return _buyer_from(claims), lifetime_s
 
 

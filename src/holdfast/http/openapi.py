@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from holdfast.domain.pool import SKU_PATTERN
-from holdfast.http.schemas import ProblemOut, ReserveIn
+from holdfast.http.schemas import IdempotencyKey, ProblemOut, ReserveIn
 
 _DESCRIPTION = """Time-bounded reservations on a limited stock, decided in batches and durable before they are granted.
 
@@ -43,21 +43,31 @@ def _add_fast_lane(document: dict[str, Any]) -> None:
     components = document.setdefault("components", {}).setdefault("schemas", {})
     problem = ProblemOut.model_json_schema(ref_template=_REF)
     _, structs = msgspec.json.schema_components([ReserveIn], ref_template=_REF.replace("model", "name"))
-    components.update(structs | {"ProblemOut": problem})
+    components.update(structs | problem.pop("$defs") | {"ProblemOut": problem})
     sku_id = {"name": "sku_id", "in": "path", "required": True, "schema": {"type": "string", "pattern": SKU_PATTERN}}
+    key = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "The idempotency key, if the body has none. Both may be given if they are the same.",
+        "schema": msgspec.json.schema(IdempotencyKey),
+    }
     replayed = {"description": "`true` if this is the first answer again.", "schema": {"type": "string"}}
+    receipt = {
+        "description": "Where Redis is the gate: proof that this was granted, to be sent back in the same header.",
+        "schema": {"type": "string"},
+    }
     document["paths"]["/v1/inventory/{sku_id}/reserve"] = {
         "post": {
             "tags": ["inventory"],
             "summary": "Hold units for an owner until a deadline",
             "operationId": "reserve",
-            "parameters": [sku_id],
+            "parameters": [sku_id, key],
             "requestBody": {"required": True, "content": _json("ReserveIn")},
             "responses": {
                 "200": {
                     "description": "Held, and on disk",
                     "content": _json("ReservationOut"),
-                    "headers": {"Idempotency-Replayed": replayed},
+                    "headers": {"Idempotency-Replayed": replayed, "Holdfast-Receipt": receipt},
                 }
             },
         }

@@ -72,7 +72,7 @@ class Patrol:
                 waiting.listener.cancel()
 
     def _walk(self, now: float) -> None:
-        metrics.flush_requests()
+        metrics.flush()
         for reading in self._reading.values():
             if now - reading.since > BODY_TIMEOUT_S and not reading.cut_off:
                 reading.cut_off = reading.task.cancel()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from pydantic_core import ErrorDetails
 
 from holdfast.domain.command import Verdict
 from holdfast.domain.outcome import Outcome
@@ -45,36 +44,6 @@ class Problem(Exception):
         return headers
 
 
-def invalid_request(detail: str, errors: list[dict[str, str]]) -> Problem:
-    members = {"errors": errors} if errors else {}
-    return Problem(422, "invalid_request", "The request is not valid", detail, **members)
-
-
-def from_decoding(error: msgspec.DecodeError | UnicodeDecodeError) -> Problem:
-    """What msgspec found wrong with a body, in the same words as `from_validation`."""
-    if not isinstance(error, msgspec.ValidationError):
-        return _not_json()
-    message, _, place = str(error).partition(" - at `$")
-    field = place.strip("`.")
-    if "matching regex" in message:
-        message = "must not contain control characters"
-    errors = [{"field": field, "message": message}] if field else []
-    return invalid_request(f"{field}: {message}" if field else message, errors)
-
-
-def _not_json() -> Problem:
-    return Problem(400, "invalid_json", "The body is not JSON", "Send a JSON object as the body.")
-
-
-def from_validation(errors: Sequence[ErrorDetails]) -> Problem:
-    if any(error["type"] == "json_invalid" for error in errors):
-        return _not_json()
-    first = errors[0]
-    place = ".".join(map(str, first["loc"]))
-    listed = [{"field": ".".join(map(str, e["loc"])), "message": e["msg"]} for e in errors]
-    return invalid_request(f"{place}: {first['msg']}" if place else first["msg"], listed)
-
-
 def unauthorized(detail: str) -> Problem:
     return Problem(401, "unauthorized", "Not signed in", detail)
 
@@ -93,6 +62,16 @@ def reservation_not_found() -> Problem:
     return Problem(404, "reservation_not_found", "No such reservation", "There is no reservation by this id, for you.")
 
 
+def reservation_lost() -> Problem:
+    return Problem(
+        410,
+        "reservation_lost",
+        "Reservation lost",
+        "It was granted, and lost when the stock had to be restored after a failure. Nothing was sold or charged; "
+        "reserve again.",
+    )
+
+
 def below_committed(verdict: Verdict) -> Problem:
     assert verdict.pool is not None
     committed = verdict.pool.held + verdict.pool.sold
@@ -102,15 +81,29 @@ def below_committed(verdict: Verdict) -> Problem:
     )
 
 
-def from_engine(error: EngineError) -> Problem:
+def from_engine(error: EngineError, request: str = "") -> Problem:
+    """`request` is its method and path: what to do about an unknown outcome depends on what was asked."""
     if isinstance(error, Busy):
         return Problem(503, "busy", "Busy", "Too many requests are waiting. Nothing was changed; try again shortly.")
     if isinstance(error, OutcomeUnknown):
-        detail = "It is not known whether this happened. Repeat it with the same idempotency key to find out."
+        detail = f"It is not known whether this happened. {_how_to_find_out(request)}"
         return Problem(503, "outcome_unknown", "Outcome unknown", detail)
     return Problem(
         503, "not_ready", "Not ready", "The store cannot be reached. Nothing was changed; try again shortly."
     )
+
+
+def _how_to_find_out(request: str) -> str:
+    if request.endswith("/reserve"):
+        return "Repeat it with the same idempotency key; if there was none, look among the owner's reservations."
+    if request.endswith("/extend"):
+        return "Look at the reservation's `expires_at` before you repeat it: twice would be longer."
+    return "Repeat it: done twice, it is the same as once."
+
+
+def not_working(agents: Sequence[str]) -> Problem:
+    detail = f"Background work has ended by itself: {', '.join(agents)}. Restart this server; its log says why."
+    return Problem(503, "not_ready", "Not ready", detail)
 
 
 def internal_error() -> Problem:

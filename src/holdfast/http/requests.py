@@ -2,6 +2,7 @@
 
 import itertools
 import secrets
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -43,6 +44,7 @@ class Request(Struct, eq=False):
     wire: Wire
     request_id: str
     authorization: str | None = None
+    idempotency_key: str | None = None
     content_length: int = 0
     has_body: bool = False
     body: bytes = b""
@@ -52,6 +54,22 @@ class Answer(Struct):
     status: int
     headers: Headers
     body: bytes
+
+
+def request_from(method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None]) -> Request:
+    """`header` gives the value of a header by its name in lower case."""
+    length = header("content-length") or "0"
+    return Request(
+        method,
+        path,
+        query,
+        wire,
+        request_id_from(header("x-request-id")),
+        header("authorization"),
+        header("idempotency-key"),
+        int(length) if length.isdecimal() else 0,
+        length != "0" or header("transfer-encoding") is not None,
+    )
 
 
 def refuse(problem: Problem) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.http.app import App
-from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Headers, Request, body_too_large, request_id_from
+from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Headers, body_too_large, request_from
 
 
 class RsgiApp:
@@ -17,18 +17,8 @@ class RsgiApp:
         self._app = app
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        get = scope.headers.get
-        length = get("content-length", "0")
-        request = Request(
-            scope.method,
-            scope.path,
-            scope.query_string,
-            _RsgiWire(scope, protocol),
-            request_id_from(get("x-request-id")),
-            get("authorization"),
-            int(length) if length.isdecimal() else 0,
-            length != "0" or "transfer-encoding" in scope.headers,
-        )
+        wire = _RsgiWire(scope, protocol)
+        request = request_from(scope.method, scope.path, scope.query_string, wire, scope.headers.get)
         answer = await self._app.answer(request)
         if answer is not None:
             protocol.response_bytes(answer.status, answer.headers, answer.body)

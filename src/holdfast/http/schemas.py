@@ -1,5 +1,6 @@
 """What goes in and out, as the contract has it. Strict: no number in quotes, no unknown field."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -10,6 +11,7 @@ from holdfast.domain.reservation import DEFAULT_TTL_MS, MAX_HOLD_MS, MAX_QUANTIT
 from holdfast.domain.state import Event
 from holdfast.http.times import rfc3339
 from holdfast.ledger.queries import PoolView
+from holdfast.settlement.reconcile import PoolReport
 
 # Printable: a control character has no business in an id, and PostgreSQL cannot store all of them.
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
@@ -18,6 +20,7 @@ _PRINTABLE_TO_THE_END = r"^[^\x00-\x1f\x7f]+(?![\s\S])"
 SkuId = Annotated[str, StringConstraints(pattern=SKU_PATTERN)]
 OwnerId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PRINTABLE)]
 ReservationId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PRINTABLE)]
+RESERVATION_ID_PATTERN = r"^rsv_[0-9a-f]{32}_" + SKU_PATTERN.removeprefix("^")
 TtlSeconds = Annotated[int, Field(ge=MIN_TTL_MS // 1000, le=MAX_HOLD_MS // 1000)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
@@ -36,6 +39,17 @@ class PoolIn(_In):
     )
 
 
+IdempotencyKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern=_PRINTABLE_TO_THE_END,
+        description="Same key, same answer, for at least 24 hours.",
+    ),
+]
+
+
 class ReserveIn(Struct, frozen=True, forbid_unknown_fields=True):
     """Decoded in the fast lane, by msgspec, which is as strict and takes a fraction of the time."""
 
@@ -44,22 +58,25 @@ class ReserveIn(Struct, frozen=True, forbid_unknown_fields=True):
     ttl_seconds: Annotated[
         int, Meta(ge=MIN_TTL_MS // 1000, le=MAX_HOLD_MS // 1000, description="How long the units are held.")
     ] = DEFAULT_TTL_MS // 1000
-    idempotency_key: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=255,
-                pattern=_PRINTABLE_TO_THE_END,
-                description="Same key, same answer, for at least 24 hours.",
-            ),
-        ]
-        | None
-    ) = None
+    idempotency_key: IdempotencyKey | None = None
     min_quantity: (
         Annotated[int, Meta(ge=1, le=MAX_QUANTITY, description="Take fewer than `quantity`, but at least this many.")]
         | None
     ) = None
+
+
+class ReservationQuery(BaseModel):
+    """Not strict: everything in an address is text. A filter that nobody knows would show more than was asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sku_id: SkuId | None = None
+    owner_id: OwnerId | None = None
+    status: Status | None = None
+    limit: int = Field(default=20, ge=1, le=100)
+    starting_after: Annotated[str, StringConstraints(pattern=RESERVATION_ID_PATTERN)] | None = Field(
+        default=None, description="The last reservation id of the page before: this page goes on after it."
+    )
 
 
 class ExtendIn(_In):
@@ -79,7 +96,7 @@ class PoolOut(_Out):
     total_units: int
     per_owner_limit: int | None
     state: Availability
-    next_return_at: Timestamp | None
+    next_return_at: Timestamp | None = Field(description="If all is held, the earliest deadline. PUT does not tell it.")
 
 
 class ReservationOut(_Out):
@@ -112,6 +129,31 @@ class HealthOut(_Out):
     status: str
 
 
+class PoolReportOut(_Out):
+    """How a pool stands with the gate and the ledger. `journal_lag`: entries that the ledger does not have yet."""
+
+    sku_id: str
+    ok: bool
+    finding: str | None
+    checked_at: Timestamp
+    total_units: int
+    available: int
+    held: int
+    sold: int
+    epoch: int
+    journal_lag: int
+
+
+class ReconciliationOut(_Out):
+    ok: bool
+    data: list[PoolReportOut]
+
+
+class InvalidFieldOut(_Out):
+    field: str = Field(description="Its name, or `body` if it is about the whole.")
+    message: str
+
+
 class ProblemOut(_Out):
     """RFC 9457, with a stable `reason`; members that help are added (`available`, `retry_after_ms`, …)."""
 
@@ -122,6 +164,7 @@ class ProblemOut(_Out):
     status: int
     detail: str
     reason: str
+    errors: list[InvalidFieldOut] = Field(default=[], description="What is wrong with the request, field by field.")
 
 
 def pool_body(view: PoolView) -> dict[str, Any]:
@@ -149,6 +192,27 @@ def reservation_body(reservation: Reservation) -> dict[str, Any]:
         "created_at": rfc3339(reservation.created_at),
         "expires_at": rfc3339(reservation.expires_at),
     }
+
+
+def report_body(report: PoolReport) -> dict[str, Any]:
+    pool = report.ledger.pool if report.gate is None else report.gate.pool
+    return {
+        "sku_id": report.sku_id,
+        "ok": report.finding is None,
+        "finding": report.finding,
+        "checked_at": rfc3339(report.checked_at),
+        "total_units": pool.total,
+        "available": pool.available,
+        "held": pool.held,
+        "sold": pool.sold,
+        "epoch": report.ledger.at.epoch,
+        "journal_lag": report.journal_lag,
+    }
+
+
+def reconciliation_body(reports: Iterable[PoolReport]) -> dict[str, Any]:
+    data = [report_body(report) for report in reports]
+    return {"ok": all(report["ok"] for report in data), "data": data}
 
 
 def event_body(event: Event) -> dict[str, Any]:

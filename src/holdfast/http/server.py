@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,37 +26,61 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 from prometheus_client.multiprocess import mark_process_dead
+from sqlalchemy import func, select
 
-from holdfast.bootstrap import open_house
-from holdfast.errors import AlreadyRunning, SettingsError
+from holdfast.bootstrap import open_engine, open_house, open_ledger
+from holdfast.errors import AlreadyRunning, HoldfastError, SettingsError
+from holdfast.http.address import resolve, url_of
 from holdfast.http.app import App
 from holdfast.http.requests import MAX_HEADER_BYTES
 from holdfast.http.rsgi import RsgiApp
+from holdfast.ledger.database import Database
+from holdfast.ledger.tables import pools
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings
 
 log = structlog.get_logger()
 
-# SIGTERM promises an exit within 10 s; requests still under way after this are cut off.
-FINISH_S = 8.0
+# SIGTERM promises an exit within 10 s; requests still under way after this are cut off. That is longer than a
+# transaction on a frozen database lasts, and leaves the rest for what else there is to close.
+FINISH_S = 7.0
+# How long a supervisor waits for its workers before it ends them itself.
+WORKERS_STOP_S = 9.5
 # After the last answer is handed over, the server's own thread still has to write it to the socket.
 FLUSH_S = 0.1
 HEADER_TIMEOUT_MS = 10_000
 CONNECTIONS_MAX = 16_384
 
 
-def serve(settings: Settings, host: str, port: int, *, workers: int, background: bool) -> None:
+# Told of a pool there is, or None: called when nothing is left that could refuse the start.
+Greet = Callable[[str | None], None]
+
+
+def serve(settings: Settings, host: str, port: int, greet: Greet, *, workers: int, background: bool) -> None:
     """Serve until SIGTERM or SIGINT."""
     if workers > 1 and settings.is_embedded:
         raise AlreadyRunning(
             "--workers needs PostgreSQL: SQLite serves one server process. "
             "Set HOLDFAST_DATABASE_URL=postgresql://… or leave --workers at 1."
         )
+    host = resolve(host, port)
     _check_port(host, port)
     if workers == 1:
-        run_server(settings, host, port, background, None)
-    else:
-        _Supervisor(settings, host, port, workers, background).run()
+        run_server(settings, host, port, background, None, greet)
+        return
+    set_up_logging(settings.log_level)
+    # Once, and here: what is wrong with the stores is said once, and not by every worker for ever.
+    greet(asyncio.run(_try_stores(settings)))
+    _Supervisor(settings, host, port, workers, background).run()
+
+
+async def _try_stores(settings: Settings) -> str | None:
+    async with open_ledger(settings) as database, open_engine(settings, database):
+        return await _any_pool(database)
+
+
+async def _any_pool(database: Database) -> str | None:
+    return await database.read(lambda connection: connection.execute(select(func.min(pools.c.sku_id))).scalar())
 
 
 def _check_port(host: str, port: int) -> None:
@@ -71,18 +96,32 @@ def _check_port(host: str, port: int) -> None:
             ) from exc
 
 
-def run_server(settings: Settings, host: str, port: int, background: bool, supervisor: Pipe | None) -> None:
+def run_server(
+    settings: Settings, host: str, port: int, background: bool, supervisor: Pipe | None, greet: Greet | None = None
+) -> None:
     set_up_logging(settings.log_level)
-    uvloop.run(_serve(settings, host, port, background, supervisor))
+    uvloop.run(_serve(settings, host, port, background, supervisor, greet))
 
 
-async def _serve(settings: Settings, host: str, port: int, background: bool, supervisor: Pipe | None) -> None:
+def run_worker(settings: Settings, host: str, port: int, background: bool, supervisor: Pipe) -> None:
+    try:
+        run_server(settings, host, port, background, supervisor)
+    except HoldfastError as exc:
+        log.error("worker_failed", error=str(exc))  # noqa: TRY400 - the message is the point, not where it came from
+        sys.exit(1)
+
+
+async def _serve(
+    settings: Settings, host: str, port: int, background: bool, supervisor: Pipe | None, greet: Greet | None
+) -> None:
     async with open_house(settings, background=background) as house:
         app = App(house)
         server = build_server(RsgiApp(app), host, port, Interfaces.RSGI)
         stopping = asyncio.Event()
         _stop_on_signal(stopping.set, supervisor)
-        log.info("serving", url=f"http://{host}:{port}", database=house.database.dialect_name, background=background)
+        if greet is not None:
+            greet(await _any_pool(house.database))
+        log.info("serving", url=url_of(host, port), database=house.database.dialect_name, background=background)
         serving = asyncio.create_task(server.serve())
         await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.stop()  # type: ignore[no-untyped-call]
@@ -128,6 +167,7 @@ class _Supervisor:
         self._workers = workers
         self._processes: list[BaseProcess] = []
         self._stopping = False
+        self._stop_until = float("inf")
         self._theirs, self._ours = multiprocessing.get_context("spawn").Pipe(duplex=False)
 
     def run(self) -> None:
@@ -140,17 +180,25 @@ class _Supervisor:
             while not self._stopping:
                 self._replace_the_dead()
             self._stop()  # Again, for a worker that was being started when the signal came.
-            for process in self._processes:
+            self._await_end()
+
+    def _await_end(self) -> None:
+        for process in self._processes:
+            process.join(max(self._stop_until - time.monotonic(), 0))
+            if process.is_alive():
+                log.error("worker_killed", pid=process.pid)
+                process.kill()
                 process.join()
 
     def _start(self) -> BaseProcess:
         arguments = (self._settings, self._host, self._port, self._background, self._theirs)
-        process = multiprocessing.get_context("spawn").Process(target=run_server, args=arguments)
+        process = multiprocessing.get_context("spawn").Process(target=run_worker, args=arguments)
         process.start()
         return process
 
     def _stop(self, *_signal: object) -> None:
-        self._stopping = True
+        if not self._stopping:
+            self._stopping, self._stop_until = True, time.monotonic() + WORKERS_STOP_S
         for process in self._processes:
             process.terminate()
 
@@ -158,6 +206,7 @@ class _Supervisor:
         dead = wait([process.sentinel for process in self._processes], timeout=1.0)
         for index, process in enumerate(self._processes):
             if process.sentinel in dead and not self._stopping:
+                process.join()  # The sentinel may be there a moment before the exit status is.
                 log.error("worker_died", exit_code=process.exitcode)
                 mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
                 time.sleep(1.0)  # A worker that cannot start must not be started in a tight loop.

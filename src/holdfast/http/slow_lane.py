@@ -11,24 +11,29 @@ from fastapi import Request as FastApiRequest
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from holdfast import __version__
 from holdfast.bootstrap import House
 from holdfast.errors import EngineError
 from holdfast.http import docs_page
+from holdfast.http.invalid import from_validation
 from holdfast.http.openapi import describe
-from holdfast.http.problems import Problem, from_engine, from_validation
+from holdfast.http.patrol import Patrol
+from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
 from holdfast.http.routes import inventory, operate, reservations
 
 Message = MutableMapping[str, Any]
 
+_ROUTERS = [routes.router for routes in (inventory, reservations, operate, docs_page)]
+
 
 class SlowLane:
     """Calls the FastAPI application in its own protocol, ASGI, with a body that is already read."""
 
-    def __init__(self, house: House) -> None:
-        self._app = build(house)
+    def __init__(self, house: House, patrol: Patrol) -> None:
+        self._app = build(house, patrol)
 
     async def answer(self, request: Request) -> Answer:
         answer = Answer(500, [], b"")
@@ -60,6 +65,7 @@ def _scope(request: Request) -> dict[str, Any]:
     headers = [(name, value) for name, value in request.wire.headers() if name != "content-type"]
     return {
         "type": "http",
+        "holdfast.wire": request.wire,
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "scheme": "http",
@@ -74,7 +80,7 @@ def _scope(request: Request) -> dict[str, Any]:
     }
 
 
-def build(house: House) -> FastAPI:
+def build(house: House, patrol: Patrol) -> FastAPI:
     app = FastAPI(
         title="Holdfast",
         version=__version__,
@@ -85,8 +91,9 @@ def build(house: House) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.house = house
-    for routes in (inventory, reservations, operate, docs_page):
-        app.include_router(routes.router)
+    app.state.patrol = patrol
+    for router in _ROUTERS:
+        app.include_router(router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(EngineError, _engine_error)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -111,9 +118,9 @@ async def _problem(_request: FastApiRequest, exc: Exception) -> Response:
     return respond(exc)
 
 
-async def _engine_error(_request: FastApiRequest, exc: Exception) -> Response:
+async def _engine_error(request: FastApiRequest, exc: Exception) -> Response:
     assert isinstance(exc, EngineError)
-    return respond(from_engine(exc))
+    return respond(from_engine(exc, f"{request.method} {request.url.path}"))
 
 
 async def _invalid(_request: FastApiRequest, exc: Exception) -> Response:
@@ -123,9 +130,11 @@ async def _invalid(_request: FastApiRequest, exc: Exception) -> Response:
 
 def _allowed(request: FastApiRequest) -> set[str]:
     """The methods this address knows, in either lane. Starlette names those of the first route that matches only."""
-    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    known = [operations for path, operations in paths.items() if _fits(path, request.url.path)]
-    return {method.upper() for operations in known for method in operations}
+    described: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    known = [(path, {method.upper() for method in operations}) for path, operations in described.items()]
+    routes = [*request.app.routes, *(route for router in _ROUTERS for route in router.routes)]
+    known += [(route.path, route.methods or set()) for route in routes if isinstance(route, Route)]
+    return {method for path, methods in known if _fits(path, request.url.path) for method in methods}
 
 
 @cache

@@ -13,6 +13,7 @@ _STORY: dict[str, Any] = {
     "owner_id": "buyer-42",
     "reservation_id": "rsv_019a8b3c4d5e…_demo",
     "idempotency_key": "order-1001",
+    "ttl_seconds": 300,
     "quantity": 2,
     "total_units": 500,
     "available": 498,
@@ -57,7 +58,8 @@ class Examples:
     def answer(self, path: str, response: Schema) -> str | None:
         schema = json_schema(response)
         if schema is None:
-            return None
+            text: str | None = response.get("content", {}).get("text/plain", {}).get("example")
+            return text
         value = self._value("", schema)
         turn = _TURNS.get(path.rsplit("/", 1)[-1], {})
         return pretty({name: turn.get(name, old) for name, old in value.items()} if isinstance(value, dict) else value)

@@ -11,8 +11,8 @@ from holdfast.http.problems import (
     forbidden,
     from_engine,
     internal_error,
-    invalid_request,
     refusal,
+    reservation_lost,
     unauthorized,
 )
 
@@ -51,7 +51,13 @@ def _of_requests() -> list[Problem]:
         Problem(404, "not_found", "Not found", "There is nothing at this address."),
         Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods."),
         Problem(408, "request_timeout", "Too slow", "The body did not arrive in time."),
+        reservation_lost(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
-        invalid_request("A field is missing, unknown, of the wrong type or out of range; `errors` says which.", []),
+        Problem(
+            422,
+            "invalid_request",
+            "The request is not valid",
+            "A field is missing, unknown, of the wrong type or out of range; `errors` says which.",
+        ),
         Problem(431, "headers_too_large", "Headers too large", "Send at most 16 KiB of headers."),
     ]

@@ -11,10 +11,9 @@ from pydantic import SecretStr
 
 from holdfast.cli.checks.finding import Finding, fail, ok, warn
 from holdfast.cli.options import hide_secrets
-from holdfast.settings import Settings
+from holdfast.settings import TOML, Settings
 
 PREFIX = "HOLDFAST_"
-TOML = Path("holdfast.toml")
 _NAMES = list(Settings.model_fields)
 _SECRETS = [name for name, field in Settings.model_fields.items() if field.annotation is SecretStr]
 

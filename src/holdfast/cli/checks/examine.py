@@ -9,9 +9,10 @@ from msgspec import Struct
 from holdfast.cli.checks import configuration, host
 from holdfast.cli.checks.finding import Finding, Level, ok
 from holdfast.cli.checks.postgres import examine_postgres
+from holdfast.cli.checks.redis import examine_redis
 from holdfast.cli.checks.sqlite import examine_sqlite
 from holdfast.errors import SettingsError
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import TOML, Settings, load_settings
 
 
 class Examination(Struct, frozen=True):
@@ -41,12 +42,13 @@ def examine(data: Path | None) -> Examination:
     shown = configuration.show_settings(settings, sources)
     given = [setting for setting in shown if setting.source != "default"]
     findings.insert(0, ok("settings", f"{len(given)} set, {len(shown) - len(given)} at their defaults"))
-    return Examination(shown, [*findings, *_examine_data(settings), *_examine_database(settings), *_examine_host()])
+    engines = [*_examine_database(settings), *_examine_redis(settings)]
+    return Examination(shown, [*findings, *_examine_data(settings), *engines, *_examine_host()])
 
 
 def _is_told(findings: list[Finding]) -> bool:
     """Whether the reason why there are no settings is among the findings already."""
-    return any(finding.name == str(configuration.TOML) and finding.level is Level.FAIL for finding in findings)
+    return any(finding.name == str(TOML) and finding.level is Level.FAIL for finding in findings)
 
 
 def _examine_data(settings: Settings) -> list[Finding]:
@@ -55,6 +57,10 @@ def _examine_data(settings: Settings) -> list[Finding]:
 
 def _examine_database(settings: Settings) -> list[Finding]:
     return asyncio.run(examine_sqlite(settings) if settings.is_embedded else examine_postgres(settings))
+
+
+def _examine_redis(settings: Settings) -> list[Finding]:
+    return asyncio.run(examine_redis(settings)) if settings.has_redis else []
 
 
 def _examine_host() -> list[Finding]:

@@ -5,6 +5,7 @@ import platform
 import resource
 import shlex
 import shutil
+import tempfile
 from pathlib import Path
 
 from holdfast import __version__
@@ -42,7 +43,20 @@ def check_data(settings: Settings) -> Finding:
         return fail("data", f"{there} is not a directory", "choose another with --data or HOLDFAST_DATA")
     if not os.access(there, os.W_OK | os.X_OK):
         return fail("data", f"{there} cannot be written to", f'sudo chown "$USER" {shlex.quote(str(there))}')
+    trouble = _try_writing(there)
+    if trouble is not None:
+        found = f"{data} cannot be {'written to' if there == data else 'made'}: {there}: {trouble}"
+        return fail("data", found, "choose another with --data or HOLDFAST_DATA")
     return ok("data", f"{data} can be written to" if there == data else f"{data} will be made when it is needed")
+
+
+def _try_writing(directory: Path) -> str | None:
+    """What is in the way, if anything. Permissions do not tell all: nobody can make anything in /proc."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return None
+    except OSError as exc:
+        return exc.strerror
 
 
 def check_secret_files(settings: Settings) -> list[Finding]:
@@ -92,5 +106,5 @@ def nearest(path: Path) -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except PermissionError:
+    except OSError:
         return False

@@ -1,6 +1,5 @@
 """The embedded database: its file, how it is written, and who has it open."""
 
-import fcntl
 import os
 import shlex
 import sqlite3
@@ -14,8 +13,9 @@ from holdfast.cli.checks.finding import Finding, fail, ok, warn
 from holdfast.cli.checks.host import check_disk
 from holdfast.cli.checks.tables import check_future, check_revision, check_skew
 from holdfast.errors import EngineError
-from holdfast.ledger.clock import SteadyClock
+from holdfast.ledger.clock import clock_file, own_clock, shared_clock
 from holdfast.ledger.database import open_database
+from holdfast.ledger.server_lock import ServerLock
 from holdfast.settings import Settings
 
 # `->>`, with which rows are read, came with this version.
@@ -29,7 +29,6 @@ _LOOK_THROUGH_MAX_BYTES = 256 * 1024**2
 
 async def examine_sqlite(settings: Settings) -> list[Finding]:
     file = database_file(settings).resolve()
-    clock = SteadyClock()
     broken = check_file(file)
     inside = [broken] if broken else await _examine_inside(settings, file)
     return [
@@ -37,7 +36,7 @@ async def examine_sqlite(settings: Settings) -> list[Finding]:
         check_version(sqlite3.sqlite_version_info),
         check_filesystem(file),
         check_disk(file.parent),
-        check_skew(clock.drift_ms(), "this machine's clock and a steady one"),
+        check_clock(file),
         check_server(file),
     ]
 
@@ -112,20 +111,16 @@ def _how_to_open(file: Path) -> str:
     return f"restore a backup of {file}, or stop whatever keeps it locked: fuser {shlex.quote(str(file))}"
 
 
+def check_clock(file: Path) -> Finding:
+    """All processes on a database count from one reading of the host's clock, which may have been set since then."""
+    clock = shared_clock(file) if file.exists() else own_clock()
+    quoted = shlex.quote(str(clock_file(file)))
+    mend = f"correct this machine's clock; if it is right, stop the server while nothing is held, rm {quoted}, start it"
+    return check_skew(clock.drift_ms(), "this machine's clock and the database's", mend)
+
+
 def check_server(file: Path) -> Finding:
-    found = [f"a {role} runs (process {pid})" for role in ("server", "worker") if (pid := _owner(file, role))]
+    found = [
+        f"a {role} runs (process {pid})" for role in ("server", "worker") if (pid := ServerLock(file, role).owner())
+    ]
     return ok("server", "; ".join(found) or "none runs on this database now")
-
-
-def _owner(file: Path, role: str) -> str | None:
-    """The process that holds a server's lock. Looked at with a shared lock, let go at once, and never made."""
-    path = file.with_name(f"{file.name}.{role}.lock")
-    try:
-        with path.open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return lock.read(32).decode().strip() or "unknown"
-    except OSError:
-        return None
-    return None

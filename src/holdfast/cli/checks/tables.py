@@ -25,12 +25,12 @@ def check_revision(connection: Connection) -> Finding:
     return fail("tables", found, "pip install --upgrade holdfast")
 
 
-def check_skew(skew_ms: int, of_what: str) -> Finding:
+def check_skew(skew_ms: int, of_what: str, mend: str = MEND_CLOCK) -> Finding:
     """How far two clocks are apart that should be together."""
     found = f"{of_what}: {abs(skew_ms) / 1000:,.1f} s apart"
     if abs(skew_ms) >= CLOCK_FAIL_MS:
-        return fail("clock", found, MEND_CLOCK)
-    return warn("clock", found, MEND_CLOCK) if abs(skew_ms) >= CLOCK_WARN_MS else ok("clock", found)
+        return fail("clock", found, mend)
+    return warn("clock", found, mend) if abs(skew_ms) >= CLOCK_WARN_MS else ok("clock", found)
 
 
 def check_future(connection: Connection, now_ms: int) -> list[Finding]:

@@ -1,15 +1,17 @@
-"""Health and metrics."""
+"""Health, metrics, and whether the books are right."""
 
 import os
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import Connection, literal, select
 
 from holdfast import metrics
+from holdfast.http.problems import not_working
 from holdfast.http.routes.callers import OperatorKey, TheHouse, json_response
-from holdfast.http.schemas import HealthOut
+from holdfast.http.schemas import HealthOut, ReconciliationOut, reconciliation_body
 from holdfast.ledger.queries import PoolQueries, PoolView
 
 router = APIRouter(tags=["operate"])
@@ -17,28 +19,70 @@ router = APIRouter(tags=["operate"])
 # Each pool is a handful of time series; beyond this many, a scrape would cost more than it tells.
 MAX_POOLS_SHOWN = 1000
 
+_METRICS = """\
+# HELP holdfast_pool_units Units by state. The three add up to the total.
+# TYPE holdfast_pool_units gauge
+holdfast_pool_units{sku_id="demo",state="available"} 498.0
+holdfast_pool_units{sku_id="demo",state="held"} 2.0
+holdfast_pool_units{sku_id="demo",state="sold"} 0.0
+…"""
 
+
+@router.head("/healthz/live", include_in_schema=False)
 @router.get("/healthz/live", response_model=HealthOut, summary="The process runs")
 async def live() -> Response:
     return json_response({"status": "live"})
 
 
+@router.head("/healthz/ready", include_in_schema=False)
 @router.get("/healthz/ready", response_model=HealthOut, summary="Requests can be served")
 async def ready(house: TheHouse) -> Response:
+    if house.agents.ended:
+        raise not_working(house.agents.ended)
     await house.database.read(lambda connection: connection.execute(select(literal(1))).scalar())
     return json_response({"status": "ready"})
 
 
-@router.get("/metrics", dependencies=[OperatorKey], response_class=Response, summary="Metrics for Prometheus")
+@router.get(
+    "/metrics",
+    dependencies=[OperatorKey],
+    response_class=PlainTextResponse,
+    summary="Metrics for Prometheus",
+    responses={200: {"description": "In Prometheus' text format", "content": {"text/plain": {"example": _METRICS}}}},
+)
 async def get_metrics(house: TheHouse) -> Response:
     for view in await house.database.read(lambda connection: _all_pools(connection, house)):
         _show(view)
-    metrics.flush_requests()
+    metrics.flush()
     registry = REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get(
+    "/v1/ops/pools",
+    response_model=ReconciliationOut,
+    dependencies=[OperatorKey],
+    summary="Every pool: does it add up, and do gate and ledger agree?",
+)
+async def get_pools(house: TheHouse) -> Response:
+    """As found at the last look, which is seconds old where background work runs, or now if there was none."""
+    reconciler = house.engine.reconciler
+    reports = reconciler.reports or await reconciler.pass_once()
+    return json_response(reconciliation_body(reports.values()))
+
+
+@router.post(
+    "/v1/ops/reconcile",
+    response_model=ReconciliationOut,
+    dependencies=[OperatorKey],
+    summary="Check every pool now, reservation by reservation",
+)
+async def reconcile(house: TheHouse) -> Response:
+    reports = await house.engine.reconciler.pass_once(thorough=True)
+    return json_response(reconciliation_body(reports.values()))
 
 
 def _all_pools(connection: Connection, house: TheHouse) -> list[PoolView]:
