@@ -139,6 +139,19 @@ async def ask(client: httpx.AsyncClient, key: str, sku_id: str = "sku") -> httpx
     return await client.post(f"/v1/inventory/{sku_id}/reserve", json=request)
 
 
+async def until_expired(client: httpx.AsyncClient, reservation_id: str) -> None:
+    """Wait until a hold was ended by the background work, which raises no event here. A look at it does not end it."""
+    async with asyncio.timeout(10.0):
+        while "reservation.expired" not in await _history(client, reservation_id):  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.02)
+
+
+async def _history(client: httpx.AsyncClient, reservation_id: str) -> list[str]:
+    answer = await client.get(f"/v1/reservations/{reservation_id}/history")
+    assert answer.status_code == 200, answer.text
+    return [event["type"] for event in answer.json()["events"]]
+
+
 async def stock(client: httpx.AsyncClient, sku_id: str = "sku") -> dict[str, Any]:
     answer = await client.get(f"/v1/inventory/{sku_id}/available")
     body: dict[str, Any] = answer.json()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import HouseProcess, ask, make_pool, serving, stock
+from processes import HouseProcess, ask, make_pool, serving, stock, until_expired
 
 
 class SmallDisk:
@@ -71,20 +71,33 @@ async def until_refused(client: httpx.AsyncClient, answered: dict[str, httpx.Res
     raise AssertionError("the disk never filled up")
 
 
+async def hold_briefly(client: httpx.AsyncClient) -> str:
+    request = {"owner_id": "ada", "quantity": 1, "ttl_seconds": 1}
+    answer = await client.post("/v1/inventory/sku/reserve", json=request)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["reservation_id"])
+
+
 async def test_a_full_disk_refuses_loses_nothing_and_recovers(disk: SmallDisk | SmallFiles) -> None:
     """The server's log is on the same disk, as it often is."""
     answered: dict[str, httpx.Response] = {}
     async with serving(disk.directory / "data") as house, house.client() as client:
         await make_pool(client, 1_000_000)
+        doomed = await hold_briefly(client)
         disk.fill(house)
         refused = await until_refused(client, answered)
         assert {answer.status_code for answer in refused} == {503}
         assert {answer.headers["content-type"] for answer in refused} == {"application/problem+json"}
         assert answered
         assert (await stock(client))["held"] >= len(answered)
+        some = next(iter(answered.values())).json()
+        assert (await client.get(f"/v1/reservations/{some['reservation_id']}")).json() == some
 
         disk.make_room(house)
         await check_kept(client, answered)
+        # The background work, which met the full disk too, goes on by itself.
+        await until_expired(client, doomed)
+        await until_expired(client, await hold_briefly(client))
         house.kill()
         await house.start()
         await check_kept(client, answered)

@@ -83,8 +83,8 @@ async def test_a_commit_cut_off_is_unknown_and_the_same_key_finds_the_truth(
 
 async def test_a_backend_killed_before_commit_changed_nothing(database: Database) -> None:
     class Killed(SqlGate):
-        def _apply(self, connection: Connection, *batch: object) -> list[Verdict]:
-            verdicts = super()._apply(connection, *batch)  # type: ignore[arg-type]
+        def decide(self, connection: Connection, *batch: object) -> list[Verdict]:
+            verdicts = super().decide(connection, *batch)  # type: ignore[arg-type]
             os.kill(connection.execute(select(func.pg_backend_pid())).scalar_one(), signal.SIGKILL)
             connection.execute(select(func.now()))
             return verdicts

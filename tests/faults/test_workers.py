@@ -70,3 +70,13 @@ async def test_a_stop_while_the_workers_are_being_started_is_still_a_stop(
         assert await house.stop() == 0
     finally:
         house.kill()
+
+
+async def test_a_worker_that_hangs_cannot_keep_a_supervisor_from_stopping(
+    postgres_database_url: str, tmp_path: Path
+) -> None:
+    async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
+        workers = workers_of(house)
+        os.kill(workers[0], signal.SIGSTOP)
+        assert await house.stop() == 0
+        assert not any(map(is_running, workers))
