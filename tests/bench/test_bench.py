@@ -20,7 +20,12 @@ from holdfast.cli import bench as command
 
 GATE_FIGURES = {
     "holdfast_1", "holdfast_16", "holdfast_64", "holdfast", "holdfast_1024", "holdfast_keyed", "holdfast_limited",
-    "sold_out", "conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64",
+    "sold_out", "sold_out_keyed", "conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64",
+}  # fmt: skip
+REDIS_FIGURES = {
+    "holdfast_1", "holdfast_16", "holdfast_64", "holdfast", "holdfast_1024", "holdfast_keyed", "holdfast_limited",
+    "sold_out", "sold_out_keyed", "sold_out_redis", "call_per_command", "unbatched",
+    "holdfast_no_fsync", "call_per_command_no_fsync", "unbatched_no_fsync",
 }  # fmt: skip
 HTTP_FIGURES = {
     "holdfast", "holdfast_keyed", "sold_out", "available", "bare_handler", "bare_rsgi", "tutorial", "tutorial_sold_out",
@@ -56,9 +61,17 @@ def test_the_gate_is_measured_beside_its_baselines(engine: str) -> None:
     assert report["machine"]["postgres"]
 
 
-def test_the_server_is_measured_over_sockets_by_our_own_driver() -> None:
-    report = run("http", "--driver", "own", "--seconds", "0.2", "--connections", "32")
-    check_shape(report, HTTP_FIGURES)
+def test_the_gate_in_redis_is_measured_beside_one_call_per_command() -> None:
+    report = run("gate", "--engine", "redis", "--seconds", "0.1")
+    check_shape(report, REDIS_FIGURES)
+    figures, ratios = report["figures"], report["ratios"]
+    assert ratios["call_per_command"] == pytest.approx(figures["holdfast"] / figures["call_per_command"], rel=0.01)
+
+
+@pytest.mark.parametrize(("engine", "more"), [("sqlite", set()), ("redis", {"holdfast_two"})])
+def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more: set[str]) -> None:
+    report = run("http", "--engine", engine, "--driver", "own", "--seconds", "0.2", "--connections", "32")
+    check_shape(report, HTTP_FIGURES | more)
     figures, ratios = report["figures"], report["ratios"]
     assert ratios["tutorial"] == pytest.approx(figures["holdfast"] / figures["tutorial"], rel=0.01)
     assert ratios["sold_out_of_bare"] == pytest.approx(figures["sold_out"] / figures["bare_handler"], rel=0.01)

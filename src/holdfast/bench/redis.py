@@ -1,0 +1,204 @@
+"""`holdfast bench gate --engine redis`: batches into Valkey, beside one call for each command.
+
+Two servers: one that syncs its file at every write, as Holdfast asks for, and one that keeps nothing, as tutorials do.
+On both the same function decides; what differs is how many commands a call carries. `call_per_command` goes through the
+same client as our batches. `unbatched` does without it, as redis-benchmark does: calls packed beforehand, written to
+bare sockets, answers only counted.
+
+The ledger is there, but nothing is drained into it while figures are measured: that is the work of another process.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from time import perf_counter
+from typing import Any
+
+import hiredis
+import uvloop
+from msgspec import Struct
+
+from holdfast.bench.engines import postgres, postgres_version, valkey
+from holdfast.bench.failure import BenchFailed
+from holdfast.bench.gate import WAITING, GateBench, Selling, Taken, usual_sellings
+from holdfast.bench.machine import machine
+from holdfast.bench.progress import Progress
+from holdfast.bench.report import Report
+from holdfast.bench.rounds import Figure, Round, measure
+from holdfast.bootstrap import Engine, open_engine
+from holdfast.domain.command import Provision, Reserve
+from holdfast.domain.pool import MAX_TOTAL_UNITS
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.gate.encoding import Keys
+from holdfast.gate.redis import call_of
+from holdfast.http.app import rest_collector
+from holdfast.ledger.batch import Position
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.settings import Settings, load_settings
+
+CLIENTS = 64
+# More calls than one connection gets answered in a second; packed anew for each round, outside the measured time.
+CALLS_PER_CONNECTION = 1_500
+
+COMPARED = {
+    "call_per_command": ("holdfast", "call_per_command"),
+    "unbatched": ("holdfast", "unbatched"),
+    "call_per_command_no_fsync": ("holdfast_no_fsync", "call_per_command_no_fsync"),
+    "unbatched_no_fsync": ("holdfast_no_fsync", "unbatched_no_fsync"),
+}
+
+
+def _synced_sellings() -> list[Selling]:
+    alone = f"the same function, one command per call, {CLIENTS} clients"
+    return [*usual_sellings(), Selling("call_per_command", CLIENTS, alone, batched=False)]
+
+
+def _unsynced_sellings() -> list[Selling]:
+    return [
+        Selling("holdfast_no_fsync", WAITING, "reservations, 256 waiting, on a server that keeps nothing"),
+        Selling("call_per_command_no_fsync", CLIENTS, "one command per call, on that server", batched=False),
+    ]
+
+
+class Running(Struct, frozen=True):
+    """One Valkey with an engine on it."""
+
+    url: str
+    engine: Engine
+
+    def taken(self) -> Taken:
+        async def taken(sku_id: str) -> tuple[int, int]:
+            """An empty pool that nobody took from has no reservations."""
+            [view] = (await self.engine.look_at([sku_id])).values()
+            if isinstance(view, Exception):
+                raise BenchFailed(str(view))
+            return view.pool.held, view.pool.active_reservations
+
+        return taken
+
+
+class Packed(Struct, frozen=True):
+    """Calls packed beforehand."""
+
+    name: str
+    about: str
+    clients: int = CLIENTS
+    commands: int = 1
+    units: int = MAX_TOTAL_UNITS
+    calls_per_second: int = CALLS_PER_CONNECTION
+
+
+# What Redis itself can refuse, when no client on the other core holds it up.
+_SOLD_OUT_REDIS = Packed(
+    "sold_out_redis",
+    "refusals, two bare sockets with 256 in each call",
+    clients=2,
+    commands=256,
+    units=0,
+    calls_per_second=500,
+)
+
+
+class BareSockets:
+    """Each with one call on its way at any time."""
+
+    def __init__(self, running: Running, runner: asyncio.Runner, packed: Packed) -> None:
+        self._running = running
+        self._runner = runner
+        self._packed = packed
+        self._pools = 0
+
+    def figure(self) -> Figure:
+        packed = self._packed
+        return Figure(packed.name, packed.about, lambda seconds: self._runner.run(self._round(seconds)))
+
+    async def _round(self, seconds: float) -> Round:
+        self._pools += 1
+        packed = self._packed
+        sku_id = f"{packed.name}-{self._pools}"
+        await self._running.engine.gate.apply(sku_id, [Provision(packed.units)])
+        per_client = int(packed.calls_per_second * seconds)
+        calls = [[_pack(sku_id, packed.commands) for _ in range(per_client)] for _ in range(packed.clients)]
+        started = perf_counter()
+        counts = await asyncio.gather(*[self._talk(mine, started + seconds) for mine in calls])
+        elapsed = perf_counter() - started
+        asked = sum(counts) * packed.commands
+        held, _ = await self._running.taken()(sku_id)
+        if held != min(asked, packed.units):
+            raise BenchFailed(f"{sku_id}: {asked} were asked for, {held} are held")
+        return Round(asked / elapsed)
+
+    async def _talk(self, calls: Sequence[bytes], until: float) -> int:
+        host, port = self._running.url.removeprefix("redis://").split("/")[0].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        replies = hiredis.Reader()
+        done = 0
+        for call in calls:
+            writer.write(call)
+            await _reply(reader, replies)
+            done += 1
+            if perf_counter() > until:
+                break
+        writer.close()
+        return done
+
+
+async def _reply(reader: asyncio.StreamReader, replies: hiredis.Reader) -> None:
+    while True:
+        reply: Any = replies.gets()
+        if isinstance(reply, Exception):
+            raise BenchFailed(str(reply))
+        if reply is not False:
+            return
+        replies.feed(await reader.read(65536))
+
+
+def _pack(sku_id: str, commands: int) -> bytes:
+    batch = [Reserve(new_reservation_id(sku_id), "owner", 1, 1) for _ in range(commands)]
+    call = call_of(Keys(sku_id), Position(1, 0), batch)
+    words: tuple[Any, ...] = ("FCALL", call.function, len(call.keys), *call.keys, *call.arguments)
+    packed: bytes = hiredis.pack_command(words)
+    return packed
+
+
+def bench_redis_gate(seconds: float) -> Report:
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(seconds * 15).shown())
+        with progress.step("starting PostgreSQL and Valkey"):
+            server_url = stack.enter_context(postgres())
+            urls = [stack.enter_context(valkey(fsync)) for fsync in ("always", "no")]
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        synced, unsynced = stack.enter_context(_engines(runner, server_url, urls))
+        rest_collector()
+        figures = [
+            *GateBench(synced.engine.gate, synced.taken(), runner).figures(_synced_sellings()),
+            BareSockets(synced, runner, _SOLD_OUT_REDIS).figure(),
+            BareSockets(synced, runner, Packed("unbatched", f"the same from {CLIENTS} bare sockets")).figure(),
+            *GateBench(unsynced.engine.gate, unsynced.taken(), runner).figures(_unsynced_sellings()),
+            BareSockets(unsynced, runner, Packed("unbatched_no_fsync", "from bare sockets, on that server")).figure(),
+        ]
+        measured = measure(figures, seconds, progress)
+        facts = machine(["redis", "hiredis"], engine="redis", postgres=postgres_version(server_url), seconds=seconds)
+    return Report("gate on redis, synced at every write unless said otherwise", measured, COMPARED, facts)
+
+
+@contextmanager
+def _engines(runner: asyncio.Runner, server_url: str, urls: Sequence[str]) -> Iterator[list[Running]]:
+    stack = AsyncExitStack()
+
+    async def opened() -> list[Running]:
+        database = open_database(server_url)
+        stack.push_async_callback(database.close)
+        await migrate(database)
+        settings = [_settings(server_url, url, fsync) for url, fsync in zip(urls, ("always", "no"), strict=True)]
+        return [Running(one.redis_url, await stack.enter_async_context(open_engine(one, database))) for one in settings]
+
+    try:
+        yield runner.run(opened())
+    finally:
+        runner.run(stack.aclose())
+
+
+def _settings(database_url: str, redis_url: str, fsync: str) -> Settings:
+    return load_settings(database_url=database_url, redis_url=redis_url, redis_fsync=fsync)
