@@ -74,10 +74,10 @@ async def test_a_flush_in_the_middle_of_a_sale_and_it_sells_on_by_itself(site: R
     await make_pool(site.client, UNITS, "flushed")
     burst = Burst(site, "flushed", confirm_every=3)
     async with burst.running():
-        await burst.until(chance.randint(100, 300))
+        await burst.until(chance.randint(50, 150))
         site.valkey.command("FLUSHALL")
         seconds = await burst.seconds_until_the_next_yes()
-        await burst.until(len(burst.acknowledged) + 100)
+        await burst.until(len(burst.acknowledged) + 50)
     books = await site.books("flushed")
     lost = [r for r in burst.acknowledged.values() if r["reservation_id"] not in books.reservations]
     print(f"after FLUSHALL it sold on within {seconds:.2f} s; {len(lost)} of {len(burst.acknowledged)} holds lost")
@@ -155,7 +155,7 @@ async def test_kill_9_of_a_server_with_its_drainer_behind_loses_nothing(
         await make_pool(site.client, UNITS, "behind")
         burst = Burst(site, "behind", confirm_every=10)
         async with burst.running():
-            await burst.until(200)
+            await burst.until(60)
             site.house.kill()
         assert site.journal_length("behind") > 0
         site.house.options = ()
