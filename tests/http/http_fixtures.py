@@ -16,7 +16,7 @@ from valkeys import ValkeyProcess, running_valkey
 @pytest.fixture(scope="session")
 def http_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
     """One that nobody flushes under the servers."""
-    with running_valkey(tmp_path_factory.mktemp("http-valkey")) as server:
+    with running_valkey(tmp_path_factory.mktemp("http-valkey"), databases="64") as server:
         yield server
 
 

@@ -1,5 +1,6 @@
 """Real servers for these tests: processes of their own, on free ports, in directories of their own."""
 
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from http_calling import Shop, eventually
 
 from conftest import new_postgres_database
 from holdfast.bench.engines import free_port
+from valkeys import ValkeyProcess
 
 # Fixed, because they stand in the names of tests, and those must be the same in every process of a run.
 SERVICE_KEY = "hf_" + "5e4b1ce" * 4
@@ -28,6 +30,7 @@ BUYER_SECRET = "b0ye45ec" * 4
 HOLDFAST = (sys.executable, "-m", "holdfast")
 SERVE = (*HOLDFAST, "serve")
 START_S = 30.0
+_redis_databases = itertools.count()
 STOP_S = 10.0
 _GREETING = re.compile(r"^Holdfast serves on .*?/available\n", re.MULTILINE | re.DOTALL)
 
@@ -144,5 +147,7 @@ def database_setting(engine: str, request: pytest.FixtureRequest) -> dict[str, s
         return {}
     setting = {"DATABASE_URL": new_postgres_database(request.getfixturevalue("postgres_url"))}
     if engine == "redis":
-        setting["REDIS_URL"] = request.getfixturevalue("http_valkey").url
+        valkey: ValkeyProcess = request.getfixturevalue("http_valkey")
+        # One ledger, one key space: two of them would take each other's pools for stale.
+        setting["REDIS_URL"] = valkey.url.removesuffix("/0") + f"/{next(_redis_databases)}"
     return setting

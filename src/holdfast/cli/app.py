@@ -1,5 +1,6 @@
 """The `holdfast` command."""
 
+import os
 import sys
 
 import typer
@@ -68,6 +69,17 @@ def main() -> None:
     except OSError as exc:
         complain(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc), "Find out more with: holdfast doctor")
         sys.exit(1)
+    finally:
+        _let_go_of_streams()
+
+
+def _let_go_of_streams() -> None:
+    """Python exits with 120 if what is left for a stream nobody reads cannot be written, whatever was done before."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _accept_any_terminal() -> None:
