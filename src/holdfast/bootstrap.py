@@ -12,7 +12,7 @@ from holdfast.domain.reservation import Reservation
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.durability import check_durability
 from holdfast.gate.functions import Functions
-from holdfast.gate.link import open_link
+from holdfast.gate.link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import RedisViews
@@ -49,6 +49,7 @@ class Engine(Struct, frozen=True, eq=False):
     """Let the ledger hear of what was decided in a pool, or in all, before it is asked for a list."""
     reconciler: Reconciler
     drainer: Drainer | None = None
+    link: RedisLink | None = None
 
 
 class House(Struct, frozen=True, eq=False):
@@ -141,7 +142,7 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
     rebuilder = Rebuilder(database, functions, drainer)
     reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder))
     gate = RedisGate(functions, database, rebuilder, reconciler.suspect, replicas_min=settings.redis_replicas_min)
-    return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer)
+    return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer, functions.link)
 
 
 async def _is_up(_sku_id: str | None) -> None:

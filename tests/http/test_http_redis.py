@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from http_calling import Shop, body_of, problem_of
+from http_calling import Shop, body_of, eventually, problem_of
 from http_serving import Server, run_holdfast, started
 from http_tokens import buyer_token
 
@@ -132,3 +132,15 @@ def test_where_the_database_is_the_gate_there_is_no_receipt(embedded: Server) ->
     shop = embedded.shop()
     shop.provision(1)
     assert "holdfast-receipt" not in shop.reserve().headers
+
+
+def test_a_server_whose_redis_is_away_is_not_ready_until_it_is_back(
+    alone: Server, flushed_valkey: ValkeyProcess
+) -> None:
+    flushed_valkey.kill()
+    try:
+        assert alone.client.get("/healthz/ready").status_code == 503
+        assert alone.client.get("/healthz/live").status_code == 200
+    finally:
+        flushed_valkey.start()
+    eventually(alone.is_ready, within_s=10)

@@ -46,8 +46,10 @@ Refusals = dict[tuple[str, str], subprocess.CompletedProcess[str]]
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
     """What became of a server with each wrong setting, all started together."""
     wrong = [(setting, value) for setting, value, _ in WRONG]
+    # Made one after the other: the factory is not for threads.
+    directories = [tmp_path_factory.mktemp("wrong") for _ in wrong]
     with ThreadPoolExecutor() as threads:
-        ran = threads.map(lambda given: serve(tmp_path_factory.mktemp("wrong"), {given[0]: given[1]}), wrong)
+        ran = threads.map(lambda place, given: serve(place, {given[0]: given[1]}), directories, wrong)
         return dict(zip(wrong, ran, strict=True))
 
 

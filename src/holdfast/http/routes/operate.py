@@ -40,6 +40,8 @@ async def ready(house: TheHouse) -> Response:
     if house.agents.ended:
         raise not_working(house.agents.ended)
     await house.database.read(lambda connection: connection.execute(select(literal(1))).scalar())
+    if house.engine.link is not None:
+        await house.engine.link.call_everywhere(["PING"])
     return json_response({"status": "ready"})
 
 
