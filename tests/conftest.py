@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, make_url
 from holdfast.bench.engines import postgres
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.tables import metadata
+from holdfast.ledger.schema import metadata
 from redis_world import RedisWorld
 from valkeys import ValkeyProcess, running_valkey
 

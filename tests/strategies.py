@@ -36,6 +36,7 @@ def reserves(draw: st.DrawFn) -> Reserve:
         draw(st.sampled_from(TTLS_MS)),
         draw(st.sampled_from([None, None, "k1", "k2"])),
         draw(st.sampled_from([0, 1])),
+        draw(st.sampled_from([False, False, False, True])),
     )
 
 
@@ -43,7 +44,9 @@ UNKNOWN = 20
 _picks = st.integers(0, UNKNOWN).map(str)
 _askers = st.sampled_from([None] * 9 + [OWNERS[0]])
 moves = st.builds(Move, st.sampled_from(list(Transition)), _picks, _askers)
-extends = st.builds(Extend, _picks, st.sampled_from(TTLS_MS), _askers)
+extends = st.builds(
+    Extend, _picks, st.sampled_from(TTLS_MS), _askers, st.sampled_from([30 * MINUTE, 30 * MINUTE, 5_000])
+)
 expires = st.builds(Expire, st.integers(0, 6))
 restocks = st.builds(Restock, st.integers(-8, 8))
 rule_changes = st.builds(

@@ -19,7 +19,7 @@ from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.tables import metadata
+from holdfast.ledger.schema import metadata
 from worlds import SKU, reserve
 
 pytestmark = pytest.mark.usefixtures("postgres_url")

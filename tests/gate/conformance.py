@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from desk import Desk
+from msgspec.structs import replace
 
 from every_outcome import EVERY_OUTCOME
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Restock, Transition, Verdict
@@ -231,6 +232,29 @@ class GateConformance:
         assert await desk.outcomes(Extend("a", MAX_HOLD_MS - MINUTE)) == [MOVED]
         assert (await desk.reservation("a")).expires_at == NOW + MAX_HOLD_MS
         assert await desk.outcomes(Extend("a", 1)) == [Outcome.EXTENSION_LIMIT]
+
+    async def test_a_sale_may_cap_extensions_earlier(self, desk: Desk) -> None:
+        await desk.apply(Provision(1), reserve("a"))
+        [refused] = await desk.apply(Extend("a", MINUTE, max_hold_ms=2 * MINUTE - 1))
+        assert refused.outcome is Outcome.EXTENSION_LIMIT
+        assert refused.latest_expires_at == NOW + 2 * MINUTE - 1
+        assert await desk.outcomes(Extend("a", MINUTE, max_hold_ms=2 * MINUTE)) == [MOVED]
+
+    async def test_what_is_paid_for_at_once_begins_as_settling_and_has_no_deadline(self, desk: Desk) -> None:
+        instant = replace(reserve("a", quantity=2, key="k"), settle=True)
+        await desk.apply(Provision(2))
+        granted = await desk.granted(instant)
+        assert granted.status is Status.SETTLING
+        desk.clock.advance(2 * MINUTE)
+        [again] = await desk.apply(instant)
+        assert (again.outcome, again.reservation) == (Outcome.REPLAYED, granted)
+        assert await desk.outcomes(Expire(9), reserve("b"), reserve("b", key="k", quantity=2)) == [
+            MOVED,
+            Outcome.ALL_HELD,
+            Outcome.KEY_REUSED,
+        ]
+        assert await desk.history("a") == ["reservation.created", "reservation.settling"]
+        assert await desk.outcomes(Move(Transition.FAIL, "a"), reserve("c", quantity=2)) == [MOVED, RESERVED]
 
     async def test_nobody_moves_what_is_not_theirs_or_is_not_there(self, desk: Desk) -> None:
         await desk.apply(Provision(5), reserve("a", "ada"))

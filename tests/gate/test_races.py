@@ -43,13 +43,13 @@ class ReadsThenWrites(SqlGate):
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         def read(connection: Connection) -> tuple[LockedPool, State, int]:
-            locked, now = self._queries.lock(connection, sku_id, commands), self._database.now_ms(connection)
-            return locked, self._queries.load(connection, locked, commands, now), now
+            locked, now = self.queries.lock(connection, sku_id, commands), self._database.now_ms(connection)
+            return locked, self.queries.load(connection, locked, commands, now), now
 
         locked, state, now = await self._database.read(read)
         await self._meeting.wait()
         decision = decide(state, commands, now)
-        await self._database.write(lambda c: self._queries.store(c, locked, decision.changes, now))
+        await self._database.write(lambda c: self.queries.store(c, locked, decision.changes, now))
         return decision.verdicts
 
 
@@ -72,7 +72,7 @@ class UnlockedQueries(BatchQueries):
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:
     gate = SqlGate(database)
-    gate._queries = UnlockedQueries(meeting)
+    gate.queries = UnlockedQueries(meeting)
     return gate
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, inspect, text
 from holdfast.errors import SettingsError
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import current_revision, migrate, newest_revision
-from holdfast.ledger.tables import metadata
+from holdfast.ledger.schema import metadata
 
 
 async def test_alembic_finds_no_difference_to_the_declared_tables(database: Database) -> None:

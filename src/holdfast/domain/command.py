@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
-from holdfast.domain.reservation import DEFAULT_TTL_MS, Reservation
+from holdfast.domain.reservation import DEFAULT_TTL_MS, MAX_HOLD_MS, Reservation, Status
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -17,17 +17,27 @@ class Reserve(Struct, frozen=True, gc=False):
     ttl_ms: int = DEFAULT_TTL_MS
     key: str | None = None
     tier: int = 0
+    # Paid for at once: the reservation begins as settling, and no deadline can take it back.
+    settle: bool = False
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
-        return f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+        request = f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+        return f"{request}/settle" if self.settle else request
+
+    @property
+    def granted_status(self) -> Status:
+        return Status.SETTLING if self.settle else Status.ACTIVE
 
 
 class Extend(Struct, frozen=True, gc=False):
+    """Push the deadline back by `ttl_ms`, never further than `max_hold_ms` after the reservation was made."""
+
     reservation_id: str
     ttl_ms: int
     owner_id: str | None = None
+    max_hold_ms: int = MAX_HOLD_MS
 
 
 class Transition(StrEnum):

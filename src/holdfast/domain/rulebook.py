@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Availability, Pool, Rules
-from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
+from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.state import Changes, Decision, Event, Remembered, State, Tally
 
 
@@ -168,7 +168,7 @@ class _Round:
             return None
         if first.fingerprint != command.fingerprint:
             return Verdict(Outcome.KEY_REUSED)
-        return Verdict(Outcome.REPLAYED, first.reservation)
+        return Verdict(Outcome.REPLAYED, replace(first.reservation, status=command.granted_status))
 
     def _refuse_by_rules(self, command: Reserve) -> Verdict | None:
         rules = self._rules
@@ -234,6 +234,8 @@ class _Round:
             first = Remembered(command.owner_id, command.key, command.fingerprint, reservation)
             self._remembered[command.owner_id, command.key] = first
             self._new_keys.append(first)
+        if command.settle:
+            reservation = self._end(reservation, Status.SETTLING)
         return Verdict(Outcome.RESERVED, reservation)
 
     # --- extend and move
@@ -252,7 +254,7 @@ class _Round:
             return Verdict(Outcome.NOT_FOUND)
         if reservation.status is not Status.ACTIVE:
             return Verdict(Outcome.ILLEGAL, reservation)
-        latest = reservation.created_at + MAX_HOLD_MS
+        latest = reservation.created_at + command.max_hold_ms
         expires_at = reservation.expires_at + command.ttl_ms
         if expires_at > latest:
             return Verdict(Outcome.EXTENSION_LIMIT, reservation, latest_expires_at=latest)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
-from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
+from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.state import Changes, Event, Remembered
 from holdfast.ledger.journal import Entry
 
@@ -55,7 +55,7 @@ def _command(command: Command, keys: Keys, places: dict[str, int], first_key: in
         case Reserve():
             return _reserve(command, keys, places, first_key)
         case Extend():
-            return ["extend", command.reservation_id, command.ttl_ms, _or_false(command.owner_id)]
+            return ["extend", command.reservation_id, command.ttl_ms, _or_false(command.owner_id), command.max_hold_ms]
         case Move():
             return [command.transition, command.reservation_id, _or_false(command.owner_id)]
         case Expire():
@@ -86,6 +86,7 @@ def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: in
         place,
         _or_false(command.key),
         command.fingerprint,
+        command.settle,
     ]
 
 
@@ -144,10 +145,10 @@ def decode_verdict(sku_id: str, command: Command, answer: Sequence[Any], now: in
 def _reserve_verdict(sku_id: str, command: Reserve, outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
     match outcome:
         case Outcome.RESERVED:
-            granted = (command.owner_id, values[0], Status.ACTIVE, values[1], values[2])
+            granted = (command.owner_id, values[0], command.granted_status, values[1], values[2])
             return Verdict(outcome, reservation_from(sku_id, command.reservation_id, granted))
         case Outcome.REPLAYED:
-            first = (command.owner_id, values[1], Status.ACTIVE, values[2], values[3])
+            first = (command.owner_id, values[1], command.granted_status, values[2], values[3])
             return Verdict(outcome, reservation_from(sku_id, values[0], first))
         case Outcome.NOT_OPEN:
             return Verdict(outcome, opens_at=values[0])
@@ -167,7 +168,9 @@ def _move_verdict(sku_id: str, command: Extend | Move, outcome: Outcome, values:
     if outcome is Outcome.NOT_FOUND:
         return Verdict(outcome)
     reservation = reservation_from(sku_id, command.reservation_id, values)
-    latest = reservation.created_at + MAX_HOLD_MS if outcome is Outcome.EXTENSION_LIMIT else None
+    latest = None
+    if isinstance(command, Extend) and outcome is Outcome.EXTENSION_LIMIT:
+        latest = reservation.created_at + command.max_hold_ms
     return Verdict(outcome, reservation, latest_expires_at=latest)
 
 

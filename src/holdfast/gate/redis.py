@@ -26,7 +26,7 @@ from holdfast import metrics
 from holdfast.domain.command import Command, Extend, Move, Provision, Transition, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Pool
-from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
+from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import decide
 from holdfast.domain.state import State
 from holdfast.errors import EngineError, OutcomeUnknown
@@ -57,7 +57,7 @@ class Call(Struct, frozen=True):
 def call_of(keys: Keys, seen: Position, commands: Sequence[Command]) -> Call:
     batch = encode_batch(keys, commands, _FIRST_KEY)
     names = [keys.pool, keys.holds, keys.deadlines, keys.owners, keys.journal, keys.call(uuid7().hex), *batch.keys]
-    limits = [MAX_HOLD_MS, MAX_TOTAL_UNITS, REDIS_KEYS_KEPT_MS, CALL_KEPT_MS]
+    limits = [MAX_TOTAL_UNITS, REDIS_KEYS_KEPT_MS, CALL_KEPT_MS]
     return Call("holdfast_apply_v1", names, [seen.epoch, seen.seq, *limits, batch.commands])
 
 

@@ -21,7 +21,7 @@ from holdfast.ledger.database import Database
 class SqlGate:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queries = BatchQueries(database.dialect_name)
+        self.queries = BatchQueries(database.dialect_name)
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         started = perf_counter()
@@ -30,11 +30,11 @@ class SqlGate:
         return verdicts
 
     def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
-        locked = self._queries.lock(connection, sku_id, commands)
+        locked = self.queries.lock(connection, sku_id, commands)
         now = max(self._database.now_ms(connection), locked.decided_at)
-        state = self._queries.load(connection, locked, commands, now)
+        state = self.queries.load(connection, locked, commands, now)
         started = perf_counter()
         decision = decide(state, commands, now)
         metrics.DECIDE_SECONDS.observe(perf_counter() - started)
-        self._queries.store(connection, locked, decision.changes, now)
+        self.queries.store(connection, locked, decision.changes, now)
         return decision.verdicts

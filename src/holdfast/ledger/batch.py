@@ -12,7 +12,10 @@ from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, needed_by_deadline
 from holdfast.domain.state import Changes, Event, Remembered, State, Tally
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
+from holdfast.ledger.sale_batch import SaleQueries
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+
+_EVENT_COLUMNS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at")]
 
 
 class Position(Struct, frozen=True):
@@ -30,6 +33,7 @@ class LockedPool:
         self.pool = None if row is None else pool_from_row(row)
         self.decided_at: int = 0 if row is None else row.decided_at
         self.position = Position() if row is None else Position(row.epoch, row.journal_seq)
+        self.sale_id: str | None = None if row is None else row.sale_id
         self.counts_owners = counts_owners(self.pool, commands)
 
 
@@ -86,8 +90,9 @@ class BatchQueries:
         self._update_reservations = update_rows(
             dialect, reservations, reservations.c.reservation_id, [reservations.c.status, reservations.c.expires_at]
         )
-        self._insert_events = insert_rows(dialect, events, [c for c in events.c if c is not events.c.seq])
+        self._insert_events = insert_rows(dialect, events, _EVENT_COLUMNS)
         self._insert_keys = insert_rows(dialect, idempotency, list(idempotency.c))
+        self.sales = SaleQueries(dialect)
 
     def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
         row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
@@ -154,6 +159,8 @@ class BatchQueries:
             self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
         if changes.pool is not None:
             self._store_pool(connection, changes.pool, now, is_new=locked.pool is None)
+        if locked.sale_id is not None:
+            self.sales.record(connection, locked.sale_id, changes, now)
 
     def _store_pool(self, connection: Connection, pool: Pool, now: int, *, is_new: bool) -> None:
         values = {

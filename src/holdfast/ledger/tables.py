@@ -48,6 +48,8 @@ pools = Table(
     # Where Redis is the gate: the epoch it decides under (0: it never did), and how far the ledger has its journal.
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("journal_seq", BigInteger, nullable=False, server_default="0"),
+    # The sale whose rules it has, if it is in one; of a closed sale too, until another takes the pool.
+    Column("sale_id", Id),
     CheckConstraint("held >= 0 AND sold >= 0 AND held + sold <= total", name="conservation"),
     CheckConstraint("active_reservations >= 0", name="active_reservations_counted"),
 )
@@ -100,6 +102,8 @@ events = Table(
     Column("at", Millis, nullable=False),
     Column("quantity", BigInteger),
     Column("expires_at", Millis),
+    # What else it is about: an order, a refund, a sale.
+    Column("subject", Id),
     Index("events_by_reservation", "reservation_id"),
 )
 

@@ -1,18 +1,17 @@
 -- holdfast_apply_v1: decide a batch
 --   KEYS   pool, holds, deadlines, owners, journal, call, then one per idempotency key in the batch
---   ARGV   epoch, the lowest sequence the caller knows to have been reached, max_hold_ms, max_total, keys_kept_ms,
---          call_kept_ms, the commands as msgpack
+--   ARGV   epoch, the lowest sequence the caller knows to have been reached, max_total, keys_kept_ms, call_kept_ms,
+--          the commands as msgpack
 --   gives  msgpack: {'decided', now, sequence, answers} or, with nothing changed: {'missing'} (no such pool here),
 --          {'epoch', epoch, sequence} (the pool is under another epoch), {'stale', epoch, sequence} (it has lost what the
 --          caller has seen), {'loading', epoch, sequence}, {'counting'} (a rule asks for tallies that are not kept here)
 
 local OPERATIONS = {
-  reserve = reserve, settle = move, confirm = move, fail = move, cancel = move, expire = expire,
+  reserve = reserve, extend = extend, settle = move, confirm = move, fail = move, cancel = move, expire = expire,
 }
 
-local function answer(round, command, max_hold_ms, max_total)
+local function answer(round, command, max_total)
   local name = command[1]
-  if name == 'extend' then return extend(round, command, max_hold_ms) end
   if name == 'restock' then return restock(round, command, max_total) end
   if name == 'provision' then return provision(round, command, max_total) end
   return OPERATIONS[name](round, command)
@@ -49,7 +48,7 @@ local function apply(keys, args)
   if refusal then return cmsgpack.pack(refusal) end
   local told = redis.call('GET', keys[6])
   if told then return told end
-  local commands = cmsgpack.unpack(args[7])
+  local commands = cmsgpack.unpack(args[6])
   if asks_for_tallies(pool, commands) then return cmsgpack.pack({'counting'}) end
   local names = {
     pool = keys[1], holds = keys[2], deadlines = keys[3], owners = keys[4], journal = keys[5], all = keys,
@@ -57,14 +56,14 @@ local function apply(keys, args)
   local round = new_round(names, pool, now_ms(pool.decided_at), counts_owners(pool.rules))
   local before, was, answers = cmsgpack.pack(pool_values(pool)), availability(pool), {}
   for index, command in ipairs(commands) do
-    answers[index] = answer(round, command, tonumber(args[3]), tonumber(args[4]))
+    answers[index] = answer(round, command, tonumber(args[3]))
   end
   record_availability(round, was)
   local is_changed = #round.events > 0 or cmsgpack.pack(pool_values(pool)) ~= before
   local reply = cmsgpack.pack({'decided', round.now, pool.seq + (is_changed and 1 or 0), answers})
   if is_changed then
-    write_round(round, tonumber(args[5]))
-    redis.call('SET', keys[6], reply, 'PX', tonumber(args[6]))
+    write_round(round, tonumber(args[4]))
+    redis.call('SET', keys[6], reply, 'PX', tonumber(args[5]))
   end
   return reply
 end

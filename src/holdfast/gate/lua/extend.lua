@@ -1,11 +1,11 @@
 -- extend
---   command   {'extend', id, ttl_ms, owner or false}
+--   command   {'extend', id, ttl_ms, owner or false, max_hold_ms}
 --   answers   {outcome, owner, quantity, status, created_at, expires_at} with moved, illegal or extension_limit;
 --             {'not_found'}
 --   events    reservation.extended
 
-local function extend(round, command, max_hold_ms)
-  local _, id, ttl_ms, owner = unpack(command, 1, 4)
+local function extend(round, command)
+  local _, id, ttl_ms, owner, max_hold_ms = unpack(command, 1, 5)
   local hold = find(round, id, owner)
   if not hold then return {'not_found'} end
   if hold.status ~= 'active' then return {'illegal', hold_values(hold)} end

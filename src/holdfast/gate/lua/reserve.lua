@@ -1,10 +1,11 @@
 -- reserve
 --   command   {'reserve', id, owner, quantity, min_quantity, ttl_ms, tier, index of its key in KEYS or false, key,
---             fingerprint}
+--             fingerprint, whether it is paid for at once}
 --   answers   {'reserved', quantity, created_at, expires_at}, {'replayed', id, quantity, created_at, expires_at},
 --             {'not_open', opens_at}, {'insufficient', free}, {'all_held', next deadline}, or the bare outcome:
 --             key_reused, not_ready, paused, ended, tier_required, buyer_limit, hold_budget, sold_out
---   events    reservation.created; reservation.expired for overdue holds that make room
+--   events    reservation.created, and reservation.settling for one paid for at once; reservation.expired for overdue
+--             holds that make room
 
 local function replay(round, key_index, fingerprint)
   local first = round.remembered[key_index]
@@ -70,7 +71,7 @@ local function grant(round, id, owner, quantity, ttl_ms)
 end
 
 local function reserve(round, command)
-  local _, id, owner, quantity, min_quantity, ttl_ms, tier, key_index, key, fingerprint = unpack(command, 1, 10)
+  local _, id, owner, quantity, min_quantity, ttl_ms, tier, key_index, key, fingerprint, settle = unpack(command, 1, 11)
   local refusal = (key_index and replay(round, key_index, fingerprint)) or refuse_by_rules(round, tier)
   if refusal then return refusal end
   local rules = round.pool.rules
@@ -94,5 +95,6 @@ local function reserve(round, command)
     }
     round.new_keys[#round.new_keys + 1] = {key_index, owner, key}
   end
+  if settle then end_hold(round, hold, 'settling') end
   return {'reserved', wanted, hold.created_at, hold.expires_at}
 end

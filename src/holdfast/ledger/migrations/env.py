@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from holdfast.ledger.tables import metadata
+from holdfast.ledger.schema import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

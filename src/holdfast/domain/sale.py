@@ -1,0 +1,130 @@
+"""The rules under which a pool is sold: window, price, limits, how it is paid, and how one gets in."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from holdfast.domain.pool import Rules
+
+MAX_AMOUNT = 10**12
+
+
+class Checkout(StrEnum):
+    # Hold first, pay within the time.
+    CART = "cart"
+    # Reserve and pay in one go.
+    INSTANT = "instant"
+
+
+class PaymentKind(StrEnum):
+    WALLET = "wallet"
+    SANDBOX = "sandbox"
+    STRIPE = "stripe"
+    # The caller takes the money and then confirms.
+    EXTERNAL = "external"
+
+
+class RoomMode(StrEnum):
+    OFF = "off"
+    FIFO = "fifo"
+    LOTTERY = "lottery"
+
+
+class OversellPolicy(StrEnum):
+    """What happens to what was sold above a total that was lowered, or that was never there."""
+
+    # The newest orders are cancelled and refunded.
+    CANCEL_LAST = "cancel_last"
+    # All stand; somebody has to find the units.
+    FULFIL_FIRST = "fulfil_first"
+
+
+class SaleState(StrEnum):
+    """How far a sale is in its life; see `Phase` for what buyers are told."""
+
+    LOADING = "loading"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class Room(Struct, frozen=True):
+    mode: RoomMode = RoomMode.OFF
+    rate_per_second: int = 2_000
+    pass_seconds: int = 300
+
+
+class ProofOfWork(Struct, frozen=True):
+    cost: int
+
+
+class Sale(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    sku_id: str
+    name: str
+    price_amount: int
+    currency: str
+    starts_at: int
+    checkout: Checkout
+    payment: PaymentKind
+    description: str | None = None
+    image_url: str | None = None
+    ends_at: int | None = None
+    per_buyer_limit: int | None = 1
+    hold_seconds: int = 300
+    max_hold_seconds: int = 1_800
+    hold_budget: int | None = None
+    required_tier: int | None = None
+    oversell_policy: OversellPolicy = OversellPolicy.CANCEL_LAST
+    room: Room = Room()
+    proof_of_work: ProofOfWork | None = None
+    state: SaleState = SaleState.LOADING
+    # Why a sale that is loading does not go on.
+    problem: str | None = None
+    paused: bool = False
+    created_at: int = 0
+    updated_at: int = 0
+    opened_at: int | None = None
+    closed_at: int | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """What its pool is told. A pool that is still being checked does not sell."""
+        return Rules(
+            per_owner_limit=self.per_buyer_limit,
+            hold_budget=self.hold_budget,
+            required_tier=self.required_tier,
+            opens_at=self.starts_at,
+            ends_at=self.ends_at,
+            paused=self.paused or self.state is not SaleState.READY,
+        )
+
+    def amount_of(self, quantity: int) -> int:
+        return self.price_amount * quantity
+
+
+class OrderStatus(StrEnum):
+    CONFIRMED = "confirmed"
+    REFUNDED = "refunded"
+    CANCELLED = "cancelled"
+
+
+class Order(Struct, frozen=True):
+    order_id: str
+    reservation_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: int
+    amount: int
+    currency: str
+    status: OrderStatus
+    refunded_amount: int
+    created_at: int
+
+
+def order_id_of(reservation_id: str) -> str:
+    """One key serves the whole life of a purchase: what comes after a reservation derives its id from it."""
+    return f"ord_{reservation_id[4:36]}"
+
+
+def payment_key_of(reservation_id: str) -> str:
+    return f"pay_{reservation_id[4:36]}"

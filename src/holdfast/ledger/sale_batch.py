@@ -1,0 +1,81 @@
+"""What a batch of a pool that is in a sale writes beside its reservations: work for the settler, and orders."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, String, bindparam, literal, select, true
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.sale import OrderStatus, PaymentKind, order_id_of
+from holdfast.domain.state import Changes
+from holdfast.ledger.rows import encode_rows, insert_rows, rows_parameter
+from holdfast.ledger.sale_tables import orders, sales, settlements
+from holdfast.ledger.tables import events
+
+_WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id", "buyer_id", "quantity")] + [
+    settlements.c.due_at,
+    settlements.c.created_at,
+]
+_SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity")]
+_TOLD = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "subject")]
+
+
+class SaleQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._insert_settlements = insert_rows(dialect_name, settlements, _WORK)
+        self._insert_events = insert_rows(dialect_name, events, _TOLD)
+        self._insert_orders = _insert_orders(dialect_name)
+
+    def record(self, connection: Connection, sale_id: str, changes: Changes, now: int) -> None:
+        """Under the lock of the pool. Whoever confirms without the settler took the money themselves."""
+        changed = [*changes.created, *changes.moved]
+        work = [
+            (r.reservation_id, sale_id, r.sku_id, r.owner_id, r.quantity, now, now)
+            for r in changed
+            if r.status is Status.SETTLING
+        ]
+        if work:
+            self._insert_settlements(connection, work)
+        sold = [r for r in changed if r.status is Status.CONFIRMED]
+        if sold:
+            self.order(connection, sale_id, sold, PaymentKind.EXTERNAL, now)
+
+    def order(
+        self, connection: Connection, sale_id: str, sold: Sequence[Reservation], payment: PaymentKind, now: int
+    ) -> None:
+        """Write the orders of these reservations, and tell of them, once."""
+        rows = [(order_id_of(r.reservation_id), r.reservation_id, r.sku_id, r.owner_id, r.quantity) for r in sold]
+        given = {"rows": encode_rows(rows), "of_sale": sale_id, "payment": payment, "now": now}
+        fresh = connection.execute(self._insert_orders, given).all()
+        if fresh:
+            self._insert_events(
+                connection,
+                [(o.sku_id, o.reservation_id, "order.confirmed", now, o.quantity, o.order_id) for o in fresh],
+            )
+
+
+def _insert_orders(dialect_name: str) -> Any:
+    insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
+    given = rows_parameter(dialect_name, _SOLD)
+    sale = sales.c.sale_id == bindparam("of_sale")
+    priced = select(
+        *given.c,
+        sales.c.sale_id,
+        (sales.c.price_amount * given.c.quantity).label("amount"),
+        sales.c.currency,
+        bindparam("payment", type_=String).label("payment"),
+        literal(OrderStatus.CONFIRMED.value).label("status"),
+        bindparam("now", type_=BigInteger).label("created_at"),
+    ).select_from(given.join(sales, sale))
+    if dialect_name == "sqlite":
+        # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
+        priced = priced.where(true())
+    statement = insert(orders).from_select([c.name for c in priced.selected_columns], priced)
+    # The settler may have written the order before the gate, and then the journal, told of the sale.
+    return statement.on_conflict_do_nothing().returning(
+        orders.c.order_id, orders.c.sku_id, orders.c.reservation_id, orders.c.quantity
+    )

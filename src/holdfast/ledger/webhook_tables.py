@@ -1,0 +1,51 @@
+"""Who wants to hear of events, and what was sent to them."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table, Text, text
+
+from holdfast.ledger.tables import Id, Millis, metadata
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("webhook_id", Id, primary_key=True),
+    Column("url", String, nullable=False),
+    # As JSON: the types of events, or patterns such as `order.*`.
+    Column("events", Text, nullable=False),
+    Column("secret", String, nullable=False),
+    Column("description", String),
+    # The last event that was looked at for it.
+    Column("relayed_seq", BigInteger, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Column("disabled_at", Millis),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("delivery_id", Id, primary_key=True),
+    Column("webhook_id", Id, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("type", String, nullable=False),
+    # Deliveries of one subject (a reservation, a pool, a sale) go out in order.
+    Column("subject", Id, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("state", String, nullable=False, server_default="waiting"),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("due_at", Millis, nullable=False),
+    Column("leased_until", Millis, nullable=False, server_default="0"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("reason", String),
+    Column("history", Text),
+    Column("created_at", Millis, nullable=False),
+    Column("done_at", Millis),
+    CheckConstraint("state IN ('waiting', 'done', 'parked', 'dropped')", name="delivery_state_known"),
+    Index("deliveries_by_webhook", "webhook_id", "seq"),
+)
+deliveries_due = Index(
+    "deliveries_due",
+    deliveries.c.webhook_id,
+    deliveries.c.subject,
+    deliveries.c.seq,
+    sqlite_where=text("state = 'waiting'"),
+    postgresql_where=text("state = 'waiting'"),
+)
