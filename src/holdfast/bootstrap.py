@@ -28,6 +28,9 @@ from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
+from holdfast.settlement.outbox.deliver import Deliverer
+from holdfast.settlement.outbox.relay import Relay
+from holdfast.settlement.outbox.sender import Sender
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
 
@@ -99,7 +102,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=background) as agents,
+            _background(settings, database, engine, enabled=background) as agents,
         ):
             house = _build(settings, database, engine, agents)
             yield house
@@ -115,7 +118,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=True) as agents,
+            _background(settings, database, engine, enabled=True) as agents,
         ):
             yield agents
 
@@ -181,7 +184,9 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _background(database: Database, engine: Engine, *, enabled: bool) -> AsyncIterator[Agents]:
+async def _background(
+    settings: Settings, database: Database, engine: Engine, *, enabled: bool
+) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
         agents.start("expirer", Expirer(database, engine.gate).run())
@@ -189,7 +194,14 @@ async def _background(database: Database, engine: Engine, *, enabled: bool) -> A
         agents.start("reconciler", engine.reconciler.run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
+        _start_outbox(agents, settings, database)
     try:
         yield agents
     finally:
         await agents.stop()
+
+
+def _start_outbox(agents: Agents, settings: Settings, database: Database) -> None:
+    deliverer = Deliverer(database, Sender(private=settings.calls_private_webhooks))
+    agents.start("relay", Relay(database, deliverer.wake).run())
+    agents.start("deliverer", deliverer.run())

@@ -55,6 +55,9 @@ class Settings(BaseSettings):
     )
     redis_replicas_min: int = Field(0, ge=0, description="Redis replicas that must have a batch before it is answered.")
     redis_timeout_ms: int = Field(2000, ge=10, description="How long one call to Redis may take.")
+    webhook_private: bool | None = Field(
+        None, description="Call webhooks on this machine and in private networks; default: only where SQLite is used."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -125,6 +128,11 @@ class Settings(BaseSettings):
     @property
     def has_redis(self) -> bool:
         return bool(self.redis_url)
+
+    @property
+    def calls_private_webhooks(self) -> bool:
+        """One machine with a file is where people try things out; a server among servers has neighbours to protect."""
+        return self.is_embedded if self.webhook_private is None else self.webhook_private
 
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)

@@ -16,6 +16,7 @@ COMMANDS = {
     "pools": "Look at pools and change their stock.",
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
+    "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
