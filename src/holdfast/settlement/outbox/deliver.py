@@ -72,7 +72,9 @@ class Deliverer:
 
     async def _rest(self) -> None:
         try:
-            await asyncio.wait_for(self._wake.wait(), PASS_INTERVAL_S)
+            # Not `wait_for`: in Python 3.11 it forgets a cancellation that comes together with the wake.
+            async with asyncio.timeout(PASS_INTERVAL_S):
+                await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()
