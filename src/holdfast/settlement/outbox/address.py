@@ -7,6 +7,7 @@ then connected to: a name that resolves to something else the second time gains 
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_URL = 2_000
 # Where clouds tell machines their secrets; link-local ones are refused as such.
 _METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")))
+_HOST = re.compile(rb"[A-Za-z0-9._:-]+")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -45,11 +47,8 @@ def _unwrapped(ip: IpAddress) -> IpAddress:
 
 def check_url(text: str, *, private: bool) -> str:
     """The address as it will be called. ValueError says what is wrong with it."""
-    try:
-        url = httpx.URL(text)
-    except (httpx.InvalidURL, UnicodeError) as exc:
-        raise ValueError("must be an address such as https://shop.example/hooks") from exc
-    if url.scheme not in ("http", "https") or not url.host or len(str(url)) > MAX_URL or not text.isprintable():
+    url = _parsed(text)
+    if url is None or url.scheme not in ("http", "https") or len(str(url)) > MAX_URL or not text.isprintable():
         raise ValueError("must be an address such as https://shop.example/hooks")
     if url.userinfo:
         raise ValueError("must not hold a user name or password; verify the signature instead")
@@ -60,6 +59,14 @@ def check_url(text: str, *, private: bool) -> str:
     if not allowed:
         raise ValueError("leads into a private network, which HOLDFAST_WEBHOOK_PRIVATE=1 would allow, or to nowhere")
     return str(url.copy_with(fragment=None))
+
+
+def _parsed(text: str) -> httpx.URL | None:
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, UnicodeError):
+        return None
+    return url if _HOST.fullmatch(url.raw_host) and (url.port or 80) < 65_536 else None
 
 
 class GuardedBackend(httpcore.AnyIOBackend):
