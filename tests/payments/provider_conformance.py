@@ -139,6 +139,9 @@ class ProviderConformance:
     async def test_a_payment_that_is_not_decided_is_pending(self, stage: Stage, provider: PaymentProvider) -> None:
         payment = await provider.authorise(new_charge(stage.methods["pending"]))
         assert payment.state is PaymentState.PENDING
+        with pytest.raises(OutcomeUnknown):
+            await provider.capture(payment)
+        assert await stage.captures(payment.key) == [0]
 
     async def test_a_charge_whose_reply_was_lost_is_found(self, stage: Stage, provider: PaymentProvider) -> None:
         charge = new_charge(stage.methods["lost_reply"])

@@ -72,6 +72,10 @@ class StripeServer:
     def index(self) -> None:
         self.indexed = set(self.intents)
 
+    def forget_idempotency_keys(self) -> None:
+        """As Stripe may after a day."""
+        self._answers.clear()
+
     def _get(self, work: Any) -> Any:
         async def handle(request: Request) -> Response:
             self.requests[request.url.path] += 1

@@ -42,6 +42,8 @@ class StripeProvider:
             intent = read(received.data, Intent)
             current = self._retrieve(intent.id, charge.key) if received.is_replayed else self._seen(intent, charge.key)
             payment = await current
+            if payment.amount != charge.amount:
+                raise OutcomeUnknown(f"Stripe has another amount for {charge.key}: {payment.amount}")
         self._unanswered.pop(charge.key, None)
         return payment
 
