@@ -12,8 +12,10 @@ from sandbox_process import SandboxProcess, running_sandbox
 from stages import new_charge
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.payments.port import PaymentState
+from holdfast.payments.port import Charge, PaymentState
+from holdfast.payments.sandbox.books import Books
 from holdfast.payments.sandbox.client import SandboxProvider
+from holdfast.payments.sandbox.store import Store
 
 pytest_plugins = ("payment_fixtures",)
 
@@ -37,9 +39,8 @@ async def outcomes(provider: SandboxProvider, keys: list[str]) -> dict[str, str]
     """What became of the first attempt at each charge."""
 
     async def attempt(key: str) -> str:
-        charge = new_charge(None)
         try:
-            return str((await provider.authorise(type(charge)(key, 100, "EUR", "b", "r", "s"))).state)
+            return str((await provider.authorise(Charge(key, 100, "EUR", "b", "r", "s"))).state)
         except (OutcomeUnknown, Unavailable) as exc:
             return type(exc).__name__
 
@@ -90,16 +91,18 @@ async def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> No
 
 
 async def test_ten_thousand_payments_are_read_page_by_page(tmp_path: Path) -> None:
-    async with running_sandbox(tmp_path) as sandbox, sandbox.client() as client:
-        for first in range(0, 10_200, 200):
-            bodies = [CHARGE | {"key": f"k{number}"} for number in range(first, first + 200)]
-            await asyncio.gather(*(client.post("/authorise", json=body) for body in bodies))
+    store = Store(tmp_path / "books.db")
+    books = Books(store, lambda _: None)
+    for number in range(10_200):
+        books.authorise(Charge(f"k{number}", 100, "EUR", "b", "r", "s"))
+    store.close()
+    async with running_sandbox(tmp_path, "--data", "books.db") as sandbox:
         keys = [entry["key"] for entry in await sandbox.books(limit=3000)]
-    assert sorted(keys) == sorted(f"k{number}" for number in range(10_200))
+    assert keys == [f"k{number}" for number in range(10_200)]
 
 
 async def test_the_same_seed_strikes_the_same_keys_whatever_the_order(tmp_path: Path, seed: int) -> None:
-    keys = [f"key-{number}" for number in range(300)]
+    keys = [f"key-{number}" for number in range(100)]
     seen = []
     for order in (keys, keys[::-1]):
         async with running_sandbox(tmp_path) as sandbox:
@@ -109,8 +112,8 @@ async def test_the_same_seed_strikes_the_same_keys_whatever_the_order(tmp_path: 
             await provider.close()
     assert seen[0] == seen[1]
     counts = {kind: list(seen[0].values()).count(kind) for kind in ("declined", "OutcomeUnknown", "authorised")}
-    assert 20 < counts["declined"] < 90
-    assert 20 < counts["OutcomeUnknown"] < 110
+    assert 3 < counts["declined"] < 40
+    assert 3 < counts["OutcomeUnknown"] < 45
     assert sum(counts.values()) == len(keys)
 
 
