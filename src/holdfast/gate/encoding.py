@@ -209,7 +209,10 @@ def decode_entry(sku_id: str, entry_id: bytes, payload: bytes) -> Entry:
         [reservation_from(sku_id, id_, values) for id_, *values in created],
         [reservation_from(sku_id, id_, values) for id_, *values in moved],
         [_remembered(sku_id, *values) for values in remembered],
-        [Event(type_, now, *(None if value is False else value for value in values)) for type_, *values in events],
+        [
+            Event(type_, now, id_ or None, None if quantity is False else quantity, expires_at or None)
+            for type_, id_, quantity, expires_at in events
+        ],
     )
     return Entry(epoch, seq, now, after, changes)
 
