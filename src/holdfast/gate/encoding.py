@@ -17,6 +17,11 @@ from holdfast.ledger.journal import Entry
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
 
+# A member of an enum, found by its value or as an attribute, takes longer than all else that is done for a command.
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_STATUSES = {status.value: status for status in Status}
+_RESERVED, _REPLAYED, _ACTIVE = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE
+
 # Beside the pool's own keys, in this order, come the idempotency keys of the batch.
 POOL_KEYS = ("pool", "holds", "deadlines", "owners", "journal")
 
@@ -72,10 +77,7 @@ def _or_false(value: str | None) -> str | bool:
 
 
 def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: int) -> list[object]:
-    place: int | bool = False
-    if command.key is not None:
-        place = places.setdefault(keys.idempotency(command.owner_id, command.key), first_key + len(places))
-    return [
+    attempt: list[object] = [
         "reserve",
         command.reservation_id,
         command.owner_id,
@@ -83,11 +85,12 @@ def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: in
         command.min_quantity,
         command.ttl_ms,
         command.tier,
-        place,
-        _or_false(command.key),
-        command.fingerprint,
         command.settle,
     ]
+    if command.key is not None:
+        place = places.setdefault(keys.idempotency(command.owner_id, command.key), first_key + len(places))
+        attempt += (place, command.key, command.fingerprint)
+    return attempt
 
 
 def _provision(command: Provision) -> list[object]:
@@ -125,31 +128,46 @@ def reservation_values(r: Reservation) -> list[object]:
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
     owner_id, quantity, status, created_at, expires_at = values
-    return Reservation(reservation_id, sku_id, owner_id, quantity, Status(status), created_at, expires_at)
+    return Reservation(reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at)
 
 
-def decode_verdict(sku_id: str, command: Command, answer: Sequence[Any], now: int) -> Verdict:
-    outcome, values = Outcome(answer[0]), answer[1:]
-    match command:
-        case Reserve():
-            return _reserve_verdict(sku_id, command, outcome, values, now)
-        case Extend() | Move():
-            return _move_verdict(sku_id, command, outcome, values)
-        case Expire():
-            return Verdict(outcome, units=values[0])
-        case Restock() | Provision():
-            pool = pool_from(sku_id, values)
-            return Verdict(outcome, pool=pool, available=pool.available if outcome is Outcome.INSUFFICIENT else None)
+def decode_verdicts(
+    sku_id: str, commands: Sequence[Command], answers: Sequence[Sequence[Any]], now: int
+) -> list[Verdict]:
+    refusals: dict[tuple[Any, ...], Verdict] = {}
+    return [
+        _reserve_verdict(sku_id, command, answer, now, refusals)
+        if isinstance(command, Reserve)
+        else _other_verdict(sku_id, command, _OUTCOMES[answer[0]], answer[1:])
+        for command, answer in zip(commands, answers, strict=True)
+    ]
 
 
-def _reserve_verdict(sku_id: str, command: Reserve, outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
+def _reserve_verdict(
+    sku_id: str, command: Reserve, answer: Sequence[Any], now: int, refusals: dict[tuple[Any, ...], Verdict]
+) -> Verdict:
+    if answer[0] == _RESERVED:
+        _, quantity, created_at, expires_at = answer
+        return Verdict(_RESERVED, _granted(sku_id, command.reservation_id, command, quantity, created_at, expires_at))
+    if answer[0] == _REPLAYED:
+        _, first_id, quantity, created_at, expires_at = answer
+        return Verdict(_REPLAYED, _granted(sku_id, first_id, command, quantity, created_at, expires_at))
+    # Those who are refused alike, which may be all of a batch, share one verdict.
+    refusal = refusals.get(told := tuple(answer))
+    if refusal is None:
+        refusal = refusals[told] = _refusal(_OUTCOMES[answer[0]], answer[1:], now)
+    return refusal
+
+
+def _granted(
+    sku_id: str, reservation_id: str, command: Reserve, quantity: int, created_at: int, expires_at: int
+) -> Reservation:
+    status = command.granted_status
+    return Reservation(reservation_id, sku_id, command.owner_id, quantity, status, created_at, expires_at)
+
+
+def _refusal(outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
     match outcome:
-        case Outcome.RESERVED:
-            granted = (command.owner_id, values[0], command.granted_status, values[1], values[2])
-            return Verdict(outcome, reservation_from(sku_id, command.reservation_id, granted))
-        case Outcome.REPLAYED:
-            first = (command.owner_id, values[1], command.granted_status, values[2], values[3])
-            return Verdict(outcome, reservation_from(sku_id, values[0], first))
         case Outcome.NOT_OPEN:
             return Verdict(outcome, opens_at=values[0])
         case Outcome.INSUFFICIENT:
@@ -162,6 +180,19 @@ def _reserve_verdict(sku_id: str, command: Reserve, outcome: Outcome, values: Se
             return Verdict(outcome, available=0, next_return_at=deadline, retry_after_ms=wait)
         case _:
             return Verdict(outcome)
+
+
+def _other_verdict(
+    sku_id: str, command: Extend | Move | Expire | Restock | Provision, outcome: Outcome, values: Sequence[Any]
+) -> Verdict:
+    match command:
+        case Extend() | Move():
+            return _move_verdict(sku_id, command, outcome, values)
+        case Expire():
+            return Verdict(outcome, units=values[0])
+        case Restock() | Provision():
+            pool = pool_from(sku_id, values)
+            return Verdict(outcome, pool=pool, available=pool.available if outcome is Outcome.INSUFFICIENT else None)
 
 
 def _move_verdict(sku_id: str, command: Extend | Move, outcome: Outcome, values: Sequence[Any]) -> Verdict:
@@ -182,7 +213,10 @@ def decode_entry(sku_id: str, entry_id: bytes, payload: bytes) -> Entry:
         [reservation_from(sku_id, id_, values) for id_, *values in created],
         [reservation_from(sku_id, id_, values) for id_, *values in moved],
         [_remembered(sku_id, *values) for values in remembered],
-        [Event(type_, now, *(None if value is False else value for value in values)) for type_, *values in events],
+        [
+            Event(type_, now, id_ or None, None if quantity is False else quantity, expires_at or None)
+            for type_, id_, quantity, expires_at in events
+        ],
     )
     return Entry(epoch, seq, now, after, changes)
 
@@ -197,7 +231,7 @@ def _remembered(
     created_at: int,
     expires_at: int,
 ) -> Remembered:
-    first = Reservation(reservation_id, sku_id, owner_id, quantity, Status.ACTIVE, created_at, expires_at)
+    first = Reservation(reservation_id, sku_id, owner_id, quantity, _ACTIVE, created_at, expires_at)
     return Remembered(owner_id, key, fingerprint, first)
 
 

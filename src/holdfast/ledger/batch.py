@@ -130,7 +130,9 @@ class BatchQueries:
         )
 
     def _load_named(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Reservation]:
-        ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
+        # Nearly all are attempts to reserve, which an exact type tells at once.
+        others = [c for c in commands if not isinstance(c, Reserve)]
+        ids = [[c.reservation_id] for c in others if isinstance(c, Move | Extend)]
         if not ids:
             return []
         return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))
@@ -147,9 +149,8 @@ class BatchQueries:
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
         sku_id = locked.sku_id
         if changes.created:
-            self._insert_reservations(
-                connection, [_reservation_values(r, locked.counts_owners) for r in changes.created]
-            )
+            counted = int(locked.counts_owners)
+            self._insert_reservations(connection, [_reservation_values(r, counted) for r in changes.created])
         if changes.moved:
             moved = ((r.reservation_id, r.status, r.expires_at) for r in changes.moved)
             connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
@@ -211,8 +212,9 @@ def _reservations(rows: Any) -> list[Reservation]:
     return [reservation_from_row(row) for row in rows]
 
 
-def _reservation_values(r: Reservation, counted: bool) -> tuple[object, ...]:
-    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at, counted)
+def _reservation_values(r: Reservation, counted: int) -> tuple[object, ...]:
+    # Plain values: for an enum or a bool, sqlite3 goes looking for an adapter each time.
+    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, str(r.status), r.created_at, r.expires_at, counted)
 
 
 def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import Text as TextType
-from sqlalchemy.dialects.postgresql import JSON
+from sqlalchemy.dialects.postgresql import JSONB
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,8 +46,9 @@ def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]]) -> Subquer
         source = func.json_each(bindparam("rows", type_=TextType)).table_valued("value")
         value = source.c.value
     else:
-        source = func.json_array_elements(cast(bindparam("rows", type_=TextType), JSON)).table_valued(
-            column("value", JSON), name="source"
+        # JSONB is parsed once; JSON would be parsed anew for each member.
+        source = func.jsonb_array_elements(cast(bindparam("rows", type_=TextType), JSONB)).table_valued(
+            column("value", JSONB), name="source"
         )
         value = literal_column("source.value")
     members = [
