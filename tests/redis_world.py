@@ -5,7 +5,7 @@ from typing import Any
 from books import Books, read_books
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link import Command, RedisLink, open_link
+from holdfast.gate.link.redis_link import Command, RedisLink, open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import GatePool, RedisViews
 from holdfast.ledger.batch import Position

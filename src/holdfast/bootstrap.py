@@ -10,9 +10,9 @@ from sqlalchemy import make_url
 
 from holdfast.domain.reservation import Reservation
 from holdfast.gate.batcher import Batcher
-from holdfast.gate.durability import check_durability
 from holdfast.gate.functions import Functions
-from holdfast.gate.link import RedisLink, open_link
+from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import RedisViews
