@@ -3,6 +3,7 @@
 from typing import Any
 
 from books import Books, read_books
+from holdfast.domain.state import Counters
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
 from holdfast.gate.link.redis_link import Command, RedisLink, open_link
@@ -11,6 +12,7 @@ from holdfast.gate.redis_views import GatePool, RedisViews
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import position
+from holdfast.ledger.transfers import counters_of
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
@@ -78,6 +80,9 @@ class RedisWorld:
         """As the ledger has them once it has read the whole journal."""
         await self.drain(sku_id)
         return await read_books(self.database, sku_id)
+
+    async def counters(self, sku_id: str) -> Counters:
+        return await self.database.read(lambda c: counters_of(c, sku_id))
 
     async def close(self) -> None:
         await self.link.close()

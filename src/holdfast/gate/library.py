@@ -23,6 +23,7 @@ _FILES = (
     "move",
     "expire",
     "stock",
+    "transfer",
     "write",
     "apply",
     "view",

@@ -26,6 +26,7 @@ from holdfast.ledger.audit import LedgerPool, counts_of, ledger_pools, said_and_
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import claimed_units, follows
+from holdfast.ledger.transfers import passage_of
 from holdfast.settlement.rebuild import Rebuilder
 
 log = structlog.get_logger()
@@ -188,11 +189,17 @@ class Reconciler:
         journal = Keys(sku_id).journal
         next_id = f"{ledger.at.epoch}-{ledger.at.seq + 1}"
         [found] = await self._redis.functions.link.call(journal, ["XRANGE", journal, next_id, next_id])
-        claimed = await self._database.read(lambda c: claimed_units(c, sku_id))
-        return not any(
-            follows(decode_entry(sku_id, entry_id, payload), ledger.pool, ledger.decided_at, claimed)
-            for entry_id, (_, payload) in found
-        )
+        entries = [decode_entry(sku_id, entry_id, payload) for entry_id, (_, payload) in found]
+
+        def is_next(connection: Connection) -> bool:
+            claimed = claimed_units(connection, sku_id)
+            passage = passage_of(connection, sku_id, [entry.changes for entry in entries])
+            return any(
+                follows(entry, ledger.pool, ledger.decided_at, claimed) and passage.allows(entry.changes)
+                for entry in entries
+            )
+
+        return not await self._database.read(is_next)
 
     async def _audit(self, sku_id: str) -> str | None:
         assert self._redis is not None
