@@ -33,6 +33,10 @@ def whole_of(pool: str) -> str:
     return pool.partition(_SEPARATOR)[0]
 
 
+def shard_number(pool: str) -> int:
+    return int(pool.partition(_SEPARATOR)[2])
+
+
 def mark_of(owner_id: str) -> str:
     """Two hexadecimal digits, the same for an owner wherever and whenever they are made."""
     return f"{crc32(owner_id.encode()) & 0xFF:02x}"
