@@ -63,6 +63,7 @@ class RedisWorld:
         gate = self.open_gate()
         carrier = Carrier(self.clock, gate, self.rebuilder)
         stock = ShardStock(self.clock, gate, self.views, carrier)
+        self.carrier = carrier
         self.keeper = ShardKeeper(self.clock, gate, self.splits, carrier, stock)
         self.reconciler = Reconciler(self.clock, RedisBooks(self.functions, self.views, self.rebuilder, self.keeper))
 
@@ -71,9 +72,11 @@ class RedisWorld:
 
     def open_sharded_gate(self, functions: Functions | None = None) -> ShardedGate:
         """As another process would have it, with nothing known yet."""
-        splits, gate = Splits(self.clock), self.open_gate(functions)
-        views = RedisViews(self.functions, self.clock, splits)
-        carrier = Carrier(self.clock, gate, self.rebuilder)
+        given = functions or self.functions
+        splits, gate = Splits(self.clock), self.open_gate(given)
+        views = RedisViews(given, self.clock, splits)
+        rebuilder = Rebuilder(self.clock, given, Drainer(self.clock, given.link))
+        carrier = Carrier(self.clock, gate, rebuilder)
         return ShardedGate(gate, splits, views, carrier, ShardStock(self.clock, gate, views, carrier))
 
     def _suspect(self, sku_id: str, why: str) -> None:

@@ -1,6 +1,7 @@
 """A pool over four shards, by a clock that the test sets, and the laws that hold over all of them."""
 
-from holdfast.domain.command import Command, Reserve, Verdict
+from holdfast.domain.command import Command, Move, Reserve, Transition, Verdict
+from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, new_reservation_id
 from holdfast.domain.shards import shard_names
@@ -44,6 +45,10 @@ class ShardWorld:
         assert verdict.reservation is not None, verdict
         return verdict.reservation
 
+    async def sell(self, reservation: Reservation) -> None:
+        verdict = await self.apply(Move(Transition.CONFIRM, reservation.reservation_id))
+        assert verdict.outcome is Outcome.MOVED
+
     async def shards(self) -> list[Pool]:
         return [(await self.world.gate_pool(name)).pool for name in NAMES]
 
@@ -51,9 +56,11 @@ class ShardWorld:
         return (await self.world.database.read(sums))[SKU].on_its_way
 
     async def reconcile(self) -> None:
-        """After a while, and as often as it takes to be sure."""
-        self.world.clock.advance(LEFT_AFTER_MS + 1)
+        """The background work goes on for a while, and as often as it takes to be sure."""
         for _ in range(3):
+            for name in NAMES:
+                await self.world.drain(name)
+            self.world.clock.advance(LEFT_AFTER_MS + 1)
             await self.world.reconciler.pass_once()
 
     async def check(self, *, total: int | None = None, held: int | None = None, sold: int | None = None) -> None:

@@ -169,6 +169,10 @@ class ShardedGate:
         wanted = sum(command.quantity for command in commands if isinstance(command, Reserve))
         async with self._carrying[whole_of(name)]:
             whole = await self._views.whole(whole_of(name))
+            if whole.on_its_way:
+                # Somebody may have died over it; who is still at work loses nothing if he is helped.
+                await self._carrier.deliver(whole.shards)
+                whole = await self._views.whole(whole_of(name))
             return [*await self._carrier.fetch(name, wanted, whole.shards)]
 
     async def _ask_again(

@@ -32,12 +32,12 @@ class Passage(Struct):
     waiting: dict[tuple[str, int], int]
 
     def allows(self, changes: Changes) -> bool:
-        last = dict(self.last_given)
+        last, waiting = dict(self.last_given), dict(self.waiting)
         for given in changes.given:
             if given.number != last.get(given.receiver, 0) + 1:
                 return False
             last[given.receiver] = given.number
-        return all(self.waiting.get((taken.donor, taken.number)) == taken.units for taken in changes.taken)
+        return all(waiting.pop((taken.donor, taken.number), None) == taken.units for taken in changes.taken)
 
     def advance(self, changes: Changes) -> None:
         self.last_given |= {given.receiver: given.number for given in changes.given}
