@@ -10,12 +10,16 @@ from sqlalchemy import make_url
 
 from holdfast.domain.reservation import Reservation
 from holdfast.gate.batcher import Batcher
-from holdfast.gate.durability import check_durability
+from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
-from holdfast.gate.link import RedisLink, open_link
+from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import RedisViews
+from holdfast.gate.shard_stock import ShardStock
+from holdfast.gate.shards import ShardedGate
+from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
 from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts, parse_signing_keys
@@ -30,6 +34,7 @@ from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
+from holdfast.settlement.shard_keeper import ShardKeeper
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
@@ -50,6 +55,8 @@ class Engine(Struct, frozen=True, eq=False):
     reconciler: Reconciler
     drainer: Drainer | None = None
     link: RedisLink | None = None
+    splits: Splits | None = None
+    """Where a pool can be split into shards."""
 
 
 class House(Struct, frozen=True, eq=False):
@@ -137,12 +144,29 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
 
 
 def _redis_engine(settings: Settings, database: Database, functions: Functions) -> Engine:
-    views = RedisViews(functions, database)
+    splits = Splits(database)
+    views = RedisViews(functions, database, splits)
     drainer = Drainer(database, functions.link)
     rebuilder = Rebuilder(database, functions, drainer)
-    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder))
-    gate = RedisGate(functions, database, rebuilder, reconciler.suspect, replicas_min=settings.redis_replicas_min)
-    return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer, functions.link)
+
+    def suspect(sku_id: str, why: str) -> None:
+        reconciler.suspect(sku_id, why)
+
+    each = RedisGate(functions, database, rebuilder, suspect, replicas_min=settings.redis_replicas_min)
+    carrier = Carrier(database, each, rebuilder)
+    stock = ShardStock(database, each, views, carrier)
+    keeper = ShardKeeper(database, each, splits, carrier, stock)
+    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder, keeper))
+    return Engine(
+        ShardedGate(each, splits, views, carrier, stock),
+        views.look_at,
+        views.find,
+        drainer.catch_up,
+        reconciler,
+        drainer,
+        functions.link,
+        splits,
+    )
 
 
 async def _is_up(_sku_id: str | None) -> None:
@@ -163,6 +187,7 @@ def _build(settings: Settings, database: Database, engine: Engine, agents: Agent
         line_max=settings.line_max,
         patience_s=settings.patience_ms / 1000,
         memory_s=settings.sold_out_memory_ms / 1000,
+        line_of=None if engine.splits is None else engine.splits.line_of,
     )
     # Where keys are published a secret would never be used, and must not lie about.
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()

@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from holdfast.errors import SettingsError
-from holdfast.gate.redis_url import parse_redis_url
+from holdfast.gate.link.redis_url import parse_redis_url
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
-from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Verdict
+from holdfast.domain.command import Command, Expire, Extend, Give, Move, Provision, Reserve, Restock, Take, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.state import Changes, Event, Remembered
+from holdfast.domain.state import Changes, Counters, Event, Remembered, Transfer
 from holdfast.ledger.journal import Entry
 
 encode = msgspec.msgpack.Encoder().encode
@@ -69,6 +69,10 @@ def _command(command: Command, keys: Keys, places: dict[str, int], first_key: in
             return ["restock", command.units]
         case Provision():
             return _provision(command)
+        case Give():
+            return ["give", command.receiver, command.units]
+        case Take():
+            return ["take", command.donor, command.number, command.units]
 
 
 def _or_false(value: str | None) -> str | bool:
@@ -96,7 +100,8 @@ def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: in
 def _provision(command: Provision) -> list[object]:
     rules = rules_values(command.rules) if command.rules else False
     changes = {name: False if value is None else value for name, value in _changed(command.changes)}
-    return ["provision", command.total, rules, changes or False, command.only_if_missing]
+    total = False if command.total is None else command.total
+    return ["provision", total, rules, changes or False, command.only_if_missing]
 
 
 def _changed(changes: RuleChanges | None) -> list[tuple[str, object]]:
@@ -183,12 +188,15 @@ def _refusal(outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
 
 
 def _other_verdict(
-    sku_id: str, command: Extend | Move | Expire | Restock | Provision, outcome: Outcome, values: Sequence[Any]
+    sku_id: str,
+    command: Extend | Move | Expire | Give | Take | Restock | Provision,
+    outcome: Outcome,
+    values: Sequence[Any],
 ) -> Verdict:
     match command:
         case Extend() | Move():
             return _move_verdict(sku_id, command, outcome, values)
-        case Expire():
+        case Expire() | Give() | Take():
             return Verdict(outcome, units=values[0])
         case Restock() | Provision():
             pool = pool_from(sku_id, values)
@@ -207,7 +215,8 @@ def _move_verdict(sku_id: str, command: Extend | Move, outcome: Outcome, values:
 
 def decode_entry(sku_id: str, entry_id: bytes, payload: bytes) -> Entry:
     epoch, seq = map(int, entry_id.split(b"-"))
-    now, after, pool, created, moved, remembered, events = decode(payload)
+    now, after, pool, created, moved, remembered, events, *passed = decode(payload)
+    given, taken = passed or ((), ())
     changes = Changes(
         pool_from(sku_id, pool),
         [reservation_from(sku_id, id_, values) for id_, *values in created],
@@ -217,6 +226,8 @@ def decode_entry(sku_id: str, entry_id: bytes, payload: bytes) -> Entry:
             Event(type_, now, id_ or None, None if quantity is False else quantity, expires_at or None)
             for type_, id_, quantity, expires_at in events
         ],
+        [Transfer(sku_id, receiver, number, units) for receiver, number, units in given],
+        [Transfer(donor, sku_id, number, units) for donor, number, units in taken],
     )
     return Entry(epoch, seq, now, after, changes)
 
@@ -238,3 +249,8 @@ def _remembered(
 def first_answer_values(first: Remembered) -> list[object]:
     r = first.reservation
     return [first.fingerprint, r.reservation_id, r.quantity, r.created_at, r.expires_at]
+
+
+def counter_values(counters: Counters) -> list[tuple[str, int]]:
+    given = [(f"given:{receiver}", number) for receiver, number in counters.given.items()]
+    return given + [(f"taken:{donor}", number) for donor, number in counters.taken.items()]

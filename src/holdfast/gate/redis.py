@@ -90,6 +90,10 @@ class RedisGate:
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
         return verdicts
 
+    def seen(self, sku_id: str) -> Position:
+        """How far this process has seen the journal of a pool."""
+        return self._seen.get(sku_id) or Position()
+
     async def _learn(self, sku_id: str) -> Position | None:
         """What the ledger knows of the pool is the least this process may have seen of it."""
         at = await self._database.read(lambda c: position(c, sku_id))

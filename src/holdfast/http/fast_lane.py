@@ -77,7 +77,7 @@ class FastLane:
         if not is_sku_id(sku_id):
             raise sku_not_found()
         command = Reserve(
-            new_reservation_id(sku_id),
+            new_reservation_id(sku_id, given.owner_id),
             given.owner_id,
             given.quantity,
             given.quantity if given.min_quantity is None else given.min_quantity,

@@ -81,6 +81,11 @@ def below_committed(verdict: Verdict) -> Problem:
     )
 
 
+def shards_fixed(shards: int) -> Problem:
+    detail = f"The pool has {shards} shards, which was chosen when it was created and cannot be changed."
+    return Problem(409, "shards_fixed", "Shards cannot be changed", detail, shards=shards)
+
+
 def from_engine(error: EngineError, request: str = "") -> Problem:
     """`request` is its method and path: what to do about an unknown outcome depends on what was asked."""
     if isinstance(error, Busy):

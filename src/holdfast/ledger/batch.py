@@ -6,14 +6,16 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
-from holdfast.domain.command import Command, Extend, Move, Provision, Reserve
+from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
+from holdfast.domain.needs import counts_owners, needed_by_deadline
 from holdfast.domain.pool import Pool, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, needed_by_deadline
-from holdfast.domain.state import Changes, Event, Remembered, State, Tally
+from holdfast.domain.rulebook import LET_GO, LIVE
+from holdfast.domain.state import Changes, Counters, Event, Remembered, State, Tally
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
 from holdfast.ledger.sale_batch import SaleQueries
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+from holdfast.ledger.transfers import counters_of, store_transfers
 
 _EVENT_COLUMNS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at")]
 
@@ -127,6 +129,7 @@ class BatchQueries:
             {r.reservation_id: r for r in found},
             self._load_keys(connection, sku_id, commands),
             tallies,
+            counters_of(connection, sku_id) if any(isinstance(c, Give | Take) for c in commands) else Counters(),
         )
 
     def _load_named(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Reservation]:
@@ -158,6 +161,8 @@ class BatchQueries:
             self._insert_events(connection, [_event_values(sku_id, e) for e in changes.events])
         if changes.remembered:
             self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
+        if changes.given or changes.taken:
+            store_transfers(connection, changes, now)
         if changes.pool is not None:
             self._store_pool(connection, changes.pool, now, is_new=locked.pool is None)
         if locked.sale_id is not None:
