@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     )
     redis_replicas_min: int = Field(0, ge=0, description="Redis replicas that must have a batch before it is answered.")
     redis_timeout_ms: int = Field(2000, ge=10, description="How long one call to Redis may take.")
+    audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -125,6 +126,10 @@ class Settings(BaseSettings):
     @property
     def has_redis(self) -> bool:
         return bool(self.redis_url)
+
+    @property
+    def audit_directory(self) -> Path:
+        return self.data / "audit"
 
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)

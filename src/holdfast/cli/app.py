@@ -18,6 +18,7 @@ COMMANDS = {
     "keys": "Make, list and revoke service keys.",
     "migrate": "Bring the database to the tables this version needs.",
     "verify": "Prove from the ledger alone that nothing went wrong.",
+    "audit": "Say what happened to a buyer, refusals included.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }

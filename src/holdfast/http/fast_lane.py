@@ -64,6 +64,7 @@ class FastLane:
         if verdict is None:
             verdict = await self._submit(request, sku_id, given)
         if verdict.reservation is None:
+            self._house.refusals.note(verdict, sku_id, given.owner_id, given.quantity, request.request_id)
             return refuse(refusal(verdict))
         headers = [_JSON, _REPLAYED] if verdict.outcome is Outcome.REPLAYED else [_JSON]
         if self._house.receipts is not None:
