@@ -51,7 +51,9 @@ def _search(directory: Path, question: Question) -> Refusals:
         for source, files in ((ARCHIVE, archived(directory)), (LINES, raw(directory))):
             query = f"SELECT * FROM ({source}) WHERE {where}"  # noqa: S608 - our own words only, values are bound
             unreadable += _collect(engine, query, files, given)
-        latest = engine.execute("SELECT * FROM found ORDER BY at_ms DESC LIMIT ?", [question.limit]).fetchall()
+        latest = engine.execute(
+            "SELECT * FROM found ORDER BY at_ms DESC, rowid DESC LIMIT ?", [question.limit]
+        ).fetchall()
         counts = engine.execute("SELECT outcome, count(*) FROM found GROUP BY outcome ORDER BY outcome").fetchall()
     return Refusals([Refusal(*row) for row in reversed(latest)], dict(counts), unreadable)
 
