@@ -8,6 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 from sqlalchemy import make_url
 
+from holdfast.audit.archivist import Archivist
+from holdfast.audit.recorder import Recorder
 from holdfast.domain.reservation import Reservation
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
@@ -67,6 +69,7 @@ class House(Struct, frozen=True, eq=False):
     lookout: Lookout
     doorkeeper: Doorkeeper
     agents: Agents
+    refusals: Recorder
     receipts: Receipts | None = None
     """Where a hold may be lost: only Redis can lose one."""
 
@@ -106,9 +109,10 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=background) as agents,
+            _background(settings, database, engine, enabled=background) as agents,
+            _recording(settings) as refusals,
         ):
-            house = _build(settings, database, engine, agents)
+            house = _build(settings, database, engine, agents, refusals)
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -122,7 +126,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=True) as agents,
+            _background(settings, database, engine, enabled=True) as agents,
         ):
             yield agents
 
@@ -180,7 +184,7 @@ def _find_in(database: Database) -> Find:
     return find
 
 
-def _build(settings: Settings, database: Database, engine: Engine, agents: Agents) -> House:
+def _build(settings: Settings, database: Database, engine: Engine, agents: Agents, refusals: Recorder) -> House:
     batcher = Batcher(
         engine.gate,
         batch_max=settings.batch_max,
@@ -194,7 +198,18 @@ def _build(settings: Settings, database: Database, engine: Engine, agents: Agent
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
     receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
-    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, receipts)
+    lookout = Lookout(engine.look_at)
+    return House(settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, receipts)
+
+
+@asynccontextmanager
+async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
+    recorder = Recorder(settings.audit_directory)
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        await asyncio.to_thread(recorder.stop)
 
 
 @contextmanager
@@ -206,11 +221,14 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _background(database: Database, engine: Engine, *, enabled: bool) -> AsyncIterator[Agents]:
+async def _background(
+    settings: Settings, database: Database, engine: Engine, *, enabled: bool
+) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
         agents.start("expirer", Expirer(database, engine.gate).run())
         agents.start("pruner", Pruner(database).run())
+        agents.start("archivist", Archivist(settings.audit_directory, settings.audit_days).run())
         agents.start("reconciler", engine.reconciler.run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())

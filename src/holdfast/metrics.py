@@ -42,6 +42,8 @@ POOL_DRIFT = Gauge(
 )  # fmt: skip
 REBUILDS = Counter("holdfast_pool_rebuilds", "Pools rebuilt in Redis from the ledger, by reason.", ["why"])
 REBUILD_SECONDS = Histogram("holdfast_pool_rebuild_seconds", "Time a rebuilt pool was closed.", buckets=_SECONDS)
+REFUSALS_RECORDED = Counter("holdfast_refusals_recorded", "Refusals written to the audit's segments.")
+REFUSALS_DROPPED = Counter("holdfast_refusals_dropped", "Refusals that could not be written to the audit's segments.")
 REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
 _answered: dict[int, int] = {}
 _told: dict[str, int] = {}

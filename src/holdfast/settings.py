@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
     )
+    audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -152,6 +153,10 @@ class Settings(BaseSettings):
     @property
     def has_redis(self) -> bool:
         return bool(self.redis_url)
+
+    @property
+    def audit_directory(self) -> Path:
+        return self.data / "audit"
 
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)

@@ -17,6 +17,8 @@ COMMANDS = {
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
     "migrate": "Bring the database to the tables this version needs.",
+    "verify": "Prove from the ledger alone that nothing went wrong.",
+    "audit": "Say what happened to a buyer, refusals included.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
     "bench": "Measure this machine, beside the usual ways of doing it.",

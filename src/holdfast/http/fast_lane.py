@@ -66,6 +66,7 @@ class FastLane:
         if verdict is None:
             verdict = await self._patrol.await_verdict(self._submit(sku_id, given), request.wire)
         if verdict.reservation is None:
+            self._house.refusals.note(verdict, sku_id, given.owner_id, given.quantity, request.request_id)
             problem, body = _refusal(verdict)
             return Answer(problem.status, problem.headers(), body)
         headers = [_JSON] if verdict.outcome is _RESERVED else [_JSON, _REPLAYED]
