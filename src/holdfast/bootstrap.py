@@ -34,6 +34,9 @@ from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
+from holdfast.settlement.outbox.deliver import Deliverer
+from holdfast.settlement.outbox.relay import Relay
+from holdfast.settlement.outbox.sender import Sender
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
 from holdfast.settlement.shard_keeper import ShardKeeper
@@ -232,7 +235,14 @@ async def _background(
         agents.start("reconciler", engine.reconciler.run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
+        _start_outbox(agents, settings, database)
     try:
         yield agents
     finally:
         await agents.stop()
+
+
+def _start_outbox(agents: Agents, settings: Settings, database: Database) -> None:
+    deliverer = Deliverer(database, Sender(private=settings.calls_private_webhooks))
+    agents.start("relay", Relay(database, deliverer.wake).run())
+    agents.start("deliverer", deliverer.run())

@@ -66,6 +66,9 @@ class Settings(BaseSettings):
         5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
     )
     audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
+    webhook_private: bool | None = Field(
+        None, description="Call webhooks on this machine and in private networks; default: only where SQLite is used."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -157,6 +160,10 @@ class Settings(BaseSettings):
     @property
     def audit_directory(self) -> Path:
         return self.data / "audit"
+
+    def calls_private_webhooks(self) -> bool:
+        """One machine with a file is where people try things out; a server among servers has neighbours to protect."""
+        return self.is_embedded if self.webhook_private is None else self.webhook_private
 
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)

@@ -16,6 +16,7 @@ COMMANDS = {
     "pools": "Look at pools and change their stock.",
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
+    "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
     "verify": "Prove from the ledger alone that nothing went wrong.",
     "audit": "Say what happened to a buyer, refusals included.",

@@ -22,13 +22,14 @@ from holdfast import metrics
 from holdfast.domain.command import Command as DomainCommand
 from holdfast.domain.command import Verdict
 from holdfast.domain.reservation import Status
-from holdfast.domain.state import Changes, Event, Remembered
+from holdfast.domain.state import Remembered
 from holdfast.errors import EngineError, Unavailable
 from holdfast.gate.encoding import Keys, counter_values, encode, first_answer_values, pool_values, reservation_values
 from holdfast.gate.functions import Functions
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
+from holdfast.ledger.drift import record_drift
 from holdfast.ledger.journal import Journal, Snapshot, position
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import KEYS_KEPT_MS
@@ -53,7 +54,7 @@ class Rebuilder:
     async def rebuild(self, sku_id: str, at: Position, why: str) -> None:
         """Bring a pool back, unless somebody else has begun to since its position was `at`."""
         started = monotonic()
-        _, snapshot = await self._begin(sku_id, at, (), lambda c: self._record_drift(c, sku_id))
+        _, snapshot = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
         if snapshot is None:
             return
         await self._load(sku_id, snapshot)
@@ -95,11 +96,6 @@ class Rebuilder:
             return done, self._journal.begin_epoch(connection, locked, self._database.now_ms(connection))
 
         return await self._database.write(begin)
-
-    def _record_drift(self, connection: Connection, sku_id: str) -> None:
-        locked = self._queries.lock(connection, sku_id, ())
-        now = max(self._database.now_ms(connection), locked.decided_at)
-        self._queries.store(connection, locked, Changes(events=[Event("pool.drift", now)]), now)
 
     async def _close(self, sku_id: str, at: Position) -> None:
         await self._functions.call("holdfast_close_v1", [Keys(sku_id).pool], [at.epoch])

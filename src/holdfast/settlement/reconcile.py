@@ -27,6 +27,7 @@ from holdfast.gate.redis_views import GatePool, RedisViews
 from holdfast.ledger.audit import LedgerPool, counts_of, ledger_pools, said_and_counted
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
+from holdfast.ledger.drift import record_drift
 from holdfast.ledger.journal import claimed_units, follows
 from holdfast.ledger.transfers import passage_of
 from holdfast.settlement.rebuild import Rebuilder
@@ -84,6 +85,7 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._before: dict[str, tuple[str, Position, float]] = {}
         self._audited: dict[str, float] = {}
+        self._contradicted: set[str] = set()
         self.reports: dict[str, PoolReport] = {}
 
     def suspect(self, sku_id: str, why: str) -> None:
@@ -180,7 +182,14 @@ class Reconciler:
 
     async def _ledger_contradiction(self, sku_id: str) -> str | None:
         said, counted = await self._database.read(lambda c: said_and_counted(c, sku_id))
-        return None if said == counted else "ledger_contradiction"
+        if said == counted:
+            self._contradicted.discard(sku_id)
+            return None
+        if sku_id not in self._contradicted:
+            # Told once, not at every look; what is at odds in Redis is told of by whoever rebuilds it.
+            await self._database.write(lambda c: record_drift(c, self._database, sku_id))
+            self._contradicted.add(sku_id)
+        return "ledger_contradiction"
 
     # --- Redis
 

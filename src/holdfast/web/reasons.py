@@ -8,13 +8,17 @@ from holdfast.errors import Busy, OutcomeUnknown, Unavailable
 from holdfast.http.problems import (
     Problem,
     below_committed,
+    delivery_not_found,
     forbidden,
     from_engine,
     internal_error,
     refusal,
     reservation_lost,
+    too_many_webhooks,
     unauthorized,
+    webhook_not_found,
 )
+from holdfast.http.webhook_schemas import MAX_WEBHOOKS
 
 _POOL = Pool("demo", total=500, held=40, sold=60)
 
@@ -51,6 +55,9 @@ def _of_requests() -> list[Problem]:
         Problem(404, "not_found", "Not found", "There is nothing at this address."),
         Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods."),
         Problem(408, "request_timeout", "Too slow", "The body did not arrive in time."),
+        webhook_not_found(),
+        delivery_not_found(),
+        too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
         Problem(

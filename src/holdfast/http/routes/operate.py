@@ -12,6 +12,7 @@ from holdfast import metrics
 from holdfast.http.problems import not_working
 from holdfast.http.routes.callers import OperatorKey, TheHouse, json_response
 from holdfast.http.schemas import HealthOut, ReconciliationOut, reconciliation_body
+from holdfast.ledger.deliveries import backlog
 from holdfast.ledger.queries import PoolQueries, PoolView
 
 router = APIRouter(tags=["operate"])
@@ -55,6 +56,7 @@ async def ready(house: TheHouse) -> Response:
 async def get_metrics(house: TheHouse) -> Response:
     for view in await house.database.read(lambda connection: _all_pools(connection, house)):
         _show(view)
+    await _show_backlog(house)
     metrics.flush()
     registry = REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
@@ -97,3 +99,10 @@ def _show(view: PoolView) -> None:
     for state, units in (("available", pool.available), ("held", pool.held), ("sold", pool.sold)):
         metrics.POOL_UNITS.labels(pool.sku_id, state).set(units)
     metrics.POOL_ACTIVE.labels(pool.sku_id).set(pool.active_reservations)
+
+
+async def _show_backlog(house: TheHouse) -> None:
+    now, waiting = await house.database.read(lambda c: (house.database.now_ms(c), backlog(c)))
+    for webhook_id, count, oldest in waiting:
+        metrics.WEBHOOK_BACKLOG.labels(webhook_id).set(count)
+        metrics.WEBHOOK_OLDEST_SECONDS.labels(webhook_id).set(0 if oldest is None else (now - oldest) / 1000)
