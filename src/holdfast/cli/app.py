@@ -18,6 +18,7 @@ COMMANDS = {
     "keys": "Make, list and revoke service keys.",
     "migrate": "Bring the database to the tables this version needs.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
+    "sandbox": "Run a payment service to practise with, faults included.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
 
