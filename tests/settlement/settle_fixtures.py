@@ -1,12 +1,14 @@
 """The engines to settle on, each in turn. A plugin and not a conftest.py, as in `http_fixtures.py`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from settle_world import EVERY_ENGINE, SettleWorld
+from settle_sandbox import Sandbox, running_sandbox
+from settle_world import EVERY_ENGINE, Providers, SettleWorld
 
 from conftest import _exercised, _sweep
+from holdfast.domain.sale import PaymentKind
 from holdfast.gate.functions import Functions
 from holdfast.gate.link import open_link
 from holdfast.gate.redis import RedisGate
@@ -14,6 +16,7 @@ from holdfast.gate.redis_views import RedisViews
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import open_database
 from holdfast.ledger.migrate import migrate
+from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
@@ -54,3 +57,23 @@ async def world(place: Place) -> AsyncIterator[SettleWorld]:
     yield built
     await link.close()
     await database.close()
+
+
+@pytest.fixture(scope="session")
+def _sandbox() -> Iterator[Sandbox]:
+    with running_sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def sandbox(_sandbox: Sandbox) -> Sandbox:
+    """The real one, without faults so far. Its books hold what earlier tests did; keys tell them apart."""
+    _sandbox.faults()
+    return _sandbox
+
+
+@pytest.fixture
+async def providers(sandbox: Sandbox) -> AsyncIterator[Providers]:
+    provider = SandboxProvider(sandbox.url, timeout_s=1.0)
+    yield {PaymentKind.SANDBOX: provider}
+    await provider.close()

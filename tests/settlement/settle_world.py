@@ -13,7 +13,7 @@ from holdfast.domain.pool import Rules
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
 from holdfast.gate.port import Gate
-from holdfast.gate.sql import SqlGate
+from holdfast.ledger.batch import BatchQueries
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import position
 from holdfast.ledger.sale_tables import settlements
@@ -25,6 +25,7 @@ from holdfast.settlement.drain import Drainer
 from holdfast.settlement.reconcile import Reconciler
 from holdfast.settlement.settle import Settler
 
+Providers = Mapping[PaymentKind, PaymentProvider]
 SKU = "sneaker"
 PRICE = 1_000
 SALE = Sale(
@@ -45,17 +46,19 @@ EVERY_ENGINE = ("sqlite", "postgresql", "redis")
 class SettleWorld:
     def __init__(self, engine: str, database: Database, gate: Gate, drainer: Drainer | None) -> None:
         self.engine, self.database, self.gate, self.drainer = engine, database, gate, drainer
-        self.sql_gate = SqlGate(database)
         self.wallet = Wallet(database)
         self.reconciler: Reconciler | None = None
         self._lockstep = asyncio.Lock()
 
     def desk(self, attempts_max: int = 12) -> Desk:
-        return Desk(self.database, self.sql_gate, has_redis=self.engine == "redis", attempts_max=attempts_max)
+        return Desk(
+            self.database,
+            BatchQueries(self.database.dialect_name),
+            has_redis=self.engine == "redis",
+            attempts_max=attempts_max,
+        )
 
-    def settler(
-        self, providers: Mapping[PaymentKind, PaymentProvider] | None = None, attempts_max: int = 12, **more: Any
-    ) -> Settler:
+    def settler(self, providers: Providers | None = None, attempts_max: int = 12, **more: Any) -> Settler:
         return Settler(self.database, self.gate, self.desk(attempts_max), providers or {}, **more)
 
     async def open_sale(self, units: int, sale: Sale = SALE) -> None:

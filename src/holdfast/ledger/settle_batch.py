@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, union, update
 
 from holdfast.domain.reservation import Reservation
 from holdfast.domain.sale import payment_key_of
@@ -83,8 +83,7 @@ class SettleQueries:
     def _prepare_reads(self, dialect: str) -> None:
         self._work = locked_rows(dialect, settlements, [settlements.c.reservation_id])
         self._reservations = rows_matching(dialect, reservations, [reservations.c.reservation_id])
-        self._payments_by_key = rows_matching(dialect, payments, [payments.c.payment_key])
-        self._payments_by_reservation = rows_matching(dialect, payments, [payments.c.reservation_id])
+        self._payments = _payments_of(dialect)
         self._orders = rows_matching(dialect, orders, [orders.c.reservation_id])
         self._accounts = locked_rows(dialect, wallet_accounts, [wallet_accounts.c.buyer_id, wallet_accounts.c.currency])
 
@@ -145,12 +144,10 @@ class SettleQueries:
 
     def payments(self, connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
         """By the reservation they are for. One that was moved to another reservation is found for both."""
-        found = {row.reservation_id: row for row in connection.execute(self._payments_by_reservation, _ids(ids))}
-        keys = {payment_key_of(id_): id_ for id_ in ids if id_ not in found}
-        if keys:
-            rows = connection.execute(self._payments_by_key, _ids(keys))
-            found |= {keys[row.payment_key]: row for row in rows}
-        return found
+        keys = {payment_key_of(id_): id_ for id_ in ids}
+        rows = list(connection.execute(self._payments, {"rows": encode_rows(zip(ids, keys, strict=True))}))
+        by_key = {keys[row.payment_key]: row for row in rows if row.payment_key in keys}
+        return by_key | {row.reservation_id: row for row in rows}
 
     def orders(self, connection: Connection, ids: Sequence[str]) -> dict[str, str]:
         """Who moved the money of the orders there are."""
@@ -183,3 +180,14 @@ class SettleQueries:
 
 def _ids(ids: Iterable[str]) -> dict[str, str]:
     return {"rows": encode_rows([id_] for id_ in ids)}
+
+
+def _payments_of(dialect: str) -> Select[Any]:
+    """Those of the reservations, or under the keys, that are given: two look-ups by index, one round trip."""
+    columns = [payments.c.reservation_id, payments.c.payment_key]
+    given = rows_parameter(dialect, columns)
+    found = [
+        select(payments).join(given, c == given.c[c.name]).with_only_columns(*payments.c).subquery(c.name)
+        for c in columns
+    ]
+    return union(*[select(*part.c) for part in found])  # type: ignore[return-value]

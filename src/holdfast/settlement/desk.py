@@ -19,11 +19,13 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from holdfast.domain.command import Command, Move, Transition
+from holdfast.domain.outcome import Outcome
 from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.rulebook import decide
 from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import PaymentMark, Step, refund_id_of
-from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import LockedPool
+from holdfast.domain.state import State
+from holdfast.ledger.batch import BatchQueries, LockedPool
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import Journal, claimed_units
 from holdfast.ledger.sales import find_sale
@@ -32,6 +34,7 @@ from holdfast.ledger.wallet import SALES
 from holdfast.settlement.case import Case, Failed, News
 
 TELL_AGAIN_MS = 1_000
+_ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 Asked = tuple[Item, News | None]
 
 
@@ -133,28 +136,33 @@ def _why_parked(case: Case) -> str:
 
 
 class Desk:
-    def __init__(self, database: Database, gate: SqlGate, *, has_redis: bool, attempts_max: int) -> None:
-        """`gate` decides in the ledger; where Redis is the gate, only for pools that are not there yet."""
+    def __init__(self, database: Database, queries: BatchQueries, *, has_redis: bool, attempts_max: int) -> None:
         self._database = database
-        self._gate = gate
+        self._pools = queries
         self._has_redis = has_redis
         self._attempts_max = attempts_max
-        self._journal = Journal(gate.queries)
+        self._journal = Journal(queries)
         self.queries = SettleQueries(database.dialect_name)
 
     def settle_due(self, connection: Connection, sku_id: str, limit: int) -> list[Case]:
         """What is due at a pool, for as far as the ledger can go by itself."""
-        self._gate.queries.lock(connection, sku_id, ())
-        due = self.queries.due(connection, sku_id, self._database.now_ms(connection), limit)
-        cases = self.settle(connection, sku_id, [(item, None) for item in due]) if due else []
+        locked = self._pools.lock(connection, sku_id, ())
+        now = self._database.now_ms(connection)
+        due = self.queries.due(connection, sku_id, now, limit)
+        cases = self._settle(connection, locked, [(item, None) for item in due], now) if due else []
         return [case for case in cases if case is not None]
 
     def settle(self, connection: Connection, sku_id: str, asked: Sequence[Asked]) -> list[Case | None]:
         """Each case as it stands afterwards; None for whoever has lost the lease."""
-        locked = self._gate.queries.lock(connection, sku_id, ())
-        now = max(self._database.now_ms(connection), locked.decided_at)
+        locked = self._pools.lock(connection, sku_id, ())
+        return self._settle(connection, locked, asked, self._database.now_ms(connection))
+
+    def _settle(
+        self, connection: Connection, locked: LockedPool, asked: Sequence[Asked], now: int
+    ) -> list[Case | None]:
+        now = max(now, locked.decided_at)
         tells = self._has_redis and locked.position.epoch > 0
-        claimed = claimed_units(connection, sku_id) if tells else {}
+        claimed = claimed_units(connection, locked.sku_id) if tells else {}
         cases = self._open(connection, asked, claimed)
         balances = self.queries.lock_balances(connection, _accounts(cases))
         sitting = _Sitting(now, _Room(locked, claimed, unbounded=not tells), balances, tells=tells)
@@ -174,7 +182,11 @@ class Desk:
         work = self.queries.lock_work(connection, ids)
         reservations = self.queries.reservations(connection, ids)
         payments = self.queries.payments(connection, ids)
-        orders = self.queries.orders(connection, ids)
+        # There is no order as long as a reservation is settling and nothing was captured for it.
+        may_have_order = [
+            id_ for id_ in ids if id_ in payments or id_ not in reservations or reservations[id_].status in _ENDED
+        ]
+        orders = self.queries.orders(connection, may_have_order) if may_have_order else {}
         sales = {sale_id: find_sale(connection, sale_id) for sale_id in {row.sale_id for row in work.values()}}
         cases: list[Case | None] = []
         for item, _ in asked:
@@ -214,9 +226,17 @@ class Desk:
             granted = self._journal.claim(connection, locked.sku_id, epoch, wanted, sitting.now)
             assert granted == len(wanted), "the ledger refuses what it just had room for"
             return
+        self._decide(connection, locked, sitting)
+
+    def _decide(self, connection: Connection, locked: LockedPool, sitting: _Sitting) -> None:
+        """As the gate would, from what is read already: all of it under the lock of the pool."""
         moves: list[Command] = [Move(ending, case.reservation_id) for case, ending in sitting.ended]
-        verdicts = self._gate.decide(connection, locked.sku_id, moves)
-        assert all(v.outcome.is_success for v in verdicts), "the gate refuses to end what is settling"
+        known = {case.reservation_id: _reservation(case) for case, _ in sitting.ended}
+        decision = decide(State(locked.sku_id, locked.pool, known), moves, sitting.now)
+        assert all(v.outcome is Outcome.MOVED for v in decision.verdicts), "it cannot end, though it was settling"
+        # The orders are written, so there is nothing left to do for the sale.
+        locked.sale_id = None
+        self._pools.store(connection, locked, decision.changes, sitting.now)
 
     def _order(self, connection: Connection, sold: Sequence[Case], now: int) -> None:
         groups: dict[tuple[str, PaymentKind], list[Reservation]] = {}
@@ -224,7 +244,7 @@ class Desk:
             assert case.sale is not None
             groups.setdefault((case.sale.sale_id, case.sale.payment), []).append(_reservation(case))
         for (sale_id, payment), reservations in groups.items():
-            self._gate.queries.sales.order(connection, sale_id, reservations, payment, now)
+            self._pools.sales.order(connection, sale_id, reservations, payment, now)
 
 
 def _reservation(case: Case) -> Reservation:
