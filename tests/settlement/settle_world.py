@@ -114,4 +114,4 @@ class SettleWorld:
 
 
 def other_sale(sku_id: str, **changes: Any) -> Sale:
-    return replace(SALE, sale_id=f"sale-{uuid4().hex[:8]}", sku_id=sku_id, **changes)
+    return replace(SALE, **{"sale_id": f"sale-{uuid4().hex[:8]}", "sku_id": sku_id} | changes)

@@ -29,7 +29,7 @@ from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
 from holdfast.ledger.settle_batch import DuePool, Item
 from holdfast.payments.port import PaymentProvider
-from holdfast.settlement.case import Case, Failed, Heard
+from holdfast.settlement.case import Case, Failed, Heard, News
 from holdfast.settlement.charge import Charger, Fenced
 from holdfast.settlement.desk import Asked, Desk
 from holdfast.settlement.pace import Pace
@@ -152,11 +152,8 @@ class Settler:
         """Something in the batch cannot be settled, and must not keep the rest from it."""
         items = await self._database.write(lambda c: self._lease(c, pool.sku_id, BATCH_MAX))
         for item in items:
-            self._start(self._settle_alone(item))
+            self._start(self.finish(item, None))
         return len(items)
-
-    async def _settle_alone(self, item: Item) -> None:
-        await self._guarded(item, lambda: self._posting.submit(item.sku_id, (item, None)))
 
     async def _tell(self, sku_id: str, cases: Sequence[Case]) -> None:
         if not cases:
@@ -213,6 +210,10 @@ class Settler:
         except Exception as exc:
             log.exception("settlement_failed", reservation_id=item.reservation_id)
             await self._put_off(item, Failed(Step.WAIT, repr(exc)))
+
+    async def finish(self, item: Item, news: News | None) -> None:
+        """Take in what is new about a case that is leased, and tell the gate if that ends it."""
+        await self._guarded(item, lambda: self._posting.submit(item.sku_id, (item, news)))
 
     async def _put_off(self, item: Item, failed: Failed) -> None:
         try:
