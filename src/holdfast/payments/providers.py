@@ -2,6 +2,7 @@
 
 from holdfast.payments.port import PaymentProvider
 from holdfast.payments.sandbox.client import SandboxProvider
+from holdfast.payments.stripe.provider import StripeProvider
 from holdfast.settings import Settings
 
 
@@ -11,4 +12,8 @@ def open_providers(settings: Settings) -> dict[str, PaymentProvider]:
     providers: dict[str, PaymentProvider] = {}
     if settings.payment_sandbox_url:
         providers["sandbox"] = SandboxProvider(settings.payment_sandbox_url, timeout_s)
+    if settings.stripe_api_key.get_secret_value():
+        providers["stripe"] = StripeProvider(
+            settings.stripe_api_key.get_secret_value(), timeout_s, settings.stripe_api_base
+        )
     return providers

@@ -31,10 +31,16 @@ class SandboxProvider:
             return Payment(charge.key, PaymentState.DECLINED, reason=_read(answer, Refused).error, amount=charge.amount)
         if answer.status_code != 200:
             raise _unexpected(answer)
-        return _about(charge.key, _read(answer, Payment))
+        payment = _about(charge.key, _read(answer, Payment))
+        if payment.amount != charge.amount:
+            raise OutcomeUnknown(f"the payment sandbox has another amount for {charge.key}: {payment.amount}")
+        return payment
 
     async def capture(self, payment: Payment) -> Payment:
-        return await self._change("/capture", payment)
+        changed = await self._change("/capture", payment)
+        if changed.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
+            raise OutcomeUnknown(f"the payment sandbox did not capture {payment.key}, and has it {changed.state}")
+        return changed
 
     async def void(self, payment: Payment) -> Payment:
         return await self._change("/void", payment)

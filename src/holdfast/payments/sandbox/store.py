@@ -19,7 +19,8 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 class Store:
     def __init__(self, path: Path | None) -> None:
-        self._connection = sqlite3.connect(path or ":memory:", isolation_level=None)
+        # Whoever else has the file keeps it, so there is nothing to wait for.
+        self._connection = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=0.1)
         try:
             self._prepare()
         except sqlite3.DatabaseError as exc:
