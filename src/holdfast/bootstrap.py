@@ -9,6 +9,7 @@ from msgspec import Struct
 from sqlalchemy import make_url
 
 from holdfast.domain.reservation import Reservation
+from holdfast.errors import Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.durability import check_durability
 from holdfast.gate.functions import Functions
@@ -24,8 +25,10 @@ from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.payments.providers import open_providers
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
+from holdfast.settlement.cashier import Cashier, build_cashier
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
 from holdfast.settlement.rebuild import Rebuilder
@@ -60,6 +63,7 @@ class House(Struct, frozen=True, eq=False):
     lookout: Lookout
     doorkeeper: Doorkeeper
     agents: Agents
+    cashier: Cashier
     receipts: Receipts | None = None
     """Where a hold may be lost: only Redis can lose one."""
 
@@ -99,9 +103,10 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=background) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(database, engine, cashier, enabled=background) as agents,
         ):
-            house = _build(settings, database, engine, agents)
+            house = _build(settings, database, engine, agents, cashier)
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -115,7 +120,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=True) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(database, engine, cashier, enabled=True) as agents,
         ):
             yield agents
 
@@ -145,6 +151,25 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
     return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer, functions.link)
 
 
+@asynccontextmanager
+async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
+    """Everything about money, with the providers that the settings name."""
+    providers = open_providers(settings)
+    restocker = NotWired() if settings.has_redis else None
+    try:
+        yield build_cashier(settings, database, engine.gate, providers, restocker)
+    finally:
+        for provider in providers.values():
+            await provider.close()
+
+
+class NotWired:
+    """Where Redis is the gate, a restock that is safe to repeat is still to come; until then units wait for it."""
+
+    async def restock(self, sku_id: str, units: int, reference: str) -> None:
+        raise Unavailable(f"{units} units of {sku_id} ({reference}) wait for a restock that is safe to repeat")
+
+
 async def _is_up(_sku_id: str | None) -> None:
     """Where the database decides, it has heard of everything."""
 
@@ -156,7 +181,7 @@ def _find_in(database: Database) -> Find:
     return find
 
 
-def _build(settings: Settings, database: Database, engine: Engine, agents: Agents) -> House:
+def _build(settings: Settings, database: Database, engine: Engine, agents: Agents, cashier: Cashier) -> House:
     batcher = Batcher(
         engine.gate,
         batch_max=settings.batch_max,
@@ -169,7 +194,7 @@ def _build(settings: Settings, database: Database, engine: Engine, agents: Agent
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
     receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
-    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, receipts)
+    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, cashier, receipts)
 
 
 @contextmanager
@@ -181,12 +206,15 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _background(database: Database, engine: Engine, *, enabled: bool) -> AsyncIterator[Agents]:
+async def _background(database: Database, engine: Engine, cashier: Cashier, *, enabled: bool) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
         agents.start("expirer", Expirer(database, engine.gate).run())
         agents.start("pruner", Pruner(database).run())
         agents.start("reconciler", engine.reconciler.run())
+        agents.start("settler", cashier.settler.run())
+        agents.start("refunder", cashier.refunder.run())
+        agents.start("payment_audit", cashier.audit.run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
     try:

@@ -8,7 +8,6 @@ from settle_sandbox import Sandbox, running_sandbox
 from settle_world import EVERY_ENGINE, Providers, SettleWorld
 
 from conftest import _exercised, _sweep
-from holdfast.domain.sale import PaymentKind
 from holdfast.gate.functions import Functions
 from holdfast.gate.link import open_link
 from holdfast.gate.redis import RedisGate
@@ -75,5 +74,5 @@ def sandbox(_sandbox: Sandbox) -> Sandbox:
 @pytest.fixture
 async def providers(sandbox: Sandbox) -> AsyncIterator[Providers]:
     provider = SandboxProvider(sandbox.url, timeout_s=1.0)
-    yield {PaymentKind.SANDBOX: provider}
+    yield {"sandbox": provider}
     await provider.close()

@@ -25,7 +25,7 @@ from holdfast.settlement.drain import Drainer
 from holdfast.settlement.reconcile import Reconciler
 from holdfast.settlement.settle import Settler
 
-Providers = Mapping[PaymentKind, PaymentProvider]
+Providers = Mapping[str, PaymentProvider]
 SKU = "sneaker"
 PRICE = 1_000
 SALE = Sale(

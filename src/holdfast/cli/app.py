@@ -17,6 +17,7 @@ COMMANDS = {
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
     "migrate": "Bring the database to the tables this version needs.",
+    "reconcile": "Check stock and money now, and mend what can be mended.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
     "bench": "Measure this machine, beside the usual ways of doing it.",

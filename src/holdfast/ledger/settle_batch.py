@@ -178,6 +178,13 @@ class SettleQueries:
             connection.execute(self._update_accounts, {"rows": encode_rows(rows)})
 
 
+def backlog(connection: Connection) -> tuple[int, int | None]:
+    """How much is open, and since when."""
+    query = select(func.count(), func.min(settlements.c.created_at)).where(is_open_settlement)
+    count, oldest = connection.execute(query).one()
+    return int(count), oldest
+
+
 def _ids(ids: Iterable[str]) -> dict[str, str]:
     return {"rows": encode_rows([id_] for id_ in ids)}
 

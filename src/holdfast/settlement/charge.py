@@ -6,7 +6,6 @@ import structlog
 
 from holdfast.domain.command import Reserve
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import Step, reacquired_id
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
@@ -30,7 +29,7 @@ class Fenced(Exception):
 
 
 class Charger:
-    def __init__(self, providers: Mapping[PaymentKind, PaymentProvider], gate: Gate, post: Post) -> None:
+    def __init__(self, providers: Mapping[str, PaymentProvider], gate: Gate, post: Post) -> None:
         self._providers = providers
         self._gate = gate
         self._post = post

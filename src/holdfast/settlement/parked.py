@@ -50,7 +50,7 @@ class DropRefused(Exception):
 
 
 class Parked:
-    def __init__(self, database: Database, settler: Settler, providers: Mapping[PaymentKind, PaymentProvider]) -> None:
+    def __init__(self, database: Database, settler: Settler, providers: Mapping[str, PaymentProvider]) -> None:
         self._database = database
         self._settler = settler
         self._providers = providers

@@ -6,6 +6,8 @@ were settled lately. Most of it is mended in one way: the settlement is opened a
 end from how things stand, as it does after a crash. An order without its money is only reported: that needs a person.
 """
 
+import asyncio
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,7 @@ from holdfast.settlement.settle import Settler
 log = structlog.get_logger()
 
 FINDINGS_MAX = 100
+PASS_INTERVAL_S = 30.0
 # A settlement takes seconds; one that is open for longer is being held up by something.
 STUCK_AFTER_MS = 300_000
 # How far back, and how many payments, a thorough look asks the providers about.
@@ -54,10 +57,20 @@ class PaymentReport(Struct, frozen=True):
 
 
 class PaymentAudit:
-    def __init__(self, database: Database, settler: Settler, providers: Mapping[PaymentKind, PaymentProvider]) -> None:
+    def __init__(self, database: Database, settler: Settler, providers: Mapping[str, PaymentProvider]) -> None:
         self._database = database
         self._settler = settler
         self._providers = providers
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(PASS_INTERVAL_S * random.uniform(0.5, 1.5))
+            try:
+                await self.look()
+            except EngineError as exc:
+                log.warning("payment_audit_failed", error=str(exc))
+            except Exception:
+                log.exception("payment_audit_failed")
 
     async def look(self, *, thorough: bool = False) -> PaymentReport:
         """Find what is wrong, and mend what can be mended."""

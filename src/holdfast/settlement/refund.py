@@ -50,7 +50,7 @@ class Refunder:
     def __init__(
         self,
         database: Database,
-        providers: Mapping[PaymentKind, PaymentProvider],
+        providers: Mapping[str, PaymentProvider],
         restocker: Restocker | None = None,
         *,
         attempts_max: int = 12,

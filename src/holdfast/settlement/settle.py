@@ -51,7 +51,7 @@ class Settler:
         database: Database,
         gate: Gate,
         desk: Desk,
-        providers: Mapping[PaymentKind, PaymentProvider],
+        providers: Mapping[str, PaymentProvider],
         *,
         rate_per_second: float = 5_000,
         parallel: int = 64,
