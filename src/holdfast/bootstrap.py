@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.domain.reservation import Reservation
+from holdfast.errors import Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
@@ -30,8 +31,10 @@ from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.payments.providers import open_providers
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
+from holdfast.settlement.cashier import Cashier, build_cashier
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
 from holdfast.settlement.outbox.deliver import Deliverer
@@ -73,6 +76,7 @@ class House(Struct, frozen=True, eq=False):
     doorkeeper: Doorkeeper
     agents: Agents
     refusals: Recorder
+    cashier: Cashier
     receipts: Receipts | None = None
     """Where a hold may be lost: only Redis can lose one."""
 
@@ -112,10 +116,11 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(settings, database, engine, enabled=background) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(settings, database, engine, cashier, enabled=background) as agents,
             _recording(settings) as refusals,
         ):
-            house = _build(settings, database, engine, agents, refusals)
+            house = _build(settings, database, engine, agents, refusals, cashier)
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -129,7 +134,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(settings, database, engine, enabled=True) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(settings, database, engine, cashier, enabled=True) as agents,
         ):
             yield agents
 
@@ -176,6 +182,25 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
     )
 
 
+@asynccontextmanager
+async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
+    """Everything about money, with the providers that the settings name."""
+    providers = open_providers(settings)
+    restocker = NotWired() if settings.has_redis else None
+    try:
+        yield build_cashier(settings, database, engine.gate, providers, restocker)
+    finally:
+        for provider in providers.values():
+            await provider.close()
+
+
+class NotWired:
+    """Where Redis is the gate, a restock that is safe to repeat is still to come; until then units wait for it."""
+
+    async def restock(self, sku_id: str, units: int, reference: str) -> None:
+        raise Unavailable(f"{units} units of {sku_id} ({reference}) wait for a restock that is safe to repeat")
+
+
 async def _is_up(_sku_id: str | None) -> None:
     """Where the database decides, it has heard of everything."""
 
@@ -187,7 +212,9 @@ def _find_in(database: Database) -> Find:
     return find
 
 
-def _build(settings: Settings, database: Database, engine: Engine, agents: Agents, refusals: Recorder) -> House:
+def _build(
+    settings: Settings, database: Database, engine: Engine, agents: Agents, refusals: Recorder, cashier: Cashier
+) -> House:
     batcher = Batcher(
         engine.gate,
         batch_max=settings.batch_max,
@@ -202,7 +229,7 @@ def _build(settings: Settings, database: Database, engine: Engine, agents: Agent
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
     receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
     lookout = Lookout(engine.look_at)
-    return House(settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, receipts)
+    return House(settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts)
 
 
 @asynccontextmanager
@@ -225,7 +252,7 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _background(
-    settings: Settings, database: Database, engine: Engine, *, enabled: bool
+    settings: Settings, database: Database, engine: Engine, cashier: Cashier, *, enabled: bool
 ) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
@@ -233,6 +260,9 @@ async def _background(
         agents.start("pruner", Pruner(database).run())
         agents.start("archivist", Archivist(settings.audit_directory, settings.audit_days).run())
         agents.start("reconciler", engine.reconciler.run())
+        agents.start("settler", cashier.settler.run())
+        agents.start("refunder", cashier.refunder.run())
+        agents.start("payment_audit", cashier.audit.run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
         _start_outbox(agents, settings, database)

@@ -61,6 +61,15 @@ WEBHOOK_ATTEMPTS = Counter(
     ["webhook_id", "state"],
 )  # fmt: skip
 REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
+SETTLED = Counter("holdfast_settled", "Settlements by provider and what came of them.", ["provider", "outcome"])
+SETTLEMENT_BACKLOG = Gauge(
+    "holdfast_settlement_backlog", "Reservations that wait for their payment to be settled.",
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+SETTLEMENT_OLDEST_SECONDS = Gauge(
+    "holdfast_settlement_oldest_seconds", "How long the oldest of them has waited.", multiprocess_mode="livemostrecent"
+)
+PARKED = Gauge("holdfast_parked", "What waits for a person.", ["kind"], multiprocess_mode="livemostrecent")
 _answered: dict[int, int] = {}
 _told: dict[str, int] = {}
 

@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     stripe_api_key: SecretStr = Field(SecretStr(""), description="Stripe's secret or restricted key: sk_… or rk_….")
     stripe_api_base: str = Field("", description="Another address of Stripe's API, for tests; default: Stripe's own.")
     stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Signs what Stripe tells us: whsec_….")
+    settlement_rate_per_second: int = Field(5000, ge=1, description="Payments taken up per second, by each worker.")
+    settlement_parallel: int = Field(64, ge=1, le=1000, description="Payments under way at once, in each worker.")
+    settlement_attempts_max: int = Field(12, ge=1, le=100, description="Attempts before an item waits for a person.")
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
     )
@@ -161,6 +164,7 @@ class Settings(BaseSettings):
     def audit_directory(self) -> Path:
         return self.data / "audit"
 
+    @property
     def calls_private_webhooks(self) -> bool:
         """One machine with a file is where people try things out; a server among servers has neighbours to protect."""
         return self.is_embedded if self.webhook_private is None else self.webhook_private

@@ -22,11 +22,12 @@ from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
-from holdfast.http.routes import audit, inventory, operate, reservations, webhooks
+from holdfast.http.routes import audit, inventory, money, operate, parked, reservations, webhooks
 
 Message = MutableMapping[str, Any]
 
-_ROUTERS = [routes.router for routes in (inventory, reservations, operate, audit, webhooks, docs_page)]
+_ROUTERS = [routes.router for routes in (inventory, reservations, money, operate, parked, audit, webhooks, docs_page)]
+_ROUTERS.append(money.webhooks)
 
 
 class SlowLane:

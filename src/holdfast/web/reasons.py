@@ -5,6 +5,7 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.http.money_problems import money_problems
 from holdfast.http.problems import (
     Problem,
     below_committed,
@@ -25,7 +26,8 @@ _POOL = Pool("demo", total=500, held=40, sold=60)
 
 def all_reasons() -> list[Problem]:
     """One problem for each reason, by status."""
-    problems = [*_of_requests(), *_of_verdicts(), *map(from_engine, (Busy(), OutcomeUnknown(), Unavailable()))]
+    engine = map(from_engine, (Busy(), OutcomeUnknown(), Unavailable()))
+    problems = [*_of_requests(), *_of_verdicts(), *money_problems(), *engine]
     by_reason: dict[str, Problem] = {}
     for problem in [*problems, internal_error()]:
         by_reason.setdefault(problem.reason, problem)

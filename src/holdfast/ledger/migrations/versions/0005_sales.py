@@ -201,6 +201,7 @@ def _create_wallet_entries() -> None:
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("reservation_id", _Id),
+        sa.Column("balance", sa.BigInteger()),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("transfer_id", "account"),
     )
