@@ -57,7 +57,7 @@ rule_changes = st.builds(
 )
 provisions = st.builds(
     Provision,
-    st.integers(0, 24),
+    st.integers(0, 24) | st.none(),
     st.none() | st.just(Rules()) | gentle_rules | rules,
     st.none() | rule_changes,
     st.sampled_from([False, False, True]),

@@ -19,11 +19,14 @@ class Reserve(Struct, frozen=True, gc=False):
     tier: int = 0
     # Paid for at once: the reservation begins as settling, and no deadline can take it back.
     settle: bool = False
+    # Whoever asks did not choose the time: a sale did, and may change it between a request and its repeat.
+    ttl_of_sale: bool = False
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
-        request = f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+        ttl = "sale" if self.ttl_of_sale else self.ttl_ms
+        request = f"{self.quantity}/{self.min_quantity}/{ttl}"
         return f"{request}/settle" if self.settle else request
 
     @property
@@ -70,10 +73,11 @@ class Restock(Struct, frozen=True, gc=False):
 class Provision(Struct, frozen=True, gc=False):
     """Create the pool, or set its total, and its rules if any are given: whole ones, or changes to those there are.
 
-    With `only_if_missing`, a pool that exists is left as it is, which is decided under its lock.
+    With `only_if_missing`, a pool that exists is left as it is, which is decided under its lock. Without a total, one
+    that exists keeps its own.
     """
 
-    total: int
+    total: int | None
     rules: Rules | None = None
     changes: RuleChanges | None = None
     only_if_missing: bool = False

@@ -72,7 +72,7 @@ def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) ->
     expiring = sum(c.limit for c in commands if isinstance(c, Expire))
     shrinking = sum(c.units for c in commands if isinstance(c, Restock) and c.units < 0)
     provisions = [c for c in commands if isinstance(c, Provision) and not _leaves_alone(c, pool)]
-    shrinking += sum(c.total - pool.total for c in provisions if c.total < pool.total)
+    shrinking += sum(min(c.total - pool.total, 0) for c in provisions if c.total is not None)
     missing = wanted - shrinking - pool.available
     if missing <= 0 and not expiring:
         return Needed()
@@ -329,10 +329,13 @@ class _Round:
     def _provision(self, command: Provision) -> Verdict:
         if command.only_if_missing and self._exists:
             return Verdict(Outcome.ALREADY, pool=self._pool())
+        if command.total is None and not self._exists:
+            return Verdict(Outcome.POOL_NOT_FOUND)
+        total = self._total if command.total is None else command.total
         rules = command.rules or self._rules
         if command.changes is not None:
             rules = command.changes.applied_to(rules)
-        return self._set_total(command.total, rules, "pool.provisioned")
+        return self._set_total(total, rules, "pool.provisioned")
 
     def _set_total(self, total: int, rules: Rules, event: str) -> Verdict:
         if total > MAX_TOTAL_UNITS:

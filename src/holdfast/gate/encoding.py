@@ -93,7 +93,8 @@ def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: in
 def _provision(command: Provision) -> list[object]:
     rules = rules_values(command.rules) if command.rules else False
     changes = {name: False if value is None else value for name, value in _changed(command.changes)}
-    return ["provision", command.total, rules, changes or False, command.only_if_missing]
+    total = False if command.total is None else command.total
+    return ["provision", total, rules, changes or False, command.only_if_missing]
 
 
 def _changed(changes: RuleChanges | None) -> list[tuple[str, object]]:
