@@ -9,6 +9,7 @@ from msgspec import Struct
 from sqlalchemy import make_url
 
 from holdfast.domain.reservation import Reservation
+from holdfast.domain.sale import PaymentKind
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.durability import check_durability
 from holdfast.gate.functions import Functions
@@ -24,6 +25,11 @@ from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.sales.catalogue import Catalogue
+from holdfast.sales.inspection import Inspector
+from holdfast.sales.loading import Loader
+from holdfast.sales.office import Office
+from holdfast.sales.steward import Steward
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.drain import Drainer
@@ -60,8 +66,14 @@ class House(Struct, frozen=True, eq=False):
     lookout: Lookout
     doorkeeper: Doorkeeper
     agents: Agents
-    receipts: Receipts | None = None
-    """Where a hold may be lost: only Redis can lose one."""
+    receipts: Receipts
+    catalogue: Catalogue
+    office: Office
+
+    @property
+    def may_lose_holds(self) -> bool:
+        """Only Redis can lose one."""
+        return self.engine.link is not None
 
 
 @asynccontextmanager
@@ -102,6 +114,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
             _background(database, engine, enabled=background) as agents,
         ):
             house = _build(settings, database, engine, agents)
+            agents.start("catalogue", house.catalogue.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -168,8 +181,31 @@ def _build(settings: Settings, database: Database, engine: Engine, agents: Agent
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
-    receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
-    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, receipts)
+    receipts = Receipts(parse_signing_keys(settings.signing_key_text()))
+    catalogue, office = Catalogue(database), build_office(settings, database, engine)
+    lookout = Lookout(engine.look_at)
+    return House(settings, database, engine, batcher, lookout, doorkeeper, agents, receipts, catalogue, office)
+
+
+def build_office(settings: Settings, database: Database, engine: Engine) -> Office:
+    return Office(database, engine.gate, _loader(database, engine), _missing_payment_settings(settings))
+
+
+def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
+    """The payments that cannot be taken here, and what it would need."""
+    needed = {
+        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
+        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
+    }
+    return {kind: name for kind, (value, name) in needed.items() if not value}
+
+
+def _loader(database: Database, engine: Engine) -> Loader:
+    return Loader(database, engine.gate, _inspector(engine), engine.catch_up)
+
+
+def _inspector(engine: Engine) -> Inspector:
+    return Inspector(engine.reconciler, engine.catch_up)
 
 
 @contextmanager
@@ -187,6 +223,7 @@ async def _background(database: Database, engine: Engine, *, enabled: bool) -> A
         agents.start("expirer", Expirer(database, engine.gate).run())
         agents.start("pruner", Pruner(database).run())
         agents.start("reconciler", engine.reconciler.run())
+        agents.start("steward", Steward(database, _loader(database, engine), _inspector(engine)).run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
     try:

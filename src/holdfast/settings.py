@@ -42,6 +42,10 @@ class Settings(BaseSettings):
         SecretStr(""), description="Signs receipts: a secret, or id:secret,id:secret to rotate; default: generated."
     )
 
+    payment_sandbox_url: str = Field("", description="Where the payment sandbox answers; sales may then be paid there.")
+    stripe_api_key: SecretStr = Field(SecretStr(""), description="Secret key of the Stripe account that is paid into.")
+    stripe_api_base: str = Field("", description="Another address of Stripe's API, for tests.")
+
     batch_max: int = Field(512, ge=1, le=4096, description="Commands decided together at most.")
     line_max: int = Field(8192, ge=1, description="Commands that may wait for one pool before it says busy.")
     patience_ms: int = Field(2000, ge=10, description="How long a command may wait before it is dropped undecided.")

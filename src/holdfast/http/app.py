@@ -16,6 +16,7 @@ from holdfast.http.fast_lane import FastLane
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine, internal_error
 from holdfast.http.requests import MAX_BODY_BYTES, Answer, CallerGone, Request, body_too_large, refuse
+from holdfast.http.sale_lane import SaleLane
 from holdfast.http.slow_lane import SlowLane
 
 log = structlog.get_logger()
@@ -37,6 +38,7 @@ class App:
         self._patrol = Patrol()
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
+        self._sales = SaleLane(house, self._patrol)
         self._slow = SlowLane(house, self._patrol)
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -58,6 +60,10 @@ class App:
             if not self._under_way:
                 self._idle.set()
 
+    def end_streams(self) -> None:
+        """To be told before the server is asked to stop: it would wait for those who listen."""
+        self._sales.end_streams()
+
     async def finish(self) -> None:
         """Wait until every request under way is answered."""
         while self._under_way:
@@ -71,6 +77,9 @@ class App:
                 if request.content_length > MAX_BODY_BYTES:
                     return refuse(body_too_large())
                 await self._patrol.read_body(request)
+            of_sale = self._sales.answer(request)
+            if of_sale is not None:
+                return await of_sale
             hot = self._fast.route(request)
             if hot is None:
                 return await self._answer_slowly(request)

@@ -66,7 +66,7 @@ class FastLane:
         if verdict.reservation is None:
             return refuse(refusal(verdict))
         headers = [_JSON, _REPLAYED] if verdict.outcome is Outcome.REPLAYED else [_JSON]
-        if self._house.receipts is not None:
+        if self._house.may_lose_holds:
             headers.append(("holdfast-receipt", self._house.receipts.sign(verdict.reservation)))
         return Answer(200, headers, _encode(reservation_body(verdict.reservation)))
 
