@@ -22,7 +22,7 @@ from holdfast.domain.sale import (
     Sale,
     SaleState,
 )
-from holdfast.http.schemas import OwnerId, SkuId, Timestamp, TtlSeconds, reservation_body
+from holdfast.http.schemas import OwnerId, ReservationOut, SkuId, Timestamp, TtlSeconds, reservation_body
 from holdfast.http.times import rfc3339
 
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$"
@@ -65,7 +65,9 @@ class _In(BaseModel):
 
 
 class Price(_In):
-    amount: int = Field(ge=0, le=MAX_AMOUNT, description="In the smallest unit of the currency, for one unit.")
+    amount: int = Field(
+        ge=0, le=MAX_AMOUNT, description="In the smallest unit of the currency, for one unit.", examples=[4_999]
+    )
     currency: str = Field(pattern=CURRENCY_PATTERN, description="ISO 4217.", examples=["EUR"])
 
 
@@ -84,13 +86,13 @@ class ProofOfWorkIn(_In):
 
 class SaleIn(_In):
     sale_id: SaleId
-    sku_id: SkuId
-    name: Name
+    sku_id: SkuId = Field(examples=["sneaker-42"])
+    name: Name = Field(examples=["Sneaker, size 42"])
     total_units: int = Field(
         ge=0, le=MAX_TOTAL_UNITS, description="All units of the pool, sold and held ones included."
     )
     price: Price
-    starts_at: Moment
+    starts_at: Moment = Field(examples=["2026-03-01T10:00:00Z"])
     ends_at: Moment | None = None
     per_buyer_limit: Limit | None = Field(default=1, description="Units one buyer may hold or have bought; null: any.")
     hold_seconds: TtlSeconds = 300
@@ -303,6 +305,14 @@ class PurchaseOut(_Out):
     amount: int
     currency: str
     receipt: str = Field(description="Proof that this was granted: a JWT that this server can read.")
+
+
+class SaleReservationOut(ReservationOut):
+    """A reservation in a sale."""
+
+    sale_id: str
+    amount: int = Field(description="What it costs in all, in the currency's smallest unit.")
+    currency: str
 
 
 class OrderOut(_Out):

@@ -107,9 +107,6 @@ class ReservationOut(_Out):
     status: Status
     created_at: Timestamp
     expires_at: Timestamp
-    sale_id: str | None = Field(default=None, description="Only if the pool was in a sale; so are the next two.")
-    amount: int | None = Field(default=None, description="What it costs in all, in the currency's smallest unit.")
-    currency: str | None = None
 
 
 class ReservationPage(_Out):

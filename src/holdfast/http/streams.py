@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.bootstrap import House
 from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.sale import order_id_of
 from holdfast.http.fast_lane import identify, require
 from holdfast.http.problems import reservation_not_found
 from holdfast.http.requests import Answer, Request
@@ -96,8 +97,9 @@ class Streams:
                 await asyncio.wait(
                     [following, stopping], timeout=min(left, HEARTBEAT_S), return_when=asyncio.FIRST_COMPLETED
                 )
-                if not following.done():
+                if not following.done() and not stopping.done():
                     yield b": still here\n\n"
+                if not following.done():
                     continue
                 portion = following.result()
                 yield b"".join(map(_framed, portion))
@@ -117,5 +119,7 @@ def _last_event_id(request: Request) -> int:
 
 
 def _framed(seen: Seen) -> bytes:
-    data = msgspec.json.encode({"reservation_id": seen.event.reservation_id, **event_body(seen.event)})
+    reservation_id = seen.event.reservation_id or ""
+    order = {"order_id": order_id_of(reservation_id)} if seen.event.type.startswith("order.") else {}
+    data = msgspec.json.encode({"reservation_id": reservation_id, **order, **event_body(seen.event)})
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (seen.seq, seen.event.type.encode(), data)

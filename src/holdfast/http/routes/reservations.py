@@ -20,7 +20,7 @@ from holdfast.http.routes.callers import (
     json_response,
 )
 from holdfast.http.sale_problems import external_payment
-from holdfast.http.sale_schemas import ConfirmIn, sold_reservation_body
+from holdfast.http.sale_schemas import ConfirmIn, SaleReservationOut, sold_reservation_body
 from holdfast.http.schemas import (
     ExtendIn,
     HistoryOut,
@@ -57,7 +57,7 @@ async def list_reservations(
     return json_response({"data": [_body(house, r) for r in found], "has_more": has_more})
 
 
-@router.get("/{reservation_id}", response_model=ReservationOut, summary="One reservation")
+@router.get("/{reservation_id}", response_model=ReservationOut | SaleReservationOut, summary="One reservation")
 async def get_reservation(reservation_id: ReservationId, house: TheHouse, caller: OwnerOrInventory) -> Response:
     return json_response(_body(house, await _find(house, caller, reservation_id)))
 
@@ -72,9 +72,9 @@ async def get_history(reservation_id: ReservationId, house: TheHouse, caller: Ow
 
 @router.post(
     "/{reservation_id}/confirm",
-    response_model=ReservationOut,
+    response_model=ReservationOut | SaleReservationOut,
     summary="The units are sold; or, for a buyer, to be paid for now",
-    responses={202: {"model": ReservationOut, "description": "The payment is under way"}},
+    responses={202: {"model": SaleReservationOut, "description": "The payment is under way"}},
 )
 async def confirm(
     reservation_id: ReservationId,
@@ -119,7 +119,9 @@ async def _note_method(house: TheHouse, sale: Sale, found: Reservation, method: 
     await house.database.write(note)
 
 
-@router.post("/{reservation_id}/extend", response_model=ReservationOut, summary="Hold the units longer")
+@router.post(
+    "/{reservation_id}/extend", response_model=ReservationOut | SaleReservationOut, summary="Hold the units longer"
+)
 async def extend(
     reservation_id: ReservationId, given: ExtendIn, house: TheHouse, submit: Submit, caller: OwnerOrInventory
 ) -> Response:
