@@ -22,14 +22,19 @@ class Inspector:
 
     async def problem_of(self, sale: Sale) -> str | None:
         """What keeps the sale from opening, in words for its operator; None if nothing does."""
-        problem = None
-        for _ in range(LOOKS):
+        for look in range(LOOKS):
             await self._catch_up(sale.sku_id)
             report = await self._reconciler.examine(sale.sku_id)
-            problem = "there is no pool" if report is None else _difference(sale, report)
-            if problem is None:
-                return None
-        return problem
+            if report is None:
+                return "there is no pool"
+            if look == LOOKS - 1 or not _is_moving(report):
+                return _difference(sale, report)
+        return None
+
+
+def _is_moving(report: PoolReport) -> bool:
+    gate = report.gate
+    return report.finding is None and gate is not None and (report.journal_lag > 0 or not gate.is_open)
 
 
 def _difference(sale: Sale, report: PoolReport) -> str | None:
