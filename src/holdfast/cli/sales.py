@@ -36,7 +36,8 @@ app = typer.Typer(
     help="Make sales, look at them, and change how they go on.",
     no_args_is_help=True,
     epilog=examples(
-        "holdfast sales create drop --units 500 --price 4999 --currency EUR --payment wallet",
+        "holdfast sales create drop --units 500 --price 4999 --currency EUR \\",
+        "    --payment wallet",
         "holdfast sales list",
         "holdfast sales pause drop",
     ),
@@ -115,9 +116,10 @@ def show(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
 @app.command(
     "create",
     epilog=examples(
-        "holdfast sales create drop --units 500 --price 4999 --currency EUR --payment wallet",
-        "holdfast sales create drop --sku sneaker-42 --units 500 --price 0 --currency EUR --payment external \\",
-        "    --starts-at 2030-01-31T18:00:00Z --per-buyer-limit 2",
+        "holdfast sales create drop --units 500 --price 4999 --currency EUR \\",
+        "    --payment wallet",
+        "holdfast sales create drop --sku sneaker-42 --units 500 --price 0 \\",
+        "    --currency EUR --payment external --starts-at 2030-01-31T18:00:00Z",
     ),
 )
 def create(

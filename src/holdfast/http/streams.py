@@ -8,6 +8,7 @@ lasts, and whoever gets none can still ask for the reservation.
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -21,7 +22,7 @@ from holdfast.http.fast_lane import identify, require
 from holdfast.http.problems import reservation_not_found
 from holdfast.http.requests import Answer, Request
 from holdfast.http.sale_problems import busy_with_streams
-from holdfast.http.schemas import event_body
+from holdfast.http.schemas import RESERVATION_ID_PATTERN, event_body
 from holdfast.ledger.keys import Scope
 from holdfast.ledger.watcher import Seen, Watcher
 
@@ -37,6 +38,7 @@ _HEADERS = [
     # Asks proxies that would wait for the end to pass it on as it comes.
     ("x-accel-buffering", "no"),
 ]
+_ID = re.compile(RESERVATION_ID_PATTERN.replace("$", r"\Z"))
 _ENDS = frozenset(
     f"reservation.{status}" for status in (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 )
@@ -69,7 +71,7 @@ class Streams:
         caller = await identify(self._house, request.authorization)
         if caller.buyer_id is None:
             require(caller, Scope.INVENTORY)
-        found = await self._house.engine.find(reservation_id)
+        found = await self._house.engine.find(reservation_id) if _ID.match(reservation_id) else None
         if found is None or caller.buyer_id not in (None, found.owner_id):
             raise reservation_not_found()
         return found
