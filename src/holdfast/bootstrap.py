@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.domain.reservation import Reservation
+from holdfast.domain.sale import PaymentKind
 from holdfast.errors import Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
@@ -32,6 +33,11 @@ from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.payments.providers import open_providers
+from holdfast.sales.catalogue import Catalogue
+from holdfast.sales.inspection import Inspector
+from holdfast.sales.loading import Loader
+from holdfast.sales.office import Office
+from holdfast.sales.steward import Steward
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.cashier import Cashier, build_cashier
@@ -77,8 +83,14 @@ class House(Struct, frozen=True, eq=False):
     agents: Agents
     refusals: Recorder
     cashier: Cashier
-    receipts: Receipts | None = None
-    """Where a hold may be lost: only Redis can lose one."""
+    receipts: Receipts
+    catalogue: Catalogue
+    office: Office
+
+    @property
+    def may_lose_holds(self) -> bool:
+        """Only Redis can lose one."""
+        return self.engine.link is not None
 
 
 @asynccontextmanager
@@ -121,6 +133,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
             _recording(settings) as refusals,
         ):
             house = _build(settings, database, engine, agents, refusals, cashier)
+            agents.start("catalogue", house.catalogue.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -227,9 +240,12 @@ def _build(
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
-    receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
+    receipts = Receipts(parse_signing_keys(settings.signing_key_text()))
+    catalogue, office = Catalogue(database), build_office(settings, database, engine)
     lookout = Lookout(engine.look_at)
-    return House(settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts)
+    return House(
+        settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts, catalogue, office
+    )
 
 
 @asynccontextmanager
@@ -240,6 +256,27 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
         yield recorder
     finally:
         await asyncio.to_thread(recorder.stop)
+
+
+def build_office(settings: Settings, database: Database, engine: Engine) -> Office:
+    return Office(database, engine.gate, _loader(database, engine), _missing_payment_settings(settings))
+
+
+def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
+    """The payments that cannot be taken here, and what it would need."""
+    needed = {
+        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
+        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
+    }
+    return {kind: name for kind, (value, name) in needed.items() if not value}
+
+
+def _loader(database: Database, engine: Engine) -> Loader:
+    return Loader(database, engine.gate, _inspector(engine), engine.catch_up)
+
+
+def _inspector(engine: Engine) -> Inspector:
+    return Inspector(engine.reconciler, engine.catch_up)
 
 
 @contextmanager
@@ -263,6 +300,7 @@ async def _background(
         agents.start("settler", cashier.settler.run())
         agents.start("refunder", cashier.refunder.run())
         agents.start("payment_audit", cashier.audit.run())
+        agents.start("steward", Steward(database, _loader(database, engine), _inspector(engine)).run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
         _start_outbox(agents, settings, database)

@@ -132,7 +132,7 @@ def test_an_order_is_refunded_in_parts(server: Server) -> None:
 
 def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -> None:
     sale = a_sale(server)
-    id_ = new_reservation_id(sale.sku_id)
+    id_ = new_reservation_id(sale.sku_id, "ada")
     row = {
         "reservation_id": id_, "sale_id": sale.sale_id, "sku_id": sale.sku_id, "buyer_id": "ada", "quantity": 1,
         "state": "waiting", "due_at": 0, "created_at": 0,

@@ -8,17 +8,12 @@ from settle_sandbox import Sandbox, running_sandbox
 from settle_world import EVERY_ENGINE, Providers, SettleWorld
 
 from conftest import _exercised, _sweep
-from holdfast.gate.functions import Functions
-from holdfast.gate.link import open_link
-from holdfast.gate.redis import RedisGate
-from holdfast.gate.redis_views import RedisViews
+from holdfast.bootstrap import open_engine
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.payments.sandbox.client import SandboxProvider
-from holdfast.settlement.drain import Drainer
-from holdfast.settlement.rebuild import Rebuilder
-from holdfast.settlement.reconcile import Reconciler, RedisBooks
+from holdfast.settings import Settings
 from valkeys import ValkeyProcess
 
 Place = tuple[str, str, ValkeyProcess | None]
@@ -45,16 +40,11 @@ async def world(place: Place) -> AsyncIterator[SettleWorld]:
         await database.close()
         return
     valkey.command("FLUSHALL")
-    link = open_link(valkey.url)
-    functions = Functions(link)
-    await functions.load()
-    drainer = Drainer(database, link)
-    rebuilder = Rebuilder(database, functions, drainer)
-    reconciler = Reconciler(database, RedisBooks(functions, RedisViews(functions, database), rebuilder))
-    built = SettleWorld(engine, database, RedisGate(functions, database, rebuilder, reconciler.suspect), drainer)
-    built.reconciler = reconciler
-    yield built
-    await link.close()
+    settings = Settings(database_url=url, redis_url=valkey.url)
+    async with open_engine(settings, database) as opened:
+        built = SettleWorld(engine, database, opened.gate, opened.drainer)
+        built.reconciler = opened.reconciler
+        yield built
     await database.close()
 
 

@@ -71,7 +71,7 @@ class SettleWorld:
 
     async def buy(self, buyer_id: str, quantity: int = 1, sku_id: str = SKU) -> str:
         """As an instant purchase does; gives the reservation."""
-        id_ = new_reservation_id(sku_id)
+        id_ = new_reservation_id(sku_id, buyer_id)
         await self.buy_all([Reserve(id_, buyer_id, quantity, quantity, settle=True)], sku_id)
         return id_
 

@@ -88,7 +88,7 @@ async def test_a_crowd_meets_every_fault_at_once(
         seed=seed, decline=0.1, lost_reply=0.1, error=0.1, pending=0.05, pending_ms=20, slow=0.05, slow_ms=50
     )
     await world.open_sale(100, REMOTE)
-    await world.buy_all([Reserve(new_reservation_id(SKU), f"b{n}", 1, 1, settle=True) for n in range(100)])
+    await world.buy_all([Reserve(new_reservation_id(SKU, f"b{n}"), f"b{n}", 1, 1, settle=True) for n in range(100)])
     await asyncio.gather(*[world.settle_all(world.settler(providers, attempts_max=40)) for _ in range(2)])
     sandbox.faults()
     await check_money(world, sandbox)
@@ -172,7 +172,7 @@ async def test_money_that_came_too_late_gets_another_unit(
 
 async def test_money_that_came_too_late_for_any_unit_is_owed_back(world: SettleWorld, providers: Providers) -> None:
     late = await settled_late(world, providers, units=1)
-    await world.apply(SKU, Reserve(new_reservation_id(SKU), "bob", 1, 1))
+    await world.apply(SKU, Reserve(new_reservation_id(SKU, "bob"), "bob", 1, 1))
     await world.settle_all(world.settler(providers))
     owed = await world.one(refunds)
     assert (owed.payment_key, owed.amount, owed.cause) == (payment_key_of(late), PRICE, "paid_too_late")

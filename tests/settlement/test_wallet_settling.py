@@ -64,7 +64,7 @@ async def test_nothing_to_pay_needs_no_wallet(world: SettleWorld) -> None:
 async def test_several_settlers_pay_each_order_once(world: SettleWorld) -> None:
     await world.open_sale(400)
     await world.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
-    await world.buy_all([Reserve(new_reservation_id(SKU), "ada", 1, 1, settle=True) for _ in range(300)])
+    await world.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
     await asyncio.gather(*[world.settle_all(world.settler()) for _ in range(4)])
     assert len(await world.rows(orders)) == 300
     assert (await world.one(wallet_accounts)).balance == 700 * PRICE
@@ -105,7 +105,7 @@ async def test_a_large_sale_does_not_starve_a_small_one(world: SettleWorld) -> N
     small = other_sale("rare")
     await world.open_sale(5, small)
     await world.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
-    await world.buy_all([Reserve(new_reservation_id(SKU), "ada", 1, 1, settle=True) for _ in range(300)])
+    await world.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
     await world.buy("ada", sku_id="rare")
     settler = world.settler()
     await settler.pass_once()

@@ -14,6 +14,7 @@ COMMANDS = {
     "serve": "Serve the API, and do the background work.",
     "worker": "Do the background work alone, beside servers.",
     "pools": "Look at pools and change their stock.",
+    "sales": "Make sales, look at them, and change how they go on.",
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
     "webhooks": "Who hears of events, and what was sent to them.",

@@ -32,12 +32,16 @@ app = typer.Typer(
 LIST_LIMIT = 10_000
 
 
-def _sku_id(text: str) -> str:
+def checked_id(text: str, kind: str) -> str:
     if not is_sku_id(text):
         raise SettingsError(
-            f"{text!r} is not a SKU id: use letters, digits and . _ : ~ -, at most 100, a letter or digit first"
+            f"{text!r} is not a {kind}: use letters, digits and . _ : ~ -, at most 100, a letter or digit first"
         )
     return text
+
+
+def _sku_id(text: str) -> str:
+    return checked_id(text, "SKU id")
 
 
 Sku = Annotated[str, typer.Argument(help="The SKU id.", metavar="SKU", callback=_sku_id)]

@@ -19,11 +19,14 @@ class Reserve(Struct, frozen=True, gc=False):
     tier: int = 0
     # Paid for at once: the reservation begins as settling, and no deadline can take it back.
     settle: bool = False
+    # Whoever asks did not choose the time: a sale did, and may change it between a request and its repeat.
+    ttl_of_sale: bool = False
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
-        request = f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+        ttl = "sale" if self.ttl_of_sale else self.ttl_ms
+        request = f"{self.quantity}/{self.min_quantity}/{ttl}"
         return f"{request}/settle" if self.settle else request
 
     @property

@@ -302,10 +302,12 @@ class _Round:
     def _provision(self, command: Provision) -> Verdict:
         if command.only_if_missing and self._exists:
             return Verdict(Outcome.ALREADY, pool=self._pool())
+        if command.total is None and not self._exists:
+            return Verdict(Outcome.POOL_NOT_FOUND)
+        total = self._total if command.total is None else command.total
         rules = command.rules or self._rules
         if command.changes is not None:
             rules = command.changes.applied_to(rules)
-        total = self._total if command.total is None else command.total
         return self._set_total(total, rules, "pool.provisioned")
 
     def _set_total(self, total: int, rules: Rules, event: str) -> Verdict:

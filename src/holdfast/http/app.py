@@ -16,6 +16,7 @@ from holdfast.http.fast_lane import FastLane
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine, internal_error
 from holdfast.http.requests import Answer, CallerGone, Request, refuse
+from holdfast.http.sale_lane import SaleLane
 from holdfast.http.slow_lane import SlowLane
 
 log = structlog.get_logger()
@@ -37,6 +38,7 @@ class App:
         self._patrol = Patrol()
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
+        self._sales = SaleLane(house, self._patrol)
         self._slow = SlowLane(house, self._patrol)
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -47,7 +49,7 @@ class App:
         try:
             if request.has_body:
                 await self._patrol.read_body(request)
-            answer = await (self._fast.answer(request) or self._answer_slowly(request))
+            answer = await (self._fast.answer(request) or self._sales.answer(request) or self._answer_slowly(request))
         except CallerGone:
             log.debug("caller_gone", request_id=request.request_id)
             return None
@@ -60,6 +62,10 @@ class App:
         answer.headers.append(("x-request-id", request.request_id))
         metrics.count_request(answer.status)
         return answer
+
+    def end_streams(self) -> None:
+        """To be told before the server is asked to stop: it would wait for those who listen."""
+        self._sales.end_streams()
 
     async def finish(self) -> None:
         """Wait until every request under way is answered."""

@@ -70,7 +70,7 @@ class FastLane:
             problem, body = _refusal(verdict)
             return Answer(problem.status, problem.headers(), body)
         headers = [_JSON] if verdict.outcome is _RESERVED else [_JSON, _REPLAYED]
-        if self._house.receipts is not None:
+        if self._house.may_lose_holds:
             headers.append(("holdfast-receipt", self._house.receipts.sign(verdict.reservation)))
         return Answer(200, headers, _encode(reservation_body(verdict.reservation)))
 

@@ -111,6 +111,10 @@ def from_engine(error: EngineError, request: str = "") -> Problem:
 
 
 def _how_to_find_out(request: str) -> str:
+    if request.endswith("/purchase"):
+        return "Repeat it with the same idempotency key."
+    if request.endswith("/restock"):
+        return "Look at the sale's `total_units` before you repeat it: twice would be more."
     if request.endswith("/reserve"):
         return "Repeat it with the same idempotency key; if there was none, look among the owner's reservations."
     if request.endswith("/extend"):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.http.app import App
 from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Headers, body_too_large, request_from
+from holdfast.http.sending import send_while_there
 
 
 class RsgiApp:
@@ -22,7 +23,10 @@ class RsgiApp:
         wire = _RsgiWire(headers, protocol)
         request = request_from(scope.method, scope.path, scope.query_string, wire, headers.get)
         answer = await self._app.answer(request)
-        if answer is not None:
+        if answer is not None and answer.stream is not None:
+            transport = protocol.response_stream(answer.status, answer.headers)
+            await send_while_there(answer.stream, wire, transport.send_bytes)
+        elif answer is not None:
             protocol.response_bytes(answer.status, answer.headers, answer.body)
 
 

@@ -124,6 +124,7 @@ async def _serve(
         log.info("serving", url=url_of(host, port), database=house.database.dialect_name, background=background)
         serving = asyncio.create_task(server.serve())
         await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
+        app.end_streams()
         server.stop()  # type: ignore[no-untyped-call]
         await _finish(app, serving)
     log.info("stopped")

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, select, tupl
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.shards import is_shard, whole_of, whole_pool
-from holdfast.domain.state import Event
-from holdfast.ledger.batch import pool_from_row, reservation_from_row
+from holdfast.domain.state import Event, Remembered
+from holdfast.ledger.batch import pool_from_row, remembered_from_row, reservation_from_row
 from holdfast.ledger.rows import encode_rows, rows_parameter
 from holdfast.ledger.splits import names_of, totals
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
@@ -151,6 +151,13 @@ def history(connection: Connection, reservation_id: str) -> list[Event]:
     return [
         Event(row.type, row.at, row.reservation_id, row.quantity, row.expires_at) for row in connection.execute(query)
     ]
+
+
+def find_remembered(connection: Connection, sku_id: str, owner_id: str, key: str) -> Remembered | None:
+    """The first answer under an idempotency key."""
+    same = (idempotency.c.sku_id == sku_id, idempotency.c.owner_id == owner_id, idempotency.c.key == key)
+    row = connection.execute(select(idempotency).where(*same)).one_or_none()
+    return None if row is None else remembered_from_row(row)
 
 
 def prune_keys(connection: Connection, older_than: int, *, limit: int) -> int:

@@ -41,6 +41,8 @@ sales = Table(
     Column("required_tier", BigInteger),
     Column("checkout", String, nullable=False),
     Column("payment", String, nullable=False),
+    # What its pool is to have. Kept, because whoever loads it may die before the pool has heard of it.
+    Column("loaded_units", BigInteger, nullable=False, server_default="0"),
     Column("oversell_policy", String, nullable=False),
     # As JSON: the room and the price of entry are read whole, and never searched.
     Column("room", Text, nullable=False),

@@ -122,7 +122,7 @@ class Reconciler:
         return found
 
     async def _look(self, *, thorough: bool) -> dict[str, PoolReport]:
-        now, found = await self._database.read(self._ledger_pools)
+        now, found = await self._database.read(lambda c: self._ledger_pools(c, None))
         failures: list[Exception] = []
         for sku_id, ledger in found.items():
             why = self._suspected.pop(sku_id, None)
@@ -160,9 +160,17 @@ class Reconciler:
         found = [report for name, report in self.reports.items() if is_shard(name) and whole_of(name) == sku_id]
         return tuple(sorted(found, key=lambda report: shard_number(report.sku_id)))
 
-    def _ledger_pools(self, connection: Connection) -> tuple[int, dict[str, LedgerPool]]:
+    async def examine(self, sku_id: str) -> PoolReport | None:
+        """One pool, reservation by reservation; None if the ledger has none by this name."""
+        now, found = await self._database.read(lambda c: self._ledger_pools(c, sku_id))
+        if not found:
+            return None
+        report = self.reports[sku_id] = await self._check(sku_id, found[sku_id], now, None, thorough=True)
+        return report
+
+    def _ledger_pools(self, connection: Connection, sku_id: str | None) -> tuple[int, dict[str, LedgerPool]]:
         now = self._database.now_ms(connection)
-        return now, ledger_pools(connection, now - CLAIM_HEARD_WITHIN_MS)
+        return now, ledger_pools(connection, now - CLAIM_HEARD_WITHIN_MS, sku_id)
 
     async def _check(self, sku_id: str, ledger: LedgerPool, now: int, why: str | None, *, thorough: bool) -> PoolReport:
         is_audit = thorough or monotonic() - self._audited.get(sku_id, 0.0) > AUDIT_INTERVAL_S

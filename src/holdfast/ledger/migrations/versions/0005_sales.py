@@ -40,6 +40,7 @@ def _create_sales() -> None:
         sa.Column("required_tier", sa.BigInteger()),
         sa.Column("checkout", sa.String(), nullable=False),
         sa.Column("payment", sa.String(), nullable=False),
+        sa.Column("loaded_units", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("oversell_policy", sa.String(), nullable=False),
         sa.Column("room", sa.Text(), nullable=False),
         sa.Column("proof_of_work", sa.Text()),
