@@ -93,6 +93,11 @@ def below_committed(verdict: Verdict) -> Problem:
     )
 
 
+def shards_fixed(shards: int) -> Problem:
+    detail = f"The pool has {shards} shards, which was chosen when it was created and cannot be changed."
+    return Problem(409, "shards_fixed", "Shards cannot be changed", detail, shards=shards)
+
+
 def from_engine(error: EngineError, request: str = "") -> Problem:
     """`request` is its method and path: what to do about an unknown outcome depends on what was asked."""
     if isinstance(error, Busy):
@@ -106,6 +111,10 @@ def from_engine(error: EngineError, request: str = "") -> Problem:
 
 
 def _how_to_find_out(request: str) -> str:
+    if request.endswith("/purchase"):
+        return "Repeat it with the same idempotency key."
+    if request.endswith("/restock"):
+        return "Look at the sale's `total_units` before you repeat it: twice would be more."
     if request.endswith("/reserve"):
         return "Repeat it with the same idempotency key; if there was none, look among the owner's reservations."
     if request.endswith("/extend"):

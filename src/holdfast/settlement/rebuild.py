@@ -24,7 +24,7 @@ from holdfast.domain.command import Verdict
 from holdfast.domain.reservation import Status
 from holdfast.domain.state import Remembered
 from holdfast.errors import EngineError, Unavailable
-from holdfast.gate.encoding import Keys, encode, first_answer_values, pool_values, reservation_values
+from holdfast.gate.encoding import Keys, counter_values, encode, first_answer_values, pool_values, reservation_values
 from holdfast.gate.functions import Functions
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries, Position
@@ -78,7 +78,7 @@ class Rebuilder:
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
         """Take the journal into the ledger at least up to what was seen of it, if it is there."""
-        await self._drainer.drain_all(sku_id, Position(seen.epoch, 0))
+        await self._drainer.drain_until(sku_id, seen)
 
     async def _begin(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand], work: Callable[[Connection], T]
@@ -108,7 +108,12 @@ class Rebuilder:
         names = [keys.pool, keys.holds, keys.deadlines, keys.owners]
         epoch, none = snapshot.epoch, encode([])
         await self._succeed(
-            "begin", [*names, keys.journal], epoch, snapshot.decided_at, encode(pool_values(snapshot.pool))
+            "begin",
+            [*names, keys.journal],
+            epoch,
+            snapshot.decided_at,
+            encode(pool_values(snapshot.pool)),
+            encode(counter_values(snapshot.counters)),
         )
         for holds in _portions(snapshot.holds):
             await self._succeed("load", names, epoch, encode([reservation_values(r) for r in holds]), none, none)
