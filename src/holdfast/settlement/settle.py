@@ -41,6 +41,8 @@ SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.2
 # On SQLite a transaction keeps purchases waiting, so it must stay short; this many take about ten milliseconds.
 BATCH_MAX = 64
+# A look at what is due counts all of it, so those who have much have several turns before the next.
+ROUNDS = 8
 # Beyond the longest call to a provider by far: who is still alive then has been asleep.
 LEASE_MS = 30_000
 
@@ -110,9 +112,11 @@ class Settler:
         # Whoever comes first may use up what there is of rate or parallelism, so everybody comes first in turn.
         self._turn += 1
         start = self._turn % len(due)
-        taken = 0
-        for pool in [*due[start:], *due[:start]]:
-            taken += await self._serve_or_tell(pool, len(due))
+        busy, taken = [*due[start:], *due[:start]], 0
+        for _ in range(ROUNDS):
+            served = [(pool, await self._serve_or_tell(pool, len(busy))) for pool in busy]
+            taken += sum(count for _, count in served)
+            busy = [pool for pool, count in served if count >= BATCH_MAX]
         return taken
 
     def _due(self, connection: Connection) -> list[DuePool]:
