@@ -18,16 +18,6 @@ from http_tokens import buyer_token
 pytest_plugins = ("http_fixtures",)
 
 
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
-
-
-@pytest.fixture
-def quick(embedded: Server) -> Store:
-    return store_of(embedded)
-
-
 def test_a_purchase_holds_units_until_a_deadline_at_a_price(store: Store) -> None:
     store.open(per_buyer_limit=3, hold_seconds=120)
     bought = store.buy(quantity=2)

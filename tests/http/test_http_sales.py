@@ -5,22 +5,11 @@ from typing import Any
 import httpx
 import pytest
 from http_calling import eventually, moment, problem_of, wrong_fields
-from http_sales import Store, body_of, in_seconds, store_of
+from http_sales import Store, body_of, in_seconds
 from http_serving import Server
 from http_tokens import buyer_token
 
 pytest_plugins = ("http_fixtures",)
-
-
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
-
-
-@pytest.fixture
-def quick(embedded: Server) -> Store:
-    """Where the engine makes no difference."""
-    return store_of(embedded)
 
 
 def test_a_new_sale_is_loaded_checked_and_open(store: Store) -> None:
