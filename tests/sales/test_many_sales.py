@@ -57,7 +57,9 @@ def sale(number: int) -> Sale:
 
 async def buy(house: House, number: int, buyer: int) -> tuple[Outcome, float]:
     sku_id = f"sku-{number}"
-    command = Reserve(new_reservation_id(sku_id), f"buyer-{buyer}", 1, 1, 60_000, f"key-{buyer}", ttl_of_sale=True)
+    owner = f"buyer-{buyer}"
+    reservation_id = new_reservation_id(sku_id, owner)
+    command = Reserve(reservation_id, owner, 1, 1, 60_000, f"key-{buyer}", ttl_of_sale=True)
     began = perf_counter()
     verdict = await house.batcher.submit(sku_id, command)
     return verdict.outcome, perf_counter() - began

@@ -83,5 +83,10 @@ def _in_our_words(error: ErrorDetails) -> str:
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
         return _PATTERNS.get(pattern, _PRINTABLE)
-    said = error["msg"].replace("Input should be", "must be", 1).replace("String should have", "must have", 1)
+    said = (
+        error["msg"]
+        .removeprefix("Value error, ")
+        .replace("Input should be", "must be", 1)
+        .replace("String should have", "must have", 1)
+    )
     return _OF_PYDANTIC.get(error["type"], said)

@@ -28,7 +28,7 @@ _PROBLEMS = {
     "503": "Busy or not ready; retry",
 }
 _REF = "#/components/schemas/{model}"
-_PUBLIC = ("/healthz/",)
+_PUBLIC = ("/healthz/", "/v1/payments/")
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

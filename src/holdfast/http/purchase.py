@@ -132,7 +132,7 @@ def _key_of(request: Request) -> str:
 def _command(sale: Sale, caller: Caller, key: str, given: PurchaseIn) -> Reserve:
     assert caller.buyer_id is not None
     return Reserve(
-        new_reservation_id(sale.sku_id),
+        new_reservation_id(sale.sku_id, caller.buyer_id),
         caller.buyer_id,
         given.quantity,
         given.quantity if given.min_quantity is None else given.min_quantity,

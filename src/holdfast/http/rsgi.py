@@ -18,8 +18,10 @@ class RsgiApp:
         self._app = app
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        wire = _RsgiWire(scope, protocol)
-        request = request_from(scope.method, scope.path, scope.query_string, wire, scope.headers.get)
+        # Once: granian makes a copy of all headers each time they are asked for.
+        headers = scope.headers
+        wire = _RsgiWire(headers, protocol)
+        request = request_from(scope.method, scope.path, scope.query_string, wire, headers.get)
         answer = await self._app.answer(request)
         if answer is not None and answer.stream is not None:
             transport = protocol.response_stream(answer.status, answer.headers)
@@ -29,28 +31,25 @@ class RsgiApp:
 
 
 class _RsgiWire(Struct, eq=False):
-    scope: Any
+    received: Any
     protocol: Any
 
     def headers(self) -> Headers:
-        items: Headers = self.scope.headers.items()
+        items: Headers = self.received.items()
         return items
 
     async def read(self) -> bytes:
+        body = b""
         try:
-            return await self._read()
+            if "content-length" in self.received:
+                body = await self.protocol()
+            else:
+                async for chunk in self.protocol:
+                    body += chunk
+                    if len(body) > MAX_BODY_BYTES:
+                        raise body_too_large()
         except RuntimeError as exc:  # What granian raises for a connection that broke off.
             raise CallerGone from exc
-
-    async def _read(self) -> bytes:
-        body = b""
-        if "content-length" in self.scope.headers:
-            body = await self.protocol()
-        else:
-            async for chunk in self.protocol:
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise body_too_large()
         return body
 
     async def gone(self) -> None:

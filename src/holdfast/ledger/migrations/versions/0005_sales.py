@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 
 _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
@@ -202,6 +202,7 @@ def _create_wallet_entries() -> None:
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("reservation_id", _Id),
+        sa.Column("balance", sa.BigInteger()),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("transfer_id", "account"),
     )
