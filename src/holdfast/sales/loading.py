@@ -36,6 +36,8 @@ log = structlog.get_logger()
 # than `GATE_S`, so that the two never meet.
 TAKE_UP_AFTER_MS = 15_000
 GATE_S = 10.0
+# A load asks the ledger a dozen things. Whoever makes many sales at once must not take its connections from buyers.
+LOADS_MAX = 2
 
 
 class Obstacle(StrEnum):
@@ -58,6 +60,7 @@ class Loader:
         self._gate = gate
         self._inspector = inspector
         self._catch_up = catch_up
+        self._turns = asyncio.Semaphore(LOADS_MAX)
 
     async def take_up(self, sale: Sale, now: int) -> Loaded | None:
         """Go on with a sale that somebody began to load, unless somebody else just did."""
@@ -67,6 +70,10 @@ class Loader:
         return None
 
     async def load(self, sale: Sale) -> Loaded:
+        async with self._turns:
+            return await self._load(sale)
+
+    async def _load(self, sale: Sale) -> Loaded:
         obstacle = await self._fill_pool(sale)
         if obstacle is not None:
             return Loaded(await self._note(sale.sale_id, obstacle), obstacle)
