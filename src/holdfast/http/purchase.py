@@ -60,6 +60,9 @@ class PurchaseDesk:
             raise admission_required()
         verdict = await self._reserve(request, sale, _command(sale, caller, key, given), given.payment_method)
         if verdict.reservation is None:
+            house.refusals.note(
+                verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
+            )
             return refuse(purchase_refusal(verdict, sale))
         return self._granted(sale, verdict.reservation, is_repeat=verdict.outcome is Outcome.REPLAYED)
 
