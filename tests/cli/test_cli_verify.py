@@ -26,7 +26,7 @@ def ledger(database_url: str) -> str:
     async def fill() -> None:
         database = open_database(database_url)
         await migrate(database)
-        sold, held = new_reservation_id("demo"), new_reservation_id("demo")
+        sold, held = new_reservation_id("demo", "ada"), new_reservation_id("demo", "bob")
         buy: list[Command] = [
             Reserve(sold, "ada", 1, 1),
             Move(Transition.CONFIRM, sold),
