@@ -58,7 +58,8 @@ class PurchaseDesk:
         sale = house.catalogue.at_hand(sale_id) or await self._find(sale_id)
         if sale.room.mode is not RoomMode.OFF:
             raise admission_required()
-        verdict = await self._reserve(request, sale, _command(sale, caller, key, given), given.payment_method)
+        command = _command(sale, caller, key, given)
+        verdict = await self._reserve(request, sale, command, given.payment_method)
         if verdict.reservation is None:
             house.refusals.note(
                 verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
