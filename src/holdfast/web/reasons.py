@@ -13,6 +13,7 @@ from holdfast.http.problems import (
     internal_error,
     refusal,
     reservation_lost,
+    shards_fixed,
     unauthorized,
 )
 
@@ -35,6 +36,7 @@ def _of_verdicts() -> list[Problem]:
         *(refusal(Verdict(o)) for o in refusals),
         *moves,
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
+        shards_fixed(4),
     ]
 
 
