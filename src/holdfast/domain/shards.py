@@ -16,12 +16,12 @@ _SEPARATOR = "/"
 _MARK = slice(34, 36)
 
 
-def shard_name(sku_id: str, shard: int) -> str:
-    return f"{sku_id}{_SEPARATOR}{shard}"
+def shard_name(sku_id: str, shard: int, shards: int) -> str:
+    return f"{sku_id}{_SEPARATOR}{shard}of{shards}"
 
 
 def shard_names(sku_id: str, shards: int) -> list[str]:
-    return [shard_name(sku_id, shard) for shard in range(shards)]
+    return [shard_name(sku_id, shard, shards) for shard in range(shards)]
 
 
 def is_shard(pool: str) -> bool:
@@ -33,8 +33,10 @@ def whole_of(pool: str) -> str:
     return pool.partition(_SEPARATOR)[0]
 
 
-def shard_number(pool: str) -> int:
-    return int(pool.partition(_SEPARATOR)[2])
+def shard_number(pool: str) -> tuple[int, int]:
+    """Which one, of how many."""
+    number, _, shards = pool.partition(_SEPARATOR)[2].partition("of")
+    return int(number), int(shards)
 
 
 def mark_of(owner_id: str) -> str:
