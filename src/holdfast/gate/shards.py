@@ -32,7 +32,7 @@ from holdfast.gate.splits import Splits, pool_for
 log = structlog.get_logger()
 
 _WANTS_STOCK = frozenset({Outcome.INSUFFICIENT, Outcome.ALL_HELD, Outcome.SOLD_OUT})
-# Other processes may take what was about to be carried; by then it is somebody else's turn. Less than a line is patient.
+# Others may take what was about to be carried; by then it is their turn. A line is patient for longer.
 PATIENCE_S = 1.0
 LONGEST_PAUSE_S = 0.02
 # What units that are on their way take to arrive, about.
