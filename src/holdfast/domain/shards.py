@@ -14,6 +14,7 @@ MAX_SHARDS = 64
 # Not allowed in a SKU id, so no shard has the name of a SKU.
 _SEPARATOR = "/"
 _MARK = slice(34, 36)
+_MARKS = tuple(f"{number:02x}" for number in range(256))
 
 
 def shard_name(sku_id: str, shard: int, shards: int) -> str:
@@ -41,7 +42,7 @@ def shard_number(pool: str) -> tuple[int, int]:
 
 def mark_of(owner_id: str) -> str:
     """Two hexadecimal digits, the same for an owner wherever and whenever they are made."""
-    return f"{crc32(owner_id.encode()) & 0xFF:02x}"
+    return _MARKS[crc32(owner_id.encode()) & 0xFF]
 
 
 def shard_of_owner(owner_id: str, shards: int) -> int:

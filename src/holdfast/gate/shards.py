@@ -52,14 +52,14 @@ class ShardedGate:
         if is_shard(sku_id):
             return await self._apply_to_shard(sku_id, commands)
         shards = await self._splits.of(sku_id)
+        if shards < 2 and Provision not in set(map(type, commands)):
+            return await self._gate.apply(sku_id, commands)
         provisions = [c for c in commands if isinstance(c, Provision)]
         if shards == 0 and provisions:
             shards = await self._splits.choose(sku_id, provisions[0].shards or 1, provisions[0].total or 0)
         if shards > 1:
             return await self._apply_in_turn(sku_id, shards, commands)
-        if any(map(_asks_for_shards, provisions)):
-            return await self._apply_to_whole(sku_id, commands)
-        return await self._gate.apply(sku_id, commands)
+        return await self._apply_to_whole(sku_id, commands)
 
     async def _apply_to_whole(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         """A pool that is whole stays so, and the others in the batch get their answers."""
