@@ -16,6 +16,7 @@ from holdfast.http.problems import (
     internal_error,
     refusal,
     reservation_lost,
+    shards_fixed,
     too_many_webhooks,
     unauthorized,
     webhook_not_found,
@@ -94,6 +95,7 @@ def _of_requests() -> list[Problem]:
         delivery_not_found(),
         too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),
+        shards_fixed(16),
         *_of_sales(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
         Problem(
