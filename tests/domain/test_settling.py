@@ -97,7 +97,7 @@ def test_whoever_has_tried_often_enough_is_parked_unless_only_the_gate_has_to_be
 
 
 def test_another_unit_has_an_id_of_its_own_and_always_the_same() -> None:
-    first = new_reservation_id("sneaker")
+    first = new_reservation_id("sneaker", "ada")
     again = reacquired_id(first)
     assert again == reacquired_id(first) != first
     assert (sku_of(again), len(again), again[:16]) == ("sneaker", len(first), first[:16])

@@ -111,7 +111,8 @@ async def test_fifty_at_once_under_one_key_are_charged_once(world: SettleWorld) 
     await world.wallet.credit("ada", 50 * PRICE, "EUR", "k")
     batcher, settler = Batcher(world.gate), world.settler()
     asked = [
-        batcher.submit(SKU, Reserve(new_reservation_id(SKU), "ada", 1, 1, key="one", settle=True)) for _ in range(50)
+        batcher.submit(SKU, Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, key="one", settle=True))
+        for _ in range(50)
     ]
     settling = asyncio.create_task(settler.run())
     verdicts = await asyncio.gather(*asked)

@@ -18,7 +18,7 @@ from sqlalchemy import update
 
 from holdfast.domain.sale import payment_key_of
 from holdfast.gate.functions import Functions
-from holdfast.gate.link import open_link
+from holdfast.gate.link.redis_link import open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import open_database

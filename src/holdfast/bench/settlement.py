@@ -77,7 +77,7 @@ class SettlementBench:
 
     def _purchase(self, sku_id: str) -> Command:
         buyer_id = f"buyer-{next(self._numbers) % BUYERS}"
-        return Reserve(new_reservation_id(sku_id), buyer_id, 1, 1, settle=True)
+        return Reserve(new_reservation_id(sku_id, buyer_id), buyer_id, 1, 1, settle=True)
 
     async def _by_settler(self, sku_id: str, seconds: float) -> Round:
         settler = self._settler()

@@ -96,7 +96,6 @@ def _of_requests() -> list[Problem]:
         delivery_not_found(),
         too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),
-        shards_fixed(16),
         *_of_sales(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
         Problem(
