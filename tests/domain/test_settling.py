@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.domain.reservation import Status, new_reservation_id, sku_of
 from holdfast.domain.settling import Ordered, PaymentMark, Situation, Step, next_step, reacquired_id
+from holdfast.domain.shards import shard_of
 
 M = PaymentMark
 ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
@@ -100,4 +101,5 @@ def test_another_unit_has_an_id_of_its_own_and_always_the_same() -> None:
     first = new_reservation_id("sneaker", "ada")
     again = reacquired_id(first)
     assert again == reacquired_id(first) != first
+    assert shard_of(again, 64) == shard_of(first, 64)
     assert (sku_of(again), len(again), again[:16]) == ("sneaker", len(first), first[:16])
