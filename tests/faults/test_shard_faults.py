@@ -115,9 +115,9 @@ class Buyer:
         return answer
 
     async def _sold(self) -> int:
-        """As the ledger has it, which hears of a sale before the buyer does."""
-        books = [await read_books(self._site.database, name) for name in NAMES]
+        """At least what the ledger has, which hears of a sale before the buyer does: first as a claim, then as sold."""
         claimed = await self._site.database.read(claimed_of_all)
+        books = [await read_books(self._site.database, name) for name in NAMES]
         return sum(b.pool.sold for b in books if b.pool) + claimed
 
 
@@ -150,7 +150,7 @@ async def test_the_shards_are_on_different_nodes_and_a_crowd_buys_every_unit(
         assert len(set(nodes.values())) == 3
         assert all(int(node.command("EXISTS", Keys(name).pool)) for name, node in nodes.items())
         assert await site.sell_all(seed) == {"sold": UNITS, "sold out": 20}
-        assert set(site.sold_out_at) == {UNITS}, "somebody heard sold out too early"
+        assert min(site.sold_out_at) >= UNITS, "somebody heard sold out too early"
         await site.check()
 
 
