@@ -186,9 +186,9 @@ class Settler:
 
     async def _charge_some(self, pool: DuePool, pools: int) -> int:
         free = self._parallel - len(self._under_way)
-        wanted = min(pool.count, max(free // pools, 1), BATCH_MAX)
-        if free <= 0:
+        if free <= self._parallel // 8:
             return 0
+        wanted = min(pool.count, max(free // pools, 1), BATCH_MAX)
         await self._pace.spend(wanted)
         items = await self._database.write(lambda c: self._lease(c, pool.sku_id, wanted))
         for item in items:
@@ -206,7 +206,9 @@ class Settler:
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self.nudge()
+        # A look at what is due for every single one would cost more than it gains.
+        if len(self._under_way) <= self._parallel * 3 // 4:
+            self.nudge()
 
     async def _charge(self, item: Item) -> None:
         await self._guarded(item, lambda: self.charger.settle(item))
