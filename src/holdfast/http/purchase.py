@@ -119,6 +119,7 @@ class PurchaseDesk:
             "currency": sale.currency,
             "receipt": self._house.receipts.sign(granted),
         }
+        self._house.cashier.settler.nudge()
         if is_repeat:
             return Answer(200, [_JSON, _REPLAYED], _encode(body))
         return Answer(201, [_JSON], _encode(body))

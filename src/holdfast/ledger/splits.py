@@ -108,12 +108,16 @@ def _hand_out(connection: Connection, sku_id: str, shards: int, units: int, now:
     insert_given(connection, given, now)
 
 
+# Units may also be on their way to a pool that is whole, from what they are owed for.
+_is_of_a_split = transfers.c.donor.contains("/") | transfers.c.receiver.contains("/")
+
+
 def sums(connection: Connection) -> Mapping[str, Sums]:
     """In one statement, so that all of it is of one moment."""
     rows = union_all(
         select(literal("total"), splits.c.sku_id, splits.c.total).where(splits.c.shards > 1),
         select(literal("in_shards"), pools.c.sku_id, pools.c.total).where(pools.c.sku_id.contains("/")),
-        select(literal("on_its_way"), transfers.c.donor, transfers.c.units).where(is_on_its_way),
+        select(literal("on_its_way"), transfers.c.donor, transfers.c.units).where(is_on_its_way, _is_of_a_split),
     )
     found: dict[str, Sums] = {}
     for what, name, units in connection.execute(rows):

@@ -25,6 +25,7 @@ from holdfast.domain.command import Command, Move, Transition, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import Step
+from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
@@ -247,7 +248,7 @@ class Settler:
 
     async def _apply(self, sku_id: str, moves: Sequence[Move]) -> list[Verdict]:
         commands: list[Command] = list(moves)
-        return await self._gate.apply(sku_id, commands)
+        return await self._gate.apply(whole_of(sku_id), commands)
 
 
 def _heard(move: Move, verdict: Verdict) -> Heard | Failed:
