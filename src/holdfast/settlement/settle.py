@@ -41,11 +41,10 @@ log = structlog.get_logger()
 
 SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.2
-# A transaction at a pool keeps its purchases waiting, so it must stay short, however fast or busy the machine is. As
-# many orders as fit into this time go into one; fewer than the least would mostly pay for the transaction itself.
-BATCH_TARGET_S = 0.015
-BATCH_LEAST = 32
-BATCH_MAX = 256
+# A transaction at a pool keeps its purchases waiting, so it must stay short: this many orders take some ten
+# milliseconds, and fewer would mostly pay for the transaction itself. Then the purchases that waited have their turn.
+BATCH_MAX = 64
+REST_SHARE = 0.5
 # A look at what is due counts all of it, so those who have much have several turns before the next.
 ROUNDS = 8
 # Beyond the longest call to a provider by far: who is still alive then has been asleep.
@@ -76,7 +75,6 @@ class Settler:
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._turn = 0
-        self._size = BATCH_LEAST
 
     def nudge(self) -> None:
         """There is, or may be, work now."""
@@ -122,7 +120,7 @@ class Settler:
         for _ in range(ROUNDS):
             served = [(pool, await self._serve_or_tell(pool, len(busy))) for pool in busy]
             taken += sum(count for _, count in served)
-            busy = [pool for pool, count in served if count >= BATCH_LEAST]
+            busy = [pool for pool, count in served if count >= BATCH_MAX]
         return taken
 
     def _due(self, connection: Connection) -> list[DuePool]:
@@ -143,28 +141,23 @@ class Settler:
     # --- in the ledger, in bulk
 
     async def _settle_in_ledger(self, pool: DuePool) -> int:
-        size = self._size
-        await self._pace.spend(min(pool.count, size))
+        await self._pace.spend(min(pool.count, BATCH_MAX))
         started = perf_counter()
         try:
-            cases = await self._database.write(lambda c: self._desk.settle_due(c, pool.sku_id, size))
+            cases = await self._database.write(lambda c: self._desk.settle_due(c, pool.sku_id, BATCH_MAX))
         except EngineError:
             raise
         except Exception:
             log.exception("settlement_batch_failed", sku_id=pool.sku_id)
             return await self._settle_one_by_one(pool)
-        if len(cases) == size:
-            self._resize(perf_counter() - started)
         _count(cases)
+        if len(cases) == BATCH_MAX:
+            await asyncio.sleep((perf_counter() - started) * REST_SHARE)
         await self._tell(pool.sku_id, [case for case in cases if case.step() is Step.TELL and case.is_open])
         for case in cases:
             if case.is_open and case.step() is Step.WAIT:
                 await self._post(pool.sku_id, [(_item(case), Failed(Step.WAIT, "the ledger has no room for it yet"))])
         return len(cases)
-
-    def _resize(self, took_s: float) -> None:
-        wanted = self._size * min(max(BATCH_TARGET_S / took_s, 0.5), 1.5)
-        self._size = min(max(int(wanted), BATCH_LEAST), BATCH_MAX)
 
     async def _settle_one_by_one(self, pool: DuePool) -> int:
         """Something in the batch cannot be settled, and must not keep the rest from it."""
