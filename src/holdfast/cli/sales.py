@@ -19,7 +19,7 @@ from holdfast.cli.times import moment
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Pool
 from holdfast.domain.reservation import MAX_QUANTITY
-from holdfast.domain.sale import MAX_AMOUNT, Sale
+from holdfast.domain.sale import MAX_AMOUNT, Sale, in_words
 from holdfast.errors import EngineError, SettingsError
 from holdfast.http.invalid import from_validation
 from holdfast.http.sale_problems import office_refusal
@@ -249,7 +249,7 @@ def _print(bodies: list[dict[str, Any]]) -> None:
             body["phase"] if body["problem"] is None else f"loading: {body['problem']}",
             _minute(body["starts_at"]),
             _minute(body["ends_at"]),
-            f"{body['price']['amount']:,} {body['price']['currency']}",
+            in_words(body["price"]["amount"], body["price"]["currency"]),
             body["available"],
             body["held"],
             body["sold"],

@@ -8,6 +8,18 @@ from holdfast.domain.pool import Availability, Rules
 
 MAX_AMOUNT = 10**12
 
+# Amounts are in the smallest unit of their currency: hundredths, but for these.
+_WITHOUT_CENTS = frozenset(
+    ["BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"]
+)
+_THOUSANDTHS = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
+
+
+def in_words(amount: int, currency: str) -> str:
+    """An amount as people write it: 49.99 EUR."""
+    digits = 0 if currency in _WITHOUT_CENTS else 3 if currency in _THOUSANDTHS else 2
+    return f"{amount / 10**digits:,.{digits}f} {currency}"
+
 
 class Checkout(StrEnum):
     # Hold first, pay within the time.
