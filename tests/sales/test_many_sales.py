@@ -59,7 +59,7 @@ async def buy(house: House, number: int, buyer: int) -> tuple[Outcome, float]:
     sku_id = f"sku-{number}"
     owner = f"buyer-{buyer}"
     reservation_id = new_reservation_id(sku_id, owner)
-    command = Reserve(reservation_id, owner, 1, 1, 60_000, f"key-{buyer}", ttl_of_sale=True)
+    command = Reserve(reservation_id, owner, 1, 1, 60_000, f"key-{buyer}", sale_id=f"sale-{number}")
     began = perf_counter()
     verdict = await house.batcher.submit(sku_id, command)
     return verdict.outcome, perf_counter() - began

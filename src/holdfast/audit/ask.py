@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.audit.search import Question, search
-from holdfast.audit.timeline import Moment, merge, read_ledger, sku_of_sale
+from holdfast.audit.timeline import Known, Moment, merge, read_ledger, sku_of_sale
 from holdfast.ledger.database import Database
 
 
@@ -24,9 +24,10 @@ async def ask(database: Database, directory: Path, question: Question) -> Timeli
     if question.sale_id is not None and question.sku_id is None:
         sale_id = question.sale_id
         sku_id = await database.read(lambda c: sku_of_sale(c, sale_id))
-        # A sale that is not known here may have been refused by name all the same.
         question = replace(question, sku_id=sku_id)
-    known = await database.read(lambda c: read_ledger(c, question))
+    # A sale that is not known here has no reservations, and may have been refused by name all the same.
+    is_unknown = question.sale_id is not None and question.sku_id is None
+    known = await database.read(lambda c: read_ledger(c, question)) if not is_unknown else Known([], {})
     refusals = await asyncio.to_thread(search, directory, question)
     moments: list[Any] = merge(refusals, known, question.limit)
     return Timeline(question.owner_id, moments, refusals.counts, refusals.unreadable)

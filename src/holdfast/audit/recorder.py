@@ -41,6 +41,7 @@ class Recorder:
         self._segment: RawSegment | None = None
         self._opened = self._complained = 0.0
         self._overflowed = 0
+        self._wake = Event()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="audit", daemon=True)
 
@@ -55,10 +56,13 @@ class Recorder:
         tier: int = 0,
     ) -> None:
         """Called for every refusal, so it does no more than it must."""
-        if len(self._waiting) >= WAITING_MAX:
+        waiting = self._waiting
+        if not waiting:
+            self._wake.set()
+        elif len(waiting) >= WAITING_MAX:
             self._overflowed += 1
             return
-        self._waiting.append(
+        waiting.append(
             Refusal(
                 time.time_ns() // 1_000_000,
                 sku_id,
@@ -79,12 +83,19 @@ class Recorder:
     def stop(self) -> None:
         """Write what is there, and let go of the segment."""
         self._stopping.set()
+        self._wake.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(WRITE_EVERY_S):
+        is_stopping = False
+        while not is_stopping:
+            self._wake.wait(ROLL_AFTER_S if self._segment is not None else None)
+            self._wake.clear()
+            # Those who are refused together are written together.
+            is_stopping = self._stopping.wait(WRITE_EVERY_S)
             self._pass()
-        self._pass()
+            if self._waiting:  # Noted since, by somebody who saw that others were waiting.
+                self._wake.set()
         self._close()
 
     def _pass(self) -> None:

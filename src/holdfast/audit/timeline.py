@@ -49,7 +49,8 @@ def read_ledger(connection: Connection, question: Question) -> Known:
         .limit(question.limit)
     )
     if question.sku_id is not None:
-        query = query.where(reservations.c.sku_id == question.sku_id)
+        of_it = reservations.c.sku_id.startswith(f"{question.sku_id}/", autoescape=True)
+        query = query.where((reservations.c.sku_id == question.sku_id) | of_it)
     if question.since_ms is not None:
         query = query.where(events.c.at >= question.since_ms)
     if question.until_ms is not None:

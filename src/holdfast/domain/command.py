@@ -19,14 +19,15 @@ class Reserve(Struct, frozen=True, gc=False):
     tier: int = 0
     # Paid for at once: the reservation begins as settling, and no deadline can take it back.
     settle: bool = False
-    # Whoever asks did not choose the time: a sale did, and may change it between a request and its repeat.
-    ttl_of_sale: bool = False
+    # A purchase: its time was chosen by the sale, which may change it between a request and its repeat; and the same
+    # key in the next sale of the same pool is another request.
+    sale_id: str | None = None
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
-        ttl = "sale" if self.ttl_of_sale else self.ttl_ms
-        request = f"{self.quantity}/{self.min_quantity}/{ttl}"
+        terms = self.ttl_ms if self.sale_id is None else self.sale_id
+        request = f"{self.quantity}/{self.min_quantity}/{terms}"
         return f"{request}/settle" if self.settle else request
 
     @property

@@ -15,6 +15,8 @@ class EventType(StrEnum):
     RESERVATION_FAILED = "reservation.failed"
     ORDER_CONFIRMED = "order.confirmed"
     ORDER_REFUNDED = "order.refunded"
+    # By compensation: it cannot be delivered.
+    ORDER_CANCELLED = "order.cancelled"
     POOL_SOLD_OUT = "pool.sold_out"
     POOL_RETURNED = "pool.returned"
     POOL_DRIFT = "pool.drift"

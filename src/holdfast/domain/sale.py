@@ -135,9 +135,11 @@ class Sale(Struct, frozen=True, kw_only=True):
         """What buyers are told, given what is left in its pool, if that is known."""
         if self.state is SaleState.CLOSED or (self.ends_at is not None and now >= self.ends_at):
             return Phase.ENDED
+        if self.paused:
+            return Phase.PAUSED
         if now < self.starts_at:
             return Phase.UPCOMING
-        if self.paused or self.state is SaleState.LOADING:
+        if self.state is SaleState.LOADING:
             return Phase.PAUSED
         return _PHASES[availability or Availability.AVAILABLE]
 
@@ -162,6 +164,8 @@ class Order(Struct, frozen=True):
     status: OrderStatus
     refunded_amount: int
     created_at: int
+    # Who moved the money: the provider, or `external` where somebody else did, and a service key confirmed.
+    payment: PaymentKind
 
 
 def order_id_of(reservation_id: str) -> str:

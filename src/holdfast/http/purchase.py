@@ -145,5 +145,5 @@ def _command(sale: Sale, caller: Caller, key: str, given: PurchaseIn) -> Reserve
         key,
         caller.tier,
         settle=sale.checkout is Checkout.INSTANT,
-        ttl_of_sale=True,
+        sale_id=sale.sale_id,
     )

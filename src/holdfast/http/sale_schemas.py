@@ -313,6 +313,10 @@ class SaleReservationOut(ReservationOut):
     sale_id: str
     amount: int = Field(description="What it costs in all, in the currency's smallest unit.")
     currency: str
+    failure_reason: str | None = Field(
+        None,
+        description="Why the payment was refused, if it failed: insufficient_funds, card_declined, …",
+    )
 
 
 class OrderOut(_Out):
@@ -325,6 +329,9 @@ class OrderOut(_Out):
     refunded_amount: int
     currency: str
     status: OrderStatus
+    payment: PaymentKind = Field(
+        description="Who moved the money: the provider of the sale, or `external` where a service key confirmed."
+    )
     created_at: Timestamp
 
 

@@ -4,7 +4,7 @@ The amount of a note is what was asked for. What is charged is decided when the 
 granted.
 """
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -43,3 +43,10 @@ def forget_method(connection: Connection, reservation_id: str) -> None:
     """The reservation it was for was never made."""
     noted = (payments.c.payment_key == payment_key_of(reservation_id), payments.c.state == "new")
     connection.execute(delete(payments).where(*noted))
+
+
+def why_declined(connection: Connection, reservation_id: str) -> str | None:
+    """Why there was no money for a reservation."""
+    declined = select(payments.c.reason).where(payments.c.reservation_id == reservation_id)
+    reason: str | None = connection.execute(declined).scalar()
+    return reason

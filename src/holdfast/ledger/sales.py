@@ -84,4 +84,5 @@ def order_from_row(row: Row[Any]) -> Order:
         OrderStatus(row.status),
         row.refunded_amount,
         row.created_at,
+        PaymentKind(row.payment),
     )

@@ -44,7 +44,7 @@ class Obstacle(StrEnum):
     """What only a person can move out of the way, or time."""
 
     BELOW_COMMITTED = "more units of the pool are held or sold than the sale is to have"
-    OTHERS_HOLD = "units of the pool are still held for buyers of the sale before"
+    OTHERS_HOLD = "units of the pool are still held, by buyers of the sale before or through the inventory"
 
 
 class Loaded(Struct, frozen=True):
@@ -91,10 +91,10 @@ class Loader:
         verdict = await self._tell(sale, Provision(sale.loaded_units, sale.rules))
         if verdict.outcome is Outcome.INSUFFICIENT:
             return Obstacle.BELOW_COMMITTED
-        if before is not None:
-            await self._catch_up(sale.sku_id)
-            if verdict.pool is not None and verdict.pool.held:
-                return Obstacle.OTHERS_HOLD
+        await self._catch_up(sale.sku_id)
+        if verdict.pool is not None and verdict.pool.held:
+            # Confirmed later, they would become orders of this sale, which they were never held under.
+            return Obstacle.OTHERS_HOLD
         await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id))
         return None
 

@@ -31,7 +31,8 @@ _paid = exists().where(
 _is_ours = and_(orders.c.payment != PaymentKind.EXTERNAL, orders.c.amount > 0)
 _orders_paid = Check(
     "orders_paid",
-    "Every order of a sale with a provider has its captured payment, over the same amount.",
+    "Every order that a provider took the money for has its captured payment, over the same amount; others did it "
+    "for those that a service key confirmed.",
     orders,
     select(orders.c.order_id, orders.c.reservation_id, orders.c.amount, orders.c.payment).where(_is_ours, ~_paid),
 )

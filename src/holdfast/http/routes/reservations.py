@@ -31,7 +31,7 @@ from holdfast.http.schemas import (
     event_body,
 )
 from holdfast.ledger import queries
-from holdfast.ledger.payment_notes import note_method
+from holdfast.ledger.payment_notes import note_method, why_declined
 
 router = APIRouter(route_class=ReceiptRoute, prefix="/v1/reservations", tags=["reservations"])
 
@@ -59,7 +59,11 @@ async def list_reservations(
 
 @router.get("/{reservation_id}", response_model=ReservationOut | SaleReservationOut, summary="One reservation")
 async def get_reservation(reservation_id: ReservationId, house: TheHouse, caller: OwnerOrInventory) -> Response:
-    return json_response(_body(house, await _find(house, caller, reservation_id)))
+    found = await _find(house, caller, reservation_id)
+    body = _body(house, found)
+    if found.status is Status.FAILED and "sale_id" in body:
+        body["failure_reason"] = await house.database.read(lambda c: why_declined(c, reservation_id))
+    return json_response(body)
 
 
 @router.get("/{reservation_id}/history", response_model=HistoryOut, summary="Everything that happened to it")

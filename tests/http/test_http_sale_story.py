@@ -1,0 +1,150 @@
+"""From a hold to a paid order and back, over HTTP, with everything that works on it, on every engine."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from http_calling import eventually, problem_of
+from http_sales import Store, body_of, in_seconds, store_of
+from http_serving import Server
+
+pytest_plugins = ("http_fixtures",)
+
+
+def credit(server: Server, buyer_id: str, amount: int, currency: str = "EUR") -> None:
+    top_up = {"amount": amount, "currency": currency, "idempotency_key": uuid4().hex}
+    body_of(server.client.post(f"/v1/wallets/{buyer_id}/credit", json=top_up))
+
+
+def reservation(store: Store, reservation_id: str) -> dict[str, Any]:
+    return body_of(store.server.client.get(f"/v1/reservations/{reservation_id}"))
+
+
+def ended(store: Store, reservation_id: str) -> dict[str, Any]:
+    """The reservation once its payment has come to an end."""
+    eventually(lambda: reservation(store, reservation_id)["status"] in ("confirmed", "failed"), within_s=20)
+    return reservation(store, reservation_id)
+
+
+def confirm(store: Store, buyer_id: str, reservation_id: str) -> httpx.Response:
+    with store.buyer(buyer_id) as buyer:
+        return buyer.client.post(f"/v1/reservations/{reservation_id}/confirm")
+
+
+def orders_of(store: Store, buyer_id: str) -> list[dict[str, Any]]:
+    page = body_of(store.server.client.get("/v1/orders", params={"buyer_id": buyer_id, "sale_id": store.sale_id}))
+    return list(page["data"])
+
+
+def test_a_hold_becomes_a_paid_order_once_and_a_refund_brings_the_unit_back(store: Store) -> None:
+    buyer_id = f"ada-{store.sale_id}"
+    store.open()
+    credit(store.server, buyer_id, 5_000)
+    held = store.buy(buyer_id)
+    assert body_of(confirm(store, buyer_id, held["reservation_id"]), 202)["status"] == "settling"
+    assert ended(store, held["reservation_id"])["status"] == "confirmed"
+    [order] = orders_of(store, buyer_id)
+    assert (order["amount"], order["status"], order["payment"]) == (4_999, "confirmed", "wallet")
+    assert body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))["balance"] == 1
+    assert store.counts() == (2, 0, 1)
+
+    for _ in range(2):
+        answer = store.server.client.post(
+            f"/v1/orders/{order['order_id']}/refund", json={"restock": True}, headers={"Idempotency-Key": "back"}
+        )
+        assert answer.is_success, answer.text
+    eventually(lambda: body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))["balance"] == 5_000, within_s=10)
+    eventually(lambda: store.counts() == (3, 0, 1), within_s=10)
+    assert orders_of(store, buyer_id)[0]["status"] == "refunded"
+    assert body_of(store.server.client.post("/v1/ops/reconcile"))["ok"] is True
+
+
+def test_whoever_has_no_money_is_told_so_and_the_unit_goes_back(store: Store) -> None:
+    buyer_id = f"poor-{store.sale_id}"
+    store.open(checkout="instant")
+    credit(store.server, buyer_id, 5_000, "USD")
+    bought = store.buy(buyer_id)
+    failed = ended(store, bought["reservation_id"])
+    assert (failed["status"], failed["failure_reason"]) == ("failed", "insufficient_funds")
+    eventually(lambda: store.counts() == (3, 0, 0), within_s=10)
+    assert orders_of(store, buyer_id) == []
+
+
+def test_an_order_that_a_service_confirmed_says_that_somebody_else_took_the_money(store: Store) -> None:
+    buyer_id = f"ida-{store.sale_id}"
+    store.open()
+    held = store.buy(buyer_id)
+    body_of(store.server.client.post(f"/v1/reservations/{held['reservation_id']}/confirm"))
+    eventually(lambda: len(orders_of(store, buyer_id)) == 1, within_s=10)
+    assert orders_of(store, buyer_id)[0]["payment"] == "external"
+
+
+def test_a_key_of_one_sale_is_not_the_key_of_the_next_sale_of_the_same_pool(quick: Store) -> None:
+    quick.open()
+    with quick.buyer() as ada:
+        bought = body_of(ada.purchase(key="k"), 201)
+        assert ada.client.delete(f"/v1/reservations/{bought['reservation_id']}").status_code == 204
+    body_of(quick.act("close"))
+    later = replace(quick, sale_id=f"{quick.sale_id}-again")
+    eventually(lambda: later.create(price={"amount": 7_777, "currency": "USD"}).is_success, within_s=10)
+    eventually(lambda: later.show()["state"] == "ready", within_s=10)
+    with later.buyer() as ada:
+        problem_of(ada.purchase(key="k"), 422, "idempotency_key_reused")
+        assert body_of(ada.purchase(key="k2"), 201)["amount"] == 7_777
+
+
+def test_units_held_before_a_sale_keep_it_from_opening(quick: Store) -> None:
+    body_of(quick.server.client.put(f"/v1/inventory/{quick.sku_id}", json={"total_units": 3}))
+    held = {"owner_id": "ada", "quantity": 2}
+    reservation_id = body_of(quick.server.client.post(f"/v1/inventory/{quick.sku_id}/reserve", json=held))
+    starts_at = in_seconds(-60)
+    quick.create(starts_at=starts_at)
+    assert "held" in quick.show()["problem"]
+    quick.server.client.delete(f"/v1/reservations/{reservation_id['reservation_id']}")
+    quick.create(starts_at=starts_at)
+    assert quick.show()["state"] == "ready"
+
+
+def test_a_sale_paused_before_its_start_says_so(quick: Store) -> None:
+    quick.open(starts_at=in_seconds(600))
+    assert body_of(quick.act("pause"))["phase"] == "paused"
+    assert quick.now().json()["state"] == "paused"
+    assert body_of(quick.act("resume"))["phase"] == "upcoming"
+
+
+def test_the_audit_of_a_sale_leaves_out_the_others(quick: Store) -> None:
+    quick.open()
+    other = store_of(quick.server)
+    other.open()
+    buyer_id = f"bob-{quick.sale_id}"
+    first = quick.buy(buyer_id)
+    other.buy(buyer_id)
+
+    def moments(sale_id: str) -> set[str | None]:
+        asked = {"buyer_id": buyer_id, "sale_id": sale_id}
+        found = body_of(quick.server.client.get("/v1/ops/audit", params=asked))
+        return {moment["reservation_id"] for moment in found["data"]}
+
+    assert moments(quick.sale_id) == {first["reservation_id"]}
+    assert moments("nope") == set()
+
+
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_a_sale_of_a_split_pool_is_paid_for_like_any_other(store: Store) -> None:
+    split = {"total_units": 4, "shards": 2}
+    body_of(store.server.client.put(f"/v1/inventory/{store.sku_id}", json=split))
+    store.open(total_units=4, checkout="instant")
+    buyers = [f"{name}-{store.sale_id}" for name in ("ada", "bob", "cid", "dan")]
+    for buyer_id in buyers:
+        credit(store.server, buyer_id, 5_000)
+    bought = [store.buy(buyer_id)["reservation_id"] for buyer_id in buyers]
+    assert [ended(store, id_)["status"] for id_ in bought] == ["confirmed"] * 4
+    eventually(lambda: store.counts() == (0, 0, 4), within_s=10)
+    [order] = orders_of(store, buyers[0])
+    refunded = store.server.client.post(
+        f"/v1/orders/{order['order_id']}/refund", json={"restock": True}, headers={"Idempotency-Key": "back"}
+    )
+    assert refunded.is_success, refunded.text
+    eventually(lambda: store.counts() == (1, 0, 4), within_s=15)
