@@ -20,6 +20,7 @@ EVERY = [
     *(["pools", name] for name in POOLS),
     *(["keys", name] for name in KEYS),
     ["reservations", "show"],
+    ["lottery", "verify"],
 ]
 SLOW = {"sqlalchemy", "fastapi", "granian", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
 

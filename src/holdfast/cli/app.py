@@ -17,6 +17,7 @@ COMMANDS = {
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
     "migrate": "Bring the database to the tables this version needs.",
+    "lottery": "Check the draw of a lottery.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
