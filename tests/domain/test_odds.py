@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.odds import Group, Outlook, Seen, Taken, eta_of, odds_of
+from holdfast.domain.odds import Basket, Group, Outlook, Seen, eta_of, odds_of
 
 HALF = Seen(5_000, 5_000)
 
@@ -36,7 +36,7 @@ def test_the_binomial_is_met() -> None:
 
 
 def test_who_takes_more_leaves_less() -> None:
-    assert odds_of(100, [Group(150, HALF)], taken=Taken(2.0, 1.0)) < 0.01
+    assert odds_of(100, [Group(150, HALF)], basket=Basket(2.0, 1.0)) < 0.01
     assert odds_of(100, [Group(150, HALF)], wanted=4) < odds_of(100, [Group(150, HALF)])
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from holdfast.domain.odds import Group, Seen, Taken, odds_of
+from holdfast.domain.odds import Basket, Group, Seen, odds_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ def told_in(seed: int) -> Told:
     paid = sum(random.random() < pays for _ in range(100))
     unsold = stock - sum(before)
     groups = [Group(holding, Seen(paid, 100 - paid)), Group(waiting, seen)]
-    taken = Taken((1 + most) / 2, (most**2 - 1) / 12)
-    odds = odds_of(unsold, groups, taken=taken)
+    basket = Basket((1 + most) / 2, (most**2 - 1) / 12)
+    odds = odds_of(unsold, groups, basket=basket)
     units = sum(bought(pays) for _ in range(holding)) + sum(bought(keen * pays) for _ in range(waiting))
     return Told(odds, unsold - units >= 1)
 

@@ -44,11 +44,14 @@ class Group(Struct, frozen=True):
     seen: Seen
 
 
-class Taken(Struct, frozen=True):
+class Basket(Struct, frozen=True):
     """How many units one buyer takes."""
 
     mean: float = 1.0
     variance: float = 0.0
+
+
+ONE_EACH = Basket()
 
 
 class Outlook(Struct, frozen=True):
@@ -61,14 +64,14 @@ class Outlook(Struct, frozen=True):
         return self.odds < HOPELESS_BELOW
 
 
-def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, taken: Taken = Taken()) -> float:  # noqa: B008
+def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, basket: Basket = ONE_EACH) -> float:
     """The chance that `wanted` of the units that are not sold yet are left over by those before."""
     if unsold < wanted:
         return 0.0
-    if sum(group.people for group in before) * max(taken.mean, 1.0) + wanted <= unsold and taken.variance == 0:
+    if sum(group.people for group in before) * max(basket.mean, 1.0) + wanted <= unsold and basket.variance == 0:
         return 1.0
-    mean = sum(group.people * group.seen.share for group in before) * taken.mean
-    deviation = sqrt(sum(_variance(group, taken) for group in before))
+    mean = sum(group.people * group.seen.share for group in before) * basket.mean
+    deviation = sqrt(sum(_variance(group, basket) for group in before))
     # Half a unit more, because units are whole and the curve is not.
     spare = unsold - wanted + 0.5 - mean
     if deviation == 0:
@@ -76,11 +79,11 @@ def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, taken: Taken 
     return 0.5 * (1 + erf(spare / deviation / sqrt(2)))
 
 
-def _variance(group: Group, taken: Taken) -> float:
+def _variance(group: Group, basket: Basket) -> float:
     people, share = group.people, group.seen.share
-    by_chance = people * (share * taken.variance + share * (1 - share) * taken.mean**2)
+    by_chance = people * (share * basket.variance + share * (1 - share) * basket.mean**2)
     # Of not knowing the share, which does not even out over more people: n (n - 1) pairs are wrong together.
-    by_ignorance = people * (people - 1) * group.seen.spread * taken.mean**2
+    by_ignorance = people * (people - 1) * group.seen.spread * basket.mean**2
     return by_chance + by_ignorance
 
 
