@@ -87,11 +87,9 @@ class Order:
 
     def _shuffled(self, cell: int) -> int:
         row, column = divmod(cell, self.width)
-        for number in range(ROUNDS):
-            if number % 2 == 0:
-                column = (column + self._draw(number, row)) % self.width
-            else:
-                row = (row + self._draw(number, column)) % self.height
+        for number in range(0, ROUNDS, 2):
+            column = (column + self._draw(number, row)) % self.width
+            row = (row + self._draw(number + 1, column)) % self.height
         return row * self.width + column
 
     def _draw(self, number: int, line: int) -> int:
