@@ -72,7 +72,7 @@ def replay(events: list[Event]) -> tuple[int, int, int]:
     total = held = sold = 0
     for event in events:
         quantity = event.quantity or 0
-        if event.type in {"pool.provisioned", "pool.restocked"}:
+        if event.type in {"pool.provisioned", "pool.restocked", "pool.given", "pool.taken"}:
             total += quantity
         elif event.type == "reservation.created":
             held += quantity

@@ -20,8 +20,14 @@ from redis_world import RedisWorld
 from valkeys import ValkeyProcess, running_valkey
 
 ENGINES = ("sqlite", "postgresql")
-EXPECTED = {*ENGINES, "redis"}
+PROVIDERS = ("sandbox", "stripe")
+EXPECTED = {*ENGINES, "redis", *PROVIDERS}
 _exercised: set[str] = set()
+
+
+def exercised(name: str) -> None:
+    """Called where a conformance suite begins on an engine or a payment provider."""
+    _exercised.add(name)
 
 
 @pytest.fixture(scope="session")
@@ -125,14 +131,14 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run of the conformance suite that skipped an engine must not look like one that passed on it."""
+    """A run of the conformance suite that skipped an engine or a provider must not look like one that passed on it."""
     if hasattr(session.config, "workeroutput"):  # One of several processes: the first one judges for all.
         session.config.workeroutput["exercised"] = sorted(_exercised)
         return
     whole_run = not session.config.args or session.config.args == ["tests"]
     missing = EXPECTED - _exercised
     if whole_run and missing and not session.config.getoption("-k"):
-        print(f"\nengines never exercised: {', '.join(sorted(missing))}")
+        print(f"\nnever exercised: {', '.join(sorted(missing))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -5,15 +5,17 @@ from heapq import nsmallest
 
 from books import Books
 from holdfast.domain.command import Command, Extend, Move, Reserve, Verdict
+from holdfast.domain.needs import counts_owners, needed_by_deadline
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import counts_owners, decide, needed_by_deadline
-from holdfast.domain.state import Changes, State
+from holdfast.domain.rulebook import decide
+from holdfast.domain.state import Changes, Counters, State
 from worlds import tallies_of
 
 
 class Model:
     def __init__(self, sku_id: str) -> None:
         self.books = Books(sku_id, None, {}, {}, [])
+        self.counters = Counters({}, {})
 
     def apply(self, commands: Sequence[Command], now: int) -> list[Verdict]:
         decision = decide(self.state(), commands, now)
@@ -23,7 +25,8 @@ class Model:
     def state(self) -> State:
         books = self.books
         found = dict(books.reservations)
-        return State(books.sku_id, books.pool, found, dict(books.remembered), tallies_of(found.values()))
+        tallies = tallies_of(found.values())
+        return State(books.sku_id, books.pool, found, dict(books.remembered), tallies, self.counters)
 
     def _write(self, changes: Changes) -> None:
         books = self.books
@@ -31,6 +34,8 @@ class Model:
         books.reservations |= {r.reservation_id: r for r in [*changes.created, *changes.moved]}
         books.remembered |= {(first.owner_id, first.key): first for first in changes.remembered}
         books.events += changes.events
+        given = {**self.counters.given, **{t.receiver: t.number for t in changes.given}}
+        self.counters = Counters(given, {**self.counters.taken, **{t.donor: t.number for t in changes.taken}})
 
 
 def _earliest(reservations: list[Reservation], limit: int) -> list[Reservation]:
@@ -58,4 +63,5 @@ def needed(whole: State, commands: Sequence[Command], now: int) -> State:
         {r.reservation_id: r for r in [*found, *own_due, *earliest]},
         {key: first for key, first in whole.remembered.items() if key in keys},
         {owner: tally for owner, tally in whole.tallies.items() if owner in counted},
+        whole.counters,
     )

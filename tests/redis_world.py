@@ -3,17 +3,24 @@
 from typing import Any
 
 from books import Books, read_books
+from holdfast.domain.state import Counters
+from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link import Command, RedisLink, open_link
+from holdfast.gate.link.redis_link import Command, RedisLink, open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import GatePool, RedisViews
+from holdfast.gate.shard_stock import ShardStock
+from holdfast.gate.shards import ShardedGate
+from holdfast.gate.splits import Splits
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import position
+from holdfast.ledger.transfers import counters_of
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
+from holdfast.settlement.shard_keeper import ShardKeeper
 from set_clock import SetClock
 
 # The functions' own clock reads Redis's; this one reads what the test has set.
@@ -50,12 +57,27 @@ class RedisWorld:
         self.functions = Functions(self.link, source(CLOCK))
         self.drainer = Drainer(self.clock, self.link)
         self.rebuilder = Rebuilder(self.clock, self.functions, self.drainer)
-        self.views = RedisViews(self.functions, self.clock)
-        self.reconciler = Reconciler(self.clock, RedisBooks(self.functions, self.views, self.rebuilder))
         self.suspected: list[tuple[str, str]] = []
+        self.splits = Splits(self.clock)
+        self.views = RedisViews(self.functions, self.clock, self.splits)
+        gate = self.open_gate()
+        carrier = Carrier(self.clock, gate, self.rebuilder)
+        stock = ShardStock(self.clock, gate, self.views, carrier)
+        self.carrier = carrier
+        self.keeper = ShardKeeper(self.clock, gate, self.splits, carrier, stock)
+        self.reconciler = Reconciler(self.clock, RedisBooks(self.functions, self.views, self.rebuilder, self.keeper))
 
     def open_gate(self, functions: Functions | None = None) -> RedisGate:
         return RedisGate(functions or self.functions, self.clock, self.rebuilder, self._suspect)
+
+    def open_sharded_gate(self, functions: Functions | None = None) -> ShardedGate:
+        """As another process would have it, with nothing known yet."""
+        given = functions or self.functions
+        splits, gate = Splits(self.clock), self.open_gate(given)
+        views = RedisViews(given, self.clock, splits)
+        rebuilder = Rebuilder(self.clock, given, Drainer(self.clock, given.link))
+        carrier = Carrier(self.clock, gate, rebuilder)
+        return ShardedGate(gate, splits, views, carrier, ShardStock(self.clock, gate, views, carrier))
 
     def _suspect(self, sku_id: str, why: str) -> None:
         self.suspected.append((sku_id, why))
@@ -78,6 +100,9 @@ class RedisWorld:
         """As the ledger has them once it has read the whole journal."""
         await self.drain(sku_id)
         return await read_books(self.database, sku_id)
+
+    async def counters(self, sku_id: str) -> Counters:
+        return await self.database.read(lambda c: counters_of(c, sku_id))
 
     async def close(self) -> None:
         await self.link.close()

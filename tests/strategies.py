@@ -4,7 +4,18 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
+from holdfast.domain.command import (
+    Command,
+    Expire,
+    Extend,
+    Give,
+    Move,
+    Provision,
+    Reserve,
+    Restock,
+    Transition,
+    Verdict,
+)
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import RuleChanges, Rules
 from worlds import MINUTE, NOW
@@ -55,9 +66,10 @@ rule_changes = st.builds(
     hold_budget=st.sampled_from([UNSET, UNSET, None, 2]),
     paused=st.sampled_from([UNSET, UNSET, False, True]),
 )
+gives = st.builds(Give, st.sampled_from(["other", "third"]), st.integers(1, 9))
 provisions = st.builds(
     Provision,
-    st.integers(0, 24),
+    st.integers(0, 24) | st.none(),
     st.none() | st.just(Rules()) | gentle_rules | rules,
     st.none() | rule_changes,
     st.sampled_from([False, False, True]),
@@ -65,7 +77,7 @@ provisions = st.builds(
 
 # What buyers do, and the same with a hand on the stock in between: rules that change too often let nothing happen.
 _buying: st.SearchStrategy[Command] = st.one_of(reserves(), reserves(), moves, extends, expires)
-_anything: st.SearchStrategy[Command] = st.one_of(_buying, restocks, provisions)
+_anything: st.SearchStrategy[Command] = st.one_of(_buying, restocks, provisions, gives)
 _buying_batches = st.lists(_buying, min_size=1, max_size=8)
 # Deadlines move, and then stock is wanted: what a batch has to know beforehand is most, and most easily too little.
 _shuffled_batches: st.SearchStrategy[list[Command]] = st.builds(

@@ -8,14 +8,22 @@ from pathlib import Path
 from msgspec import Struct
 from sqlalchemy import make_url
 
+from holdfast.audit.archivist import Archivist
+from holdfast.audit.recorder import Recorder
 from holdfast.domain.reservation import Reservation
+from holdfast.domain.sale import PaymentKind
+from holdfast.errors import Unavailable
 from holdfast.gate.batcher import Batcher
-from holdfast.gate.durability import check_durability
+from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
-from holdfast.gate.link import RedisLink, open_link
+from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import RedisViews
+from holdfast.gate.shard_stock import ShardStock
+from holdfast.gate.shards import ShardedGate
+from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
 from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts, parse_signing_keys
@@ -24,12 +32,23 @@ from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.payments.providers import open_providers
+from holdfast.sales.catalogue import Catalogue
+from holdfast.sales.inspection import Inspector
+from holdfast.sales.loading import Loader
+from holdfast.sales.office import Office
+from holdfast.sales.steward import Steward
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
+from holdfast.settlement.cashier import Cashier, build_cashier
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
+from holdfast.settlement.outbox.deliver import Deliverer
+from holdfast.settlement.outbox.relay import Relay
+from holdfast.settlement.outbox.sender import Sender
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
+from holdfast.settlement.shard_keeper import ShardKeeper
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
@@ -50,6 +69,8 @@ class Engine(Struct, frozen=True, eq=False):
     reconciler: Reconciler
     drainer: Drainer | None = None
     link: RedisLink | None = None
+    splits: Splits | None = None
+    """Where a pool can be split into shards."""
 
 
 class House(Struct, frozen=True, eq=False):
@@ -60,8 +81,16 @@ class House(Struct, frozen=True, eq=False):
     lookout: Lookout
     doorkeeper: Doorkeeper
     agents: Agents
-    receipts: Receipts | None = None
-    """Where a hold may be lost: only Redis can lose one."""
+    refusals: Recorder
+    cashier: Cashier
+    receipts: Receipts
+    catalogue: Catalogue
+    office: Office
+
+    @property
+    def may_lose_holds(self) -> bool:
+        """Only Redis can lose one."""
+        return self.engine.link is not None
 
 
 @asynccontextmanager
@@ -99,9 +128,12 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=background) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(settings, database, engine, cashier, enabled=background) as agents,
+            _recording(settings) as refusals,
         ):
-            house = _build(settings, database, engine, agents)
+            house = _build(settings, database, engine, agents, refusals, cashier)
+            agents.start("catalogue", house.catalogue.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -115,7 +147,8 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            _background(database, engine, enabled=True) as agents,
+            open_cashier(settings, database, engine) as cashier,
+            _background(settings, database, engine, cashier, enabled=True) as agents,
         ):
             yield agents
 
@@ -137,12 +170,48 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
 
 
 def _redis_engine(settings: Settings, database: Database, functions: Functions) -> Engine:
-    views = RedisViews(functions, database)
+    splits = Splits(database)
+    views = RedisViews(functions, database, splits)
     drainer = Drainer(database, functions.link)
     rebuilder = Rebuilder(database, functions, drainer)
-    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder))
-    gate = RedisGate(functions, database, rebuilder, reconciler.suspect, replicas_min=settings.redis_replicas_min)
-    return Engine(gate, views.look_at, views.find, drainer.catch_up, reconciler, drainer, functions.link)
+
+    def suspect(sku_id: str, why: str) -> None:
+        reconciler.suspect(sku_id, why)
+
+    each = RedisGate(functions, database, rebuilder, suspect, replicas_min=settings.redis_replicas_min)
+    carrier = Carrier(database, each, rebuilder)
+    stock = ShardStock(database, each, views, carrier)
+    keeper = ShardKeeper(database, each, splits, carrier, stock)
+    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder, keeper))
+    return Engine(
+        ShardedGate(each, splits, views, carrier, stock),
+        views.look_at,
+        views.find,
+        drainer.catch_up,
+        reconciler,
+        drainer,
+        functions.link,
+        splits,
+    )
+
+
+@asynccontextmanager
+async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
+    """Everything about money, with the providers that the settings name."""
+    providers = open_providers(settings)
+    restocker = NotWired() if settings.has_redis else None
+    try:
+        yield build_cashier(settings, database, engine.gate, providers, restocker)
+    finally:
+        for provider in providers.values():
+            await provider.close()
+
+
+class NotWired:
+    """Where Redis is the gate, a restock that is safe to repeat is still to come; until then units wait for it."""
+
+    async def restock(self, sku_id: str, units: int, reference: str) -> None:
+        raise Unavailable(f"{units} units of {sku_id} ({reference}) wait for a restock that is safe to repeat")
 
 
 async def _is_up(_sku_id: str | None) -> None:
@@ -156,20 +225,58 @@ def _find_in(database: Database) -> Find:
     return find
 
 
-def _build(settings: Settings, database: Database, engine: Engine, agents: Agents) -> House:
+def _build(
+    settings: Settings, database: Database, engine: Engine, agents: Agents, refusals: Recorder, cashier: Cashier
+) -> House:
     batcher = Batcher(
         engine.gate,
         batch_max=settings.batch_max,
         line_max=settings.line_max,
         patience_s=settings.patience_ms / 1000,
         memory_s=settings.sold_out_memory_ms / 1000,
+        line_of=None if engine.splits is None else engine.splits.line_of,
     )
     # Where keys are published a secret would never be used, and must not lie about.
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
-    receipts = Receipts(parse_signing_keys(settings.signing_key_text())) if settings.has_redis else None
-    return House(settings, database, engine, batcher, Lookout(engine.look_at), doorkeeper, agents, receipts)
+    receipts = Receipts(parse_signing_keys(settings.signing_key_text()))
+    catalogue, office = Catalogue(database), build_office(settings, database, engine)
+    lookout = Lookout(engine.look_at)
+    return House(
+        settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts, catalogue, office
+    )
+
+
+@asynccontextmanager
+async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
+    recorder = Recorder(settings.audit_directory)
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        await asyncio.to_thread(recorder.stop)
+
+
+def build_office(settings: Settings, database: Database, engine: Engine) -> Office:
+    return Office(database, engine.gate, _loader(database, engine), _missing_payment_settings(settings))
+
+
+def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
+    """The payments that cannot be taken here, and what it would need."""
+    needed = {
+        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
+        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
+    }
+    return {kind: name for kind, (value, name) in needed.items() if not value}
+
+
+def _loader(database: Database, engine: Engine) -> Loader:
+    return Loader(database, engine.gate, _inspector(engine), engine.catch_up)
+
+
+def _inspector(engine: Engine) -> Inspector:
+    return Inspector(engine.reconciler, engine.catch_up)
 
 
 @contextmanager
@@ -181,15 +288,29 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _background(database: Database, engine: Engine, *, enabled: bool) -> AsyncIterator[Agents]:
+async def _background(
+    settings: Settings, database: Database, engine: Engine, cashier: Cashier, *, enabled: bool
+) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
         agents.start("expirer", Expirer(database, engine.gate).run())
         agents.start("pruner", Pruner(database).run())
+        agents.start("archivist", Archivist(settings.audit_directory, settings.audit_days).run())
         agents.start("reconciler", engine.reconciler.run())
+        agents.start("settler", cashier.settler.run())
+        agents.start("refunder", cashier.refunder.run())
+        agents.start("payment_audit", cashier.audit.run())
+        agents.start("steward", Steward(database, _loader(database, engine), _inspector(engine)).run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
+        _start_outbox(agents, settings, database)
     try:
         yield agents
     finally:
         await agents.stop()
+
+
+def _start_outbox(agents: Agents, settings: Settings, database: Database) -> None:
+    deliverer = Deliverer(database, Sender(private=settings.calls_private_webhooks))
+    agents.start("relay", Relay(database, deliverer.wake).run())
+    agents.start("deliverer", deliverer.run())

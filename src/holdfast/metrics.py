@@ -42,7 +42,34 @@ POOL_DRIFT = Gauge(
 )  # fmt: skip
 REBUILDS = Counter("holdfast_pool_rebuilds", "Pools rebuilt in Redis from the ledger, by reason.", ["why"])
 REBUILD_SECONDS = Histogram("holdfast_pool_rebuild_seconds", "Time a rebuilt pool was closed.", buckets=_SECONDS)
+REFUSALS_RECORDED = Counter("holdfast_refusals_recorded", "Refusals written to the audit's segments.")
+REFUSALS_DROPPED = Counter("holdfast_refusals_dropped", "Refusals that could not be written to the audit's segments.")
+WEBHOOK_UNRELAYED = Gauge(
+    "holdfast_webhook_unrelayed_events", "Events that the webhook furthest behind has not been looked at for yet.",
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+WEBHOOK_BACKLOG = Gauge(
+    "holdfast_webhook_backlog", "Deliveries that wait to be sent, or sent again.", ["webhook_id"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+WEBHOOK_OLDEST_SECONDS = Gauge(
+    "holdfast_webhook_oldest_seconds", "How long the oldest delivery has waited.", ["webhook_id"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+WEBHOOK_ATTEMPTS = Counter(
+    "holdfast_webhook_attempts", "Deliveries sent, by what came of it: done, waiting (failed, goes again) or parked.",
+    ["webhook_id", "state"],
+)  # fmt: skip
 REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
+SETTLED = Counter("holdfast_settled", "Settlements by provider and what came of them.", ["provider", "outcome"])
+SETTLEMENT_BACKLOG = Gauge(
+    "holdfast_settlement_backlog", "Reservations that wait for their payment to be settled.",
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+SETTLEMENT_OLDEST_SECONDS = Gauge(
+    "holdfast_settlement_oldest_seconds", "How long the oldest of them has waited.", multiprocess_mode="livemostrecent"
+)
+PARKED = Gauge("holdfast_parked", "What waits for a person.", ["kind"], multiprocess_mode="livemostrecent")
 _answered: dict[int, int] = {}
 _told: dict[str, int] = {}
 

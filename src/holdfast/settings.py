@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from holdfast.errors import SettingsError
-from holdfast.gate.redis_url import parse_redis_url
+from holdfast.gate.link.redis_url import parse_redis_url
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")
@@ -55,6 +55,23 @@ class Settings(BaseSettings):
     )
     redis_replicas_min: int = Field(0, ge=0, description="Redis replicas that must have a batch before it is answered.")
     redis_timeout_ms: int = Field(2000, ge=10, description="How long one call to Redis may take.")
+    payment_sandbox_url: str = Field("", description="Where `holdfast sandbox` listens: sales may pay there.")
+    payment_sandbox_webhook_secret: SecretStr = Field(
+        SecretStr(""), description="Signs what the sandbox tells us: whsec_ and base64, the same on both sides."
+    )
+    stripe_api_key: SecretStr = Field(SecretStr(""), description="Stripe's secret or restricted key: sk_… or rk_….")
+    stripe_api_base: str = Field("", description="Another address of Stripe's API, for tests; default: Stripe's own.")
+    stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Signs what Stripe tells us: whsec_….")
+    settlement_rate_per_second: int = Field(5000, ge=1, description="Payments taken up per second, by each worker.")
+    settlement_parallel: int = Field(64, ge=1, le=1000, description="Payments under way at once, in each worker.")
+    settlement_attempts_max: int = Field(12, ge=1, le=100, description="Attempts before an item waits for a person.")
+    payment_timeout_ms: int = Field(
+        5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
+    )
+    audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
+    webhook_private: bool | None = Field(
+        None, description="Call webhooks on this machine and in private networks; default: only where SQLite is used."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line kept."
     )
@@ -81,10 +98,27 @@ class Settings(BaseSettings):
     @field_validator("buyer_jwks_url")
     @classmethod
     def _jwks_url_is_of_the_web(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise ValueError("must be an address such as https://login.example.com/.well-known/jwks.json")
-        return url
+        return _web_address(url, "https://login.example.com/.well-known/jwks.json")
+
+    @field_validator("payment_sandbox_url", "stripe_api_base")
+    @classmethod
+    def _provider_is_on_the_web(cls, url: str) -> str:
+        return _web_address(url, "http://127.0.0.1:8081")
+
+    @field_validator("stripe_api_key")
+    @classmethod
+    def _stripe_key_is_secret(cls, key: SecretStr) -> SecretStr:
+        """A publishable key (pk_…) can start a payment in a browser, and nothing else."""
+        if key.get_secret_value() and not key.get_secret_value().startswith(("sk_", "rk_")):
+            raise ValueError("must be a secret key, sk_… or rk_…")
+        return key
+
+    @field_validator("payment_sandbox_webhook_secret", "stripe_webhook_secret")
+    @classmethod
+    def _webhook_secret_is_marked(cls, secret: SecretStr) -> SecretStr:
+        if secret.get_secret_value() and not _is_webhook_secret(secret.get_secret_value()):
+            raise ValueError("must be whsec_ followed by base64")
+        return secret
 
     @field_validator("buyer_secret")
     @classmethod
@@ -126,6 +160,15 @@ class Settings(BaseSettings):
     def has_redis(self) -> bool:
         return bool(self.redis_url)
 
+    @property
+    def audit_directory(self) -> Path:
+        return self.data / "audit"
+
+    @property
+    def calls_private_webhooks(self) -> bool:
+        """One machine with a file is where people try things out; a server among servers has neighbours to protect."""
+        return self.is_embedded if self.webhook_private is None else self.webhook_private
+
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)
 
@@ -149,6 +192,17 @@ class Settings(BaseSettings):
                 os.link(draft, path)
             Path(draft).unlink()
         return _read_back(path, prefix, least)
+
+
+def _web_address(url: str, example: str) -> str:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError(f"must be an address such as {example}")
+    return url.rstrip("/")
+
+
+def _is_webhook_secret(secret: str) -> bool:
+    return re.fullmatch(r"whsec_[A-Za-z0-9+/_-]{16,}={0,2}", secret) is not None
 
 
 def _read_back(path: Path, prefix: str, least: int) -> str:

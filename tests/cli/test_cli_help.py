@@ -14,11 +14,13 @@ from holdfast.cli.app import COMMANDS, app
 
 OURS = [name for name in COMMANDS if name != "bench"]
 POOLS, KEYS = ["list", "show", "create", "restock"], ["create", "list", "revoke"]
+SALES = ["list", "show", "create", "pause", "resume", "close", "restock"]
 EVERY = [
     [],
     *([name] for name in OURS),
     *(["pools", name] for name in POOLS),
     *(["keys", name] for name in KEYS),
+    *(["sales", name] for name in SALES),
     ["reservations", "show"],
     ["lottery", "verify"],
 ]

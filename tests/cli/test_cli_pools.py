@@ -72,7 +72,7 @@ async def hold_everything(url: str) -> None:
     database = open_database(url)
     await migrate(database)
     sku_id = "sneaker-with-a-rather-long-name-42"
-    holds = [Reserve(new_reservation_id(sku_id), f"buyer-{n}", n, n) for n in (1_000_000, 234_567)]
+    holds = [Reserve(new_reservation_id(sku_id, f"buyer-{n}"), f"buyer-{n}", n, n) for n in (1_000_000, 234_567)]
     await SqlGate(database).apply(sku_id, [Provision(1_234_567), *holds])
     await database.close()
 

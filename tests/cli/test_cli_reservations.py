@@ -17,7 +17,7 @@ pytest_plugins = ("cli_fixtures",)
 @pytest.fixture
 def confirmed(database_url: str) -> str:
     """A reservation that was made and confirmed; gives its id."""
-    reservation_id = new_reservation_id("demo")
+    reservation_id = new_reservation_id("demo", "ada")
     confirm = Move(Transition.CONFIRM, reservation_id)
 
     async def sell() -> None:

@@ -9,11 +9,11 @@ from holdfast.domain.reservation import new_reservation_id, sku_of
 @pytest.mark.parametrize("sku_id", ["a", "A-1", "drop:2024.winter~x_y", "9" * 100, "a_b"])
 def test_a_reservation_id_names_its_pool(sku_id: str) -> None:
     assert is_sku_id(sku_id)
-    assert sku_of(new_reservation_id(sku_id)) == sku_id
+    assert sku_of(new_reservation_id(sku_id, "ada")) == sku_id
 
 
 def test_reservation_ids_sort_by_time_and_never_repeat() -> None:
-    made = [new_reservation_id("sku") for _ in range(1_000)]
+    made = [new_reservation_id("sku", "ada") for _ in range(1_000)]
     assert made == sorted(made)
     assert len(set(made)) == len(made)
 

@@ -17,7 +17,6 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,7 +31,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 from chaos_load import Buyers, Operator
 from chaos_verdict import examine
 from postgres_process import PostgresProcess, own_postgres
-from processes import HouseProcess
+from processes import HouseProcess, WorkerProcess
 
 from valkeys import ValkeyProcess, running_valkey
 
@@ -51,17 +50,6 @@ Fault = tuple[str, Callable[[], object], Callable[[], Awaitable[None]]]
 
 async def _nothing() -> None:
     pass
-
-
-class WorkerProcess(HouseProcess):
-    """`holdfast worker`: nobody can ask it whether it is ready."""
-
-    def launch(self) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self.command("worker"), env=self.environment, stdout=log, stderr=log)
-
-    async def start(self) -> None:
-        self.launch()
 
 
 class Site:

@@ -20,7 +20,7 @@ CALLERS = 32
 
 async def caller(batcher: Batcher, sku_id: str, name: str, granted: list[str]) -> None:
     while True:
-        verdict = await batcher.submit(sku_id, Reserve(new_reservation_id(sku_id), name, 1, 1))
+        verdict = await batcher.submit(sku_id, Reserve(new_reservation_id(sku_id, name), name, 1, 1))
         if verdict.outcome is not Outcome.RESERVED:
             return
         assert verdict.reservation is not None
@@ -31,7 +31,7 @@ async def hammer(url: str, sku_id: str, name: str) -> list[str]:
     database = open_database(url, connections=2)
     batcher = Batcher(SqlGate(database), patience_s=60.0)
     granted: list[str] = []
-    await batcher.submit(sku_id, Reserve(new_reservation_id(sku_id), "nobody", 1_000_000, 1_000_000))
+    await batcher.submit(sku_id, Reserve(new_reservation_id(sku_id, "nobody"), "nobody", 1_000_000, 1_000_000))
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await asyncio.gather(*[caller(batcher, sku_id, name, granted) for _ in range(CALLERS)])

@@ -108,6 +108,17 @@ class HouseProcess:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=15.0, limits=limits)
 
 
+class WorkerProcess(HouseProcess):
+    """`holdfast worker`: nobody can ask it whether it is ready."""
+
+    def launch(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command("worker"), env=self.environment, stdout=log, stderr=log)
+
+    async def start(self) -> None:
+        self.launch()
+
+
 async def _answers(client: httpx.AsyncClient) -> bool:
     try:
         return (await client.get("/healthz/ready", timeout=5.0)).status_code == 200

@@ -81,13 +81,13 @@ def sql_desk(database: Database) -> Desk:
     return Desk(lambda: SqlGate(clock), clock, read, put)
 
 
-def redis_desk(world: RedisWorld) -> Desk:
+def redis_desk(world: RedisWorld, open_gate: Callable[[], Gate] | None = None) -> Desk:
     async def put(state: State) -> None:
         await world.database.write(lambda connection: _put(connection, state, world.clock.now))
         if state.pool is not None:
             await world.rebuilder.rebuild(state.sku_id, Position(), "made")
 
-    return Desk(world.open_gate, world.clock, world.books, put)
+    return Desk(open_gate or world.open_gate, world.clock, world.books, put)
 
 
 def _put(connection: Connection, state: State, now: int) -> None:

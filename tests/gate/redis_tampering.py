@@ -9,7 +9,7 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.encoding import Keys
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link import Command, RedisLink
+from holdfast.gate.link.redis_link import Command, RedisLink
 from redis_world import CLOCK, RedisWorld
 from valkeys import ValkeyProcess
 from worlds import SKU
@@ -96,17 +96,17 @@ def client(valkey: ValkeyProcess) -> "Redis":
     return Redis(port=valkey.port)
 
 
-def copy_of(valkey: ValkeyProcess) -> dict[bytes, bytes]:
+def copy_of(valkey: ValkeyProcess, match: str = KEYS.prefix + "*") -> dict[bytes, bytes]:
     """All that Redis has of the pool, now."""
     with client(valkey) as redis:
-        copied = {key: redis.dump(key) for key in redis.scan_iter(match=KEYS.prefix + "*")}
+        copied = {key: redis.dump(key) for key in redis.scan_iter(match=match)}
     return {key: value for key, value in copied.items() if value is not None}
 
 
-def put_back(valkey: ValkeyProcess, copied: dict[bytes, bytes]) -> None:
+def put_back(valkey: ValkeyProcess, copied: dict[bytes, bytes], match: str = KEYS.prefix + "*") -> None:
     """As after a failover to a replica that was behind: everything is as it was then."""
     with client(valkey) as redis:
-        for key in redis.scan_iter(match=KEYS.prefix + "*"):
+        for key in redis.scan_iter(match=match):
             redis.delete(key)
         for key, value in copied.items():
             redis.restore(key, 0, value)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SettingsError
-from holdfast.gate.durability import check_durability, find_problems
-from holdfast.gate.link import RedisLink, open_link
+from holdfast.gate.link.durability import check_durability, find_problems
+from holdfast.gate.link.redis_link import RedisLink, open_link
 from valkeys import ValkeyProcess, eventually, is_following, running_cluster, running_valkey
 
 

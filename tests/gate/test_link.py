@@ -17,8 +17,8 @@ from tls_proxy import Certificates, tls_proxy
 
 from holdfast.bench.engines import free_port
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
-from holdfast.gate.link import RedisLink, RedisRefused, open_link
-from holdfast.gate.wire import Node, Wire
+from holdfast.gate.link.redis_link import RedisLink, RedisRefused, open_link
+from holdfast.gate.link.wire import Node, Wire
 from valkeys import ValkeyProcess, eventually, running_valkey, valkey
 
 # Long enough for a busy machine to answer in, short enough to wait for.

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.bench.engines import free_port
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.gate.link import RedisLink, RedisRefused, open_link
+from holdfast.gate.link.redis_link import RedisLink, RedisRefused, open_link
 from valkeys import ValkeyCluster, WatchedService, running_cluster, running_sentinels, running_valkey
 
 TIMEOUT_S = 0.5

@@ -14,12 +14,14 @@ from msgspec import Struct
 
 from books import Books, read_books
 from conftest import new_postgres_database
-from holdfast.domain.command import Command, Expire
+from holdfast.domain.command import Command, Expire, Take
 from holdfast.domain.pool import Rules
+from holdfast.domain.state import Counters, Transfer
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import open_database
 from holdfast.ledger.migrate import migrate
+from holdfast.ledger.transfers import counters_of, insert_given
 from model import Model
 from redis_world import RedisWorld
 from set_clock import SetClock
@@ -45,18 +47,28 @@ class Engine(Struct, frozen=True):
     clock: SetClock
     gates: list[Gate]
     read: Callable[[str], Coroutine[Any, Any, Books]]
+    counters: Callable[[str], Coroutine[Any, Any, Counters]]
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
 def sql_engine(url: str) -> Engine:
     database = SetClock(open_database(url))
     gates: list[Gate] = [SqlGate(database), SqlGate(database)]
-    return Engine(database.dialect_name, database, gates, lambda sku_id: read_books(database, sku_id), database.close)
+    return Engine(
+        database.dialect_name,
+        database,
+        gates,
+        lambda sku_id: read_books(database, sku_id),
+        lambda sku_id: database.read(lambda c: counters_of(c, sku_id)),
+        database.close,
+    )
 
 
 def redis_engine(url: str, ledger_url: str) -> Engine:
     world = RedisWorld(open_database(ledger_url), url)
-    return Engine("redis", world.clock, [world.open_gate(), world.open_gate()], world.books, world.close)
+    return Engine(
+        "redis", world.clock, [world.open_gate(), world.open_gate()], world.books, world.counters, world.close
+    )
 
 
 class Bench:
@@ -111,6 +123,16 @@ class GateBesideModel(RuleBasedStateMachine):
     def a_crowd_arrives(self, batch: list[Command]) -> None:
         self.decide(self.namer.name(batch))
 
+    @rule(donor=st.sampled_from(["other", "third"]), units=st.integers(1, 9), off=st.sampled_from([0, 0, 0, -1, 1]))
+    def units_arrive(self, donor: str, units: int, off: int) -> None:
+        """The next ones from this donor, those before once more, or some whose turn has not come."""
+        number = self.model.counters.taken.get(donor, 0) + 1
+        if off == 0:
+            for engine in self.bench.engines:
+                arriving = Transfer(donor, self.sku_id, number, units)
+                self.bench.run(engine.clock.write(lambda c, t=arriving: insert_given(c, [t], self.now)))  # type: ignore[misc]
+        self.decide([Take(donor, number + off, units)])
+
     @rule()
     def the_expirer_comes_by(self) -> None:
         self.decide([Expire(500)])
@@ -131,6 +153,7 @@ class GateBesideModel(RuleBasedStateMachine):
             assert books.sorted_events() == model.sorted_events()
             books.events = model.events
             assert books == model
+            assert self.bench.run(engine.counters(self.sku_id)) == self.model.counters
 
 
 @pytest.fixture

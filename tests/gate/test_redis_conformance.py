@@ -1,4 +1,4 @@
-"""The gate in Valkey under the conformance suite."""
+"""The gate in Valkey under the conformance suite: by itself, and behind the one that splits pools into shards."""
 
 import pytest
 from conformance import GateConformance
@@ -14,3 +14,9 @@ def desk(redis_world: RedisWorld) -> Desk:
 
 class TestRedisGate(GateConformance):
     pass
+
+
+class TestWholePoolsOfTheShardedGate(GateConformance):
+    @pytest.fixture
+    def desk(self, redis_world: RedisWorld) -> Desk:
+        return redis_desk(redis_world, redis_world.open_sharded_gate)

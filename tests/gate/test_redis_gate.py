@@ -11,7 +11,7 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import RuleChanges
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.library import NAME, source
-from holdfast.gate.link import open_link
+from holdfast.gate.link.redis_link import open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import Position

@@ -14,11 +14,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from http_serving import SERVICE_KEY, Server, started
+from http_tokens import buyer_token
 
 import holdfast.http
+from holdfast.domain.sale import order_id_of
 from holdfast.http.docs_page import router
 from holdfast.http.openapi import describe
-from holdfast.http.routes import inventory, operate, reservations
+from holdfast.http.routes import inventory, operate, orders, reservations, sales
 from holdfast.web.example import Examples
 from holdfast.web.operation import operations_of
 from holdfast.web.reasons import all_reasons
@@ -57,8 +59,9 @@ class Parsed(HTMLParser):
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
     app = FastAPI(title="Holdfast", docs_url=None, redoc_url=None, separate_input_output_schemas=False)
-    for routes in (inventory, reservations, operate):
+    for routes in (inventory, sales, reservations, orders, operate):
         app.include_router(routes.router)
+    app.include_router(sales.public_router)
     app.include_router(router)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     return app
@@ -187,7 +190,14 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def call(serving: Server, curl: str, reservation_id: str) -> tuple[int, Any]:
     """Run an example as it stands on the page. Gives the status and what was answered."""
-    variables = {"HOLDFAST_URL": serving.url, "HOLDFAST_KEY": SERVICE_KEY, "RESERVATION_ID": reservation_id}
+    variables = {
+        "HOLDFAST_URL": serving.url,
+        "HOLDFAST_KEY": SERVICE_KEY,
+        "BUYER_TOKEN": buyer_token(),
+        "RESERVATION_ID": reservation_id,
+        # What is sold in the sale is confirmed by the service, and then an order.
+        "ORDER_ID": order_id_of(reservation_id),
+    }
     command = curl.replace("curl ", "curl --silent --noproxy '*' --write-out '\\n%{http_code}' ", 1)
     environment = {"PATH": "/usr/bin:/bin:/usr/local/bin"} | variables
     ran = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
@@ -197,8 +207,9 @@ def call(serving: Server, curl: str, reservation_id: str) -> tuple[int, Any]:
 
 def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving: Server, app: FastAPI) -> None:
     examples = Examples(app.openapi())
-    # One purchase from the beginning to the end: the pool first, what ends the reservation last.
-    order = ["put", "reserve", "extend", "confirm"]
+    # One purchase from the beginning to the end: the pool first, what ends the reservation last; then one in a sale.
+    order = ["put", "reserve", "extend", "confirm", "reservations", "post-v1-sales", "purchase"]
+    order += ["pause", "resume", "restock", "patch", "now", "orders", "close"]
     operations = sorted(operations_of(app.openapi()), key=lambda o: (o.method == "delete", _place(order, o.anchor)))
     reservation_id = ""
     for operation in operations:
@@ -208,6 +219,10 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving:
             fresh = examples.curl(again.method, again.path, again.spec).replace("order-1001", "order-1002")
             reservation_id = call(serving, fresh, "")[1]["reservation_id"]
         status, answered = call(serving, curl, reservation_id)
+        if operation.anchor.endswith("purchase"):
+            confirm = next(o for o in operations if o.anchor.endswith("confirm"))
+            told = examples.curl(confirm.method, confirm.path, confirm.spec)
+            assert call(serving, told, answered["reservation_id"])[0] == 200
         wanted, response = operation.answer
         assert str(status) == wanted, (curl, answered)
         shown = examples.answer(operation.path, response)
@@ -231,5 +246,5 @@ def test_an_extension_by_five_minutes_ends_five_minutes_later(app: FastAPI) -> N
 
 
 def _place(order: list[str], anchor: str) -> int:
-    words = anchor.split("-")
+    words = [anchor, *anchor.split("-")]
     return next((index for index, word in enumerate(order) if word in words), len(order))

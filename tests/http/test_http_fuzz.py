@@ -4,13 +4,15 @@ import json
 from typing import Any
 
 from http_calling import Shop
+from http_sales import Store
 from http_serving import Server
+from http_tokens import buyer_token
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest_plugins = ("http_fixtures",)
 
-ANSWERS = {200, 204, 400, 401, 403, 404, 405, 409, 413, 422, 431}
+ANSWERS = {200, 201, 202, 204, 400, 401, 403, 404, 405, 409, 413, 422, 431}
 FIELDS = ["owner_id", "quantity", "ttl_seconds", "idempotency_key", "min_quantity", "total_units", "per_owner_limit"]
 
 bounded = settings(max_examples=100, deadline=None)
@@ -23,11 +25,11 @@ wishes = st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=20), values,
 nearly_right = wishes.map(lambda odd: {"owner_id": "ada", "quantity": 1} | odd)
 
 
-def check(server: Server, method: str, path: str, body: bytes) -> None:
-    answer = server.client.request(method, path, content=body)
+def check(server: Server, method: str, path: str, body: bytes, **headers: str) -> None:
+    answer = server.client.request(method, path, content=body, headers=headers)
     assert answer.status_code in ANSWERS, answer.text
     if answer.content:
-        expected = "application/json" if answer.status_code == 200 else "application/problem+json"
+        expected = "application/json" if answer.status_code < 300 else "application/problem+json"
         assert answer.headers["content-type"] == expected
         assert isinstance(answer.json(), dict)
         assert "Traceback" not in answer.text
@@ -58,6 +60,31 @@ def test_any_json_object_is_answered_with_json_and_the_books_balance(server: Ser
     shop.counts()
 
 
+SALE_FIELDS = [
+    "sale_id", "sku_id", "name", "total_units", "price", "starts_at", "ends_at", "per_buyer_limit", "hold_seconds",
+    "max_hold_seconds", "hold_budget", "checkout", "payment", "required_tier", "description", "image_url", "room",
+    "proof_of_work", "units", "quantity", "min_quantity", "payment_method",
+]  # fmt: skip
+oddities = st.dictionaries(st.sampled_from(SALE_FIELDS) | st.text(max_size=20), values, max_size=4)
+
+
+@bounded
+@given(odd=oddities, text=st.text(max_size=20))
+def test_any_json_object_about_a_sale_is_answered_with_json(server: Server, odd: dict[str, Any], text: str) -> None:
+    store = Store(server, "fuzz-sale", "fuzz-sale")
+    if server.client.get(store.path).status_code == 404:
+        store.open(total_units=1_000, per_buyer_limit=None)
+    body = json.dumps(odd).encode()
+    check(server, "POST", "/v1/sales", json.dumps(store.terms() | odd).encode())
+    check(server, "PATCH", store.path, json.dumps({k: v for k, v in odd.items() if k != "ends_at"}).encode())
+    check(server, "POST", f"{store.path}/restock", body)
+    token = f"Bearer {buyer_token('fuzz')}"
+    check(server, "POST", f"{store.path}/purchase", body, authorization=token, **{"idempotency-key": "k"})
+    wish = json.dumps({"quantity": 1} | odd).encode()
+    check(server, "POST", f"{store.path}/purchase", wish, authorization=token, **{"idempotency-key": ascii(text)})
+    store.counts()
+
+
 @bounded
 @given(
     text=st.text(max_size=60), query=st.dictionaries(st.sampled_from(["limit", "owner_id", "sku_id", "x"]), st.text())
@@ -68,6 +95,9 @@ def test_any_text_in_an_address_is_answered_with_json(server: Server, text: str,
     place = quote(text, safe="", errors="surrogatepass")
     check(server, "GET", f"/v1/inventory/{place}/available", b"")
     check(server, "DELETE", f"/v1/reservations/{place}", b"")
+    check(server, "GET", f"/v1/sales/{place}/now", b"")
+    check(server, "GET", f"/v1/orders/{place}", b"")
+    check(server, "GET", f"/v1/reservations/{place}/events", b"")
     check(server, "GET", f"/v1/reservations?{urlencode(query, errors='surrogatepass')}", b"")
 
 

@@ -136,7 +136,8 @@ class Baselines:
         numbers = itertools.count(1)
 
         def attempt(number: int) -> Awaitable[bool]:
-            return way.take(self._connections[number], new_reservation_id(_SKU), f"owner-{next(numbers)}")
+            owner_id = f"owner-{next(numbers)}"
+            return way.take(self._connections[number], new_reservation_id(_SKU, owner_id), owner_id)
 
         crowd = await closed_loop(way.clients, seconds, attempt)
         await self._check(way, crowd, units)

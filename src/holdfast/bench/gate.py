@@ -96,7 +96,8 @@ class GateBench:
             number = next(self._numbers)
             key = f"key-{number}" if selling.keyed else None
             # Nobody comes twice: every attempt brings another owner to the index of owners.
-            command = Reserve(new_reservation_id(sku_id), f"{number * 7919 % 1_000_003}-{number}", 1, 1, key=key)
+            owner_id = f"{number * 7919 % 1_000_003}-{number}"
+            command = Reserve(new_reservation_id(sku_id, owner_id), owner_id, 1, 1, key=key)
             if selling.batched:
                 return (await batcher.submit(sku_id, command)).outcome.is_success
             return (await self._gate.apply(sku_id, [command]))[0].outcome.is_success

@@ -155,7 +155,7 @@ async def _reply(reader: asyncio.StreamReader, replies: hiredis.Reader) -> None:
 
 
 def _pack(sku_id: str, commands: int) -> bytes:
-    batch = [Reserve(new_reservation_id(sku_id), "owner", 1, 1) for _ in range(commands)]
+    batch = [Reserve(new_reservation_id(sku_id, "owner"), "owner", 1, 1) for _ in range(commands)]
     call = call_of(Keys(sku_id), Position(1, 0), batch)
     words: tuple[Any, ...] = ("FCALL", call.function, len(call.keys), *call.keys, *call.arguments)
     packed: bytes = hiredis.pack_command(words)

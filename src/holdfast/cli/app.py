@@ -14,11 +14,17 @@ COMMANDS = {
     "serve": "Serve the API, and do the background work.",
     "worker": "Do the background work alone, beside servers.",
     "pools": "Look at pools and change their stock.",
+    "sales": "Make sales, look at them, and change how they go on.",
     "reservations": "Look at reservations.",
     "keys": "Make, list and revoke service keys.",
+    "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
+    "verify": "Prove from the ledger alone that nothing went wrong.",
+    "audit": "Say what happened to a buyer, refusals included.",
+    "reconcile": "Check stock and money now, and mend what can be mended.",
     "lottery": "Check the draw of a lottery.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
+    "sandbox": "Run a payment service to practise with, faults included.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
 

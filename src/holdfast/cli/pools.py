@@ -13,6 +13,7 @@ from holdfast.domain.command import Command, Provision, Restock, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules, is_sku_id
 from holdfast.domain.reservation import MAX_QUANTITY
+from holdfast.domain.shards import MAX_SHARDS
 from holdfast.errors import SettingsError
 from holdfast.http.schemas import pool_body, reconciliation_body
 from holdfast.ledger.database import Database
@@ -31,12 +32,16 @@ app = typer.Typer(
 LIST_LIMIT = 10_000
 
 
-def _sku_id(text: str) -> str:
+def checked_id(text: str, kind: str) -> str:
     if not is_sku_id(text):
         raise SettingsError(
-            f"{text!r} is not a SKU id: use letters, digits and . _ : ~ -, at most 100, a letter or digit first"
+            f"{text!r} is not a {kind}: use letters, digits and . _ : ~ -, at most 100, a letter or digit first"
         )
     return text
+
+
+def _sku_id(text: str) -> str:
+    return checked_id(text, "SKU id")
 
 
 Sku = Annotated[str, typer.Argument(help="The SKU id.", metavar="SKU", callback=_sku_id)]
@@ -72,6 +77,7 @@ def show(sku_id: Sku, data: Data = None, as_json: AsJson = False) -> None:
     epilog=examples(
         "holdfast pools create demo --units 500",
         "holdfast pools create sneaker-42 --units 500 --per-owner-limit 2",
+        "holdfast pools create on-sale --units 100000 --shards 4",
     ),
 )
 def create(
@@ -80,13 +86,25 @@ def create(
     per_owner_limit: Annotated[
         int | None, typer.Option(help="Units one owner may have.", min=1, max=MAX_QUANTITY, metavar="N")
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            help="Where Redis is the gate: parts to split the pool into, for good.", min=1, max=MAX_SHARDS, metavar="N"
+        ),
+    ] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Leave a pool that exists as it is.")] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a pool."""
-    wanted = Provision(units, Rules(per_owner_limit=per_owner_limit), only_if_missing=True)
-    verdict = run_engine(settings_from(data), lambda engine: _apply(engine, sku_id, wanted))
+    settings = settings_from(data)
+    if shards not in (None, 1) and not settings.has_redis:
+        raise SettingsError("--shards: a pool is split into shards only where Redis is the gate (HOLDFAST_REDIS_URL)")
+    wanted = Provision(units, Rules(per_owner_limit=per_owner_limit), only_if_missing=True, shards=shards)
+    verdict = run_engine(settings, lambda engine: _apply(engine, sku_id, wanted))
+    if verdict.shards is not None:
+        complain(f"there is a pool {sku_id} with {verdict.shards} shards, and their number cannot be changed")
+        raise typer.Exit(1)
     if verdict.outcome is Outcome.ALREADY and not if_missing:
         complain(
             f"there is a pool {sku_id} already", f"Change its stock with: holdfast pools restock {sku_id} --units N"
@@ -149,12 +167,15 @@ def _print_reports(reports: list[PoolReport]) -> None:
             report.ledger.pool.total,
             report.ledger.pool.held,
             report.ledger.pool.sold,
+            report.on_its_way if report.shards else None,
             report.ledger.at.epoch or None,
-            None if report.gate is None else report.journal_lag,
+            None if report.gate is None and not report.shards else report.journal_lag,
         )
         for report in reports
     ]
-    print_table(["sku id", "finding", "total", "held", "sold", "epoch", "journal lag"], rows, folded="sku id")
+    print_table(
+        ["sku id", "finding", "total", "held", "sold", "on its way", "epoch", "journal lag"], rows, folded="sku id"
+    )
 
 
 def _refusal(verdict: Verdict, sku_id: str, settings: Settings) -> tuple[str, str]:
@@ -206,7 +227,8 @@ async def _views(database: Database, sku_id: str | None) -> list[PoolView]:
     queries = PoolQueries(database.dialect_name)
     if sku_id is None:
         return await database.read(lambda c: queries.all_views(c, database.now_ms(c), limit=LIST_LIMIT))
-    return await database.read(lambda c: list(queries.views(c, [sku_id], database.now_ms(c)).values()))
+    found = await database.read(lambda c: queries.view(c, sku_id, database.now_ms(c)))
+    return [] if found is None else [found]
 
 
 async def _apply(engine: Engine, sku_id: str, command: Command) -> Verdict:

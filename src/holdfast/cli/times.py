@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime
 
+from holdfast.errors import SettingsError
+from holdfast.http.times import millis
+
 
 def clock_time(at_ms: int | None) -> str | None:
     """For moments that are minutes away at most."""
@@ -19,3 +22,17 @@ def moment(at_ms: int | None) -> str | None:
 
 def _moment(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms // 1000, UTC)
+
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def since(text: str, now_ms: int) -> int:
+    """A moment (`2026-05-01T10:00:00Z`), or how long ago (`90s`, `15m`, `2h`, `7d`)."""
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in _UNITS_MS:
+        return now_ms - int(number) * _UNITS_MS[unit]
+    try:
+        return millis(text)
+    except (ValueError, OverflowError) as exc:
+        raise SettingsError(f"{text!r} is no moment; use 15m, 2h, 7d or 2026-05-01T10:00:00Z") from exc

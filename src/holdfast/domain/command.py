@@ -19,11 +19,14 @@ class Reserve(Struct, frozen=True, gc=False):
     tier: int = 0
     # Paid for at once: the reservation begins as settling, and no deadline can take it back.
     settle: bool = False
+    # Whoever asks did not choose the time: a sale did, and may change it between a request and its repeat.
+    ttl_of_sale: bool = False
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
-        request = f"{self.quantity}/{self.min_quantity}/{self.ttl_ms}"
+        ttl = "sale" if self.ttl_of_sale else self.ttl_ms
+        request = f"{self.quantity}/{self.min_quantity}/{ttl}"
         return f"{request}/settle" if self.settle else request
 
     @property
@@ -45,6 +48,14 @@ class Transition(StrEnum):
     CONFIRM = "confirm"
     FAIL = "fail"
     CANCEL = "cancel"
+
+
+TRANSITIONS: dict[Transition, tuple[frozenset[Status], Status]] = {
+    Transition.SETTLE: (frozenset({Status.ACTIVE}), Status.SETTLING),
+    Transition.CONFIRM: (frozenset({Status.ACTIVE, Status.SETTLING}), Status.CONFIRMED),
+    Transition.FAIL: (frozenset({Status.SETTLING}), Status.FAILED),
+    Transition.CANCEL: (frozenset({Status.ACTIVE}), Status.CANCELLED),
+}
 
 
 class Move(Struct, frozen=True, gc=False):
@@ -70,16 +81,33 @@ class Restock(Struct, frozen=True, gc=False):
 class Provision(Struct, frozen=True, gc=False):
     """Create the pool, or set its total, and its rules if any are given: whole ones, or changes to those there are.
 
-    With `only_if_missing`, a pool that exists is left as it is, which is decided under its lock.
+    A `total` of None leaves it as it is. With `only_if_missing`, a pool that exists is left as it is, which is decided
+    under its lock. `shards` is chosen when a pool is created, and is for a gate that can split one.
     """
 
-    total: int
+    total: int | None
     rules: Rules | None = None
     changes: RuleChanges | None = None
     only_if_missing: bool = False
+    shards: int | None = None
 
 
-Command = Reserve | Extend | Move | Expire | Restock | Provision
+class Give(Struct, frozen=True, gc=False):
+    """Part with up to so many free units, for another pool to take."""
+
+    receiver: str
+    units: int
+
+
+class Take(Struct, frozen=True, gc=False):
+    """Take the units that another pool gave under this number: the next one after the last that was taken."""
+
+    donor: str
+    number: int
+    units: int
+
+
+Command = Reserve | Extend | Move | Expire | Restock | Provision | Give | Take
 
 
 class Verdict(Struct, frozen=True, gc=False):
@@ -94,3 +122,4 @@ class Verdict(Struct, frozen=True, gc=False):
     opens_at: int | None = None
     latest_expires_at: int | None = None
     units: int = 0
+    shards: int | None = None

@@ -5,6 +5,8 @@ from enum import StrEnum
 from msgspec import Struct
 from uuid_utils import uuid7
 
+from holdfast.domain.shards import mark_of
+
 MAX_QUANTITY = 1_000_000
 MIN_TTL_MS = 1_000
 DEFAULT_TTL_MS = 300_000
@@ -38,9 +40,10 @@ class Reservation(Struct, frozen=True, gc=False):
         return self.status is Status.ACTIVE and self.expires_at <= now
 
 
-def new_reservation_id(sku_id: str) -> str:
-    """Ids sort by time and name their pool, so that a move finds its pool without a look-up, in every engine."""
-    return f"{_PREFIX}{uuid7().hex}_{sku_id}"
+def new_reservation_id(sku_id: str, owner_id: str) -> str:
+    """Ids sort by time, name their pool and bear their owner's mark, so that a move finds its pool, and its shard,
+    without a look-up, in every engine."""
+    return f"{_PREFIX}{uuid7().hex[:-2]}{mark_of(owner_id)}_{sku_id}"
 
 
 def sku_of(reservation_id: str) -> str | None:

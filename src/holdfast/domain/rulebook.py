@@ -14,22 +14,35 @@ The invariants, for any sequence of commands:
 What the engine must put into `State`, no more and no less: the pool; the reservations that moves and extensions name;
 the remembered answers of the keys in the batch; the tallies of its owners if the rules count them; and, when the batch
 asks for more than is free, counts owners or expires, the active reservations with the earliest deadlines (see
-`needed_by_deadline`). Deciding from more than that gives the same verdicts, which is how the engines are tested
-against a model that simply keeps everything.
+`needs.py`); and the counters of the pool, if it gives or takes units. Deciding from more than that gives the same
+verdicts, which is how the engines are tested against a model that simply keeps everything.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Transition, Verdict
+from holdfast.domain.command import (
+    TRANSITIONS,
+    Command,
+    Expire,
+    Extend,
+    Give,
+    Move,
+    Provision,
+    Reserve,
+    Restock,
+    Take,
+    Verdict,
+)
+from holdfast.domain.needs import counts_owners
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Availability, Pool, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.state import Changes, Decision, Event, Remembered, State, Tally
+from holdfast.domain.shards import is_shard
+from holdfast.domain.state import Changes, Decision, Event, Remembered, State, Tally, Transfer
 
 
 def decide(state: State, commands: Sequence[Command], now: int) -> Decision:
@@ -38,59 +51,12 @@ def decide(state: State, commands: Sequence[Command], now: int) -> Decision:
     return Decision(verdicts, round_.changes())
 
 
-def counts_owners(pool: Pool | None, commands: Sequence[Command]) -> bool:
-    """Whether the batch needs its owners' tallies. A rule set within the batch counts what came before it too."""
-    return (pool is not None and pool.rules.count_owners) or any(
-        given is not None and given.count_owners
-        for c in commands
-        if isinstance(c, Provision) and not _leaves_alone(c, pool)
-        for given in (c.rules, c.changes)
-    )
-
-
-def _leaves_alone(command: Provision, pool: Pool | None) -> bool:
-    return command.only_if_missing and pool is not None
-
-
-class Needed(Struct, frozen=True):
-    """How many reservations a batch may need to see: the earliest of those due by now, and of those due later."""
-
-    due: int = 0
-    later: int = 0
-
-
-def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) -> Needed:
-    """None at all if the batch cannot run short of stock.
-
-    `already` is how many reservations it sees for other reasons: they may be the earliest, and be gone when it looks;
-    and so may one more for each command.
-
-    Of those that are due, each holds at least one unit, so as many as there are units missing is always enough. Those
-    due later return nothing now, however many units are missing: one of them says when there is hope again.
-    """
-    wanted = sum(c.quantity for c in commands if isinstance(c, Reserve))
-    expiring = sum(c.limit for c in commands if isinstance(c, Expire))
-    shrinking = sum(c.units for c in commands if isinstance(c, Restock) and c.units < 0)
-    provisions = [c for c in commands if isinstance(c, Provision) and not _leaves_alone(c, pool)]
-    shrinking += sum(c.total - pool.total for c in provisions if c.total < pool.total)
-    missing = wanted - shrinking - pool.available
-    if missing <= 0 and not expiring:
-        return Needed()
-    gone = already + len(commands)
-    return Needed(due=max(missing, 0) + expiring + gone, later=gone + 1)
-
-
+# On Python 3.11 a member of an enum takes longer to find than a key in a dictionary; these are for every grant.
+_ACTIVE, _RESERVED = Status.ACTIVE, Outcome.RESERVED
 _RETURNED = {Status.CANCELLED, Status.FAILED, Status.EXPIRED}
 # Failing a payment is not the buyer letting go: only these count against the hold budget.
 LET_GO = (Status.CANCELLED, Status.EXPIRED)
 LIVE = (Status.ACTIVE, Status.SETTLING, Status.CONFIRMED)
-
-_TRANSITIONS: dict[Transition, tuple[frozenset[Status], Status]] = {
-    Transition.SETTLE: (frozenset({Status.ACTIVE}), Status.SETTLING),
-    Transition.CONFIRM: (frozenset({Status.ACTIVE, Status.SETTLING}), Status.CONFIRMED),
-    Transition.FAIL: (frozenset({Status.SETTLING}), Status.FAILED),
-    Transition.CANCEL: (frozenset({Status.ACTIVE}), Status.CANCELLED),
-}
 
 
 class _Round:
@@ -121,6 +87,9 @@ class _Round:
         self._moved: dict[str, None] = {}
         self._new_keys: list[Remembered] = []
         self._events: list[Event] = []
+        self._last_given, self._last_taken = dict(state.counters.given), dict(state.counters.taken)
+        self._given: list[Transfer] = []
+        self._taken: list[Transfer] = []
 
     def answer(self, command: Command) -> Verdict:
         match command:
@@ -138,6 +107,10 @@ class _Round:
                 return self._set_total(self._total + command.units, self._rules, "pool.restocked")
             case Provision():
                 return self._provision(command)
+            case Give():
+                return self._give(command)
+            case Take():
+                return self._take(command)
 
     # --- reserve
 
@@ -218,7 +191,7 @@ class _Round:
             self._sku_id,
             command.owner_id,
             quantity,
-            Status.ACTIVE,
+            _ACTIVE,
             now,
             now + command.ttl_ms,
         )
@@ -236,7 +209,7 @@ class _Round:
             self._new_keys.append(first)
         if command.settle:
             reservation = self._end(reservation, Status.SETTLING)
-        return Verdict(Outcome.RESERVED, reservation)
+        return Verdict(_RESERVED, reservation)
 
     # --- extend and move
 
@@ -268,7 +241,7 @@ class _Round:
         reservation = self._find(command.reservation_id, command.owner_id)
         if reservation is None:
             return Verdict(Outcome.NOT_FOUND)
-        sources, target = _TRANSITIONS[command.transition]
+        sources, target = TRANSITIONS[command.transition]
         if reservation.status is target:
             return Verdict(Outcome.ALREADY, reservation)
         if reservation.status not in sources:
@@ -329,10 +302,13 @@ class _Round:
     def _provision(self, command: Provision) -> Verdict:
         if command.only_if_missing and self._exists:
             return Verdict(Outcome.ALREADY, pool=self._pool())
+        if command.total is None and not self._exists:
+            return Verdict(Outcome.POOL_NOT_FOUND)
+        total = self._total if command.total is None else command.total
         rules = command.rules or self._rules
         if command.changes is not None:
             rules = command.changes.applied_to(rules)
-        return self._set_total(command.total, rules, "pool.provisioned")
+        return self._set_total(total, rules, "pool.provisioned")
 
     def _set_total(self, total: int, rules: Rules, event: str) -> Verdict:
         if total > MAX_TOTAL_UNITS:
@@ -348,6 +324,31 @@ class _Round:
         self._free += total - self._total
         self._total, self._rules, self._exists = total, rules, True
         return Verdict(Outcome.MOVED, pool=self._pool())
+
+    def _give(self, command: Give) -> Verdict:
+        """What is free may go; what is held or sold stays."""
+        self._return_due_until(lambda: self._free >= command.units)
+        units = min(command.units, self._free)
+        if units == 0:
+            return Verdict(Outcome.INSUFFICIENT)
+        number = self._last_given[command.receiver] = self._last_given.get(command.receiver, 0) + 1
+        self._given.append(Transfer(self._sku_id, command.receiver, number, units))
+        return self._pass(-units, "pool.given")
+
+    def _take(self, command: Take) -> Verdict:
+        """Each number once, and none left out, however often and by however many it is sent."""
+        last = self._last_taken.get(command.donor, 0)
+        if command.number != last + 1:
+            return Verdict(Outcome.ALREADY if command.number <= last else Outcome.ILLEGAL)
+        self._last_taken[command.donor] = command.number
+        self._taken.append(Transfer(command.donor, self._sku_id, command.number, command.units))
+        return self._pass(command.units, "pool.taken")
+
+    def _pass(self, units: int, event: str) -> Verdict:
+        self._total += units
+        self._free += units
+        self._events.append(Event(event, self._now, quantity=units))
+        return Verdict(Outcome.MOVED, units=abs(units))
 
     # --- bookkeeping
 
@@ -382,11 +383,16 @@ class _Round:
             moved=[self._reservations[id_] for id_ in self._moved if id_ not in created],
             remembered=self._new_keys,
             events=self._events,
+            given=self._given,
+            taken=self._taken,
         )
 
     def _record_availability(self) -> None:
-        """A batch tells the world when it emptied the pool for good, and when it made units free again."""
-        if self._before is None:
+        """A batch tells the world when it emptied the pool for good, and when it made units free again.
+
+        A shard is not the pool: whether that is empty is not for it to tell.
+        """
+        if self._before is None or is_shard(self._sku_id):
             return
         before, after = self._before.availability, self._pool().availability
         if before is not after and after is not Availability.ALL_HELD:

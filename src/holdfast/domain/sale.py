@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from holdfast.domain.pool import Rules
+from holdfast.domain.pool import Availability, Rules
 
 MAX_AMOUNT = 10**12
 
@@ -47,6 +47,24 @@ class SaleState(StrEnum):
     CLOSED = "closed"
 
 
+class Phase(StrEnum):
+    """What buyers are told."""
+
+    UPCOMING = "upcoming"
+    OPEN = "open"
+    ALL_HELD = "all_held"
+    SOLD_OUT = "sold_out"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+_PHASES = {
+    Availability.AVAILABLE: Phase.OPEN,
+    Availability.ALL_HELD: Phase.ALL_HELD,
+    Availability.SOLD_OUT: Phase.SOLD_OUT,
+}
+
+
 class Room(Struct, frozen=True):
     mode: RoomMode = RoomMode.OFF
     rate_per_second: int = 2_000
@@ -66,6 +84,8 @@ class Sale(Struct, frozen=True, kw_only=True):
     starts_at: int
     checkout: Checkout
     payment: PaymentKind
+    # What its pool has when it is loaded; from then on the pool knows.
+    loaded_units: int = 0
     description: str | None = None
     image_url: str | None = None
     ends_at: int | None = None
@@ -88,15 +108,26 @@ class Sale(Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> Rules:
-        """What its pool is told. A pool that is still being checked does not sell."""
+        """What its pool is told. A pool that is still being checked does not sell; of a closed one, the end is told."""
+        is_closed = self.state is SaleState.CLOSED
         return Rules(
             per_owner_limit=self.per_buyer_limit,
             hold_budget=self.hold_budget,
             required_tier=self.required_tier,
-            opens_at=self.starts_at,
+            opens_at=None if is_closed else self.starts_at,
             ends_at=self.ends_at,
-            paused=self.paused or self.state is not SaleState.READY,
+            paused=self.state is SaleState.LOADING or (self.paused and not is_closed),
         )
+
+    def phase(self, now: int, availability: Availability | None) -> Phase:
+        """What buyers are told, given what is left in its pool, if that is known."""
+        if self.state is SaleState.CLOSED or (self.ends_at is not None and now >= self.ends_at):
+            return Phase.ENDED
+        if now < self.starts_at:
+            return Phase.UPCOMING
+        if self.paused or self.state is SaleState.LOADING:
+            return Phase.PAUSED
+        return _PHASES[availability or Availability.AVAILABLE]
 
     def amount_of(self, quantity: int) -> int:
         return self.price_amount * quantity
@@ -128,3 +159,21 @@ def order_id_of(reservation_id: str) -> str:
 
 def payment_key_of(reservation_id: str) -> str:
     return f"pay_{reservation_id[4:36]}"
+
+
+# Once buyers may have seen these, they hold: what a reservation costs is never asked again.
+FIXED_AT_START = frozenset({"price_amount", "currency", "checkout", "payment", "starts_at"})
+
+
+def contradictions(sale: Sale) -> dict[str, str]:
+    """What does not go together, by field; nothing if the sale makes sense."""
+    found = {}
+    if sale.ends_at is not None and sale.ends_at <= sale.starts_at:
+        found["ends_at"] = "must be after starts_at"
+    if sale.max_hold_seconds < sale.hold_seconds:
+        found["max_hold_seconds"] = "must not be less than hold_seconds"
+    if sale.checkout is Checkout.INSTANT and sale.payment is PaymentKind.EXTERNAL:
+        found["checkout"] = "must be cart where payment is external: nobody here would start the payment"
+    if sale.price_amount * (sale.per_buyer_limit or 1) > MAX_AMOUNT:
+        found["price.amount"] = f"must not make a purchase dearer than {MAX_AMOUNT}"
+    return found

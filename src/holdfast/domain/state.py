@@ -33,6 +33,22 @@ class Event(Struct, frozen=True, gc=False):
     expires_at: int | None = None
 
 
+class Transfer(Struct, frozen=True, gc=False):
+    """Units on their way from one pool to another, under a number that counts what the one has given to the other."""
+
+    donor: str
+    receiver: str
+    number: int
+    units: int
+
+
+class Counters(Struct, frozen=True):
+    """The last number a pool has given to each other pool, and taken from it."""
+
+    given: Mapping[str, int] = {}
+    taken: Mapping[str, int] = {}
+
+
 class State(Struct):
     """The part of the world a batch can touch."""
 
@@ -41,6 +57,7 @@ class State(Struct):
     reservations: Mapping[str, Reservation] = {}
     remembered: Mapping[tuple[str, str], Remembered] = {}
     tallies: Mapping[str, Tally] = {}
+    counters: Counters = Counters()
 
 
 class Changes(Struct):
@@ -51,6 +68,8 @@ class Changes(Struct):
     moved: list[Reservation] = field(default_factory=list)
     remembered: list[Remembered] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    given: list[Transfer] = field(default_factory=list)
+    taken: list[Transfer] = field(default_factory=list)
 
 
 class Decision(Struct):

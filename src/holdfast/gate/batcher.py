@@ -17,7 +17,7 @@ may be the repeat of one that won, and the same key must get the same answer.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 import structlog
@@ -26,6 +26,7 @@ from msgspec import Struct
 from holdfast import metrics
 from holdfast.domain.command import Command, Reserve, Verdict
 from holdfast.domain.outcome import Outcome
+from holdfast.domain.shards import whole_of
 from holdfast.errors import Busy, EngineError, OutcomeUnknown, Unavailable
 from holdfast.gate.port import Gate
 
@@ -57,8 +58,11 @@ class Batcher:
         line_max: int = 8192,
         patience_s: float = 2.0,
         memory_s: float = 0.1,
+        line_of: Callable[[str, Command], str] | None = None,
     ) -> None:
+        """`line_of` names the line of a command, if a pool has several."""
         self._gate = gate
+        self._line_of = line_of
         self._batch_max = batch_max
         self._line_max = line_max
         self._patience_s = patience_s
@@ -73,6 +77,8 @@ class Batcher:
     def submit(self, sku_id: str, command: Command) -> asyncio.Future[Verdict]:
         """Take a place in the pool's line. Cancelling the future before its turn takes the command out of the line."""
         loop = self._loop = self._loop or asyncio.get_running_loop()
+        if self._line_of is not None:
+            sku_id = self._line_of(sku_id, command)
         line = self._lines.get(sku_id)
         if line is None:
             line = self._lines[sku_id] = deque()
@@ -172,6 +178,7 @@ class Batcher:
 
     def _remember(self, sku_id: str, batch: list[_Waiting], verdicts: list[Verdict], started: float) -> None:
         """Keep the batch's last word on stock, counted from before it was decided so that it is never too old."""
+        sku_id = whole_of(sku_id)
         self._memories.pop(sku_id, None)
         last = verdicts[-1]
         if last.outcome not in _OUT_OF_STOCK or not isinstance(batch[-1].command, Reserve):

@@ -7,15 +7,20 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
-from holdfast.domain.command import Command, Expire, Extend, Move, Provision, Reserve, Restock, Verdict
+from holdfast.domain.command import Command, Expire, Extend, Give, Move, Provision, Reserve, Restock, Take, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.state import Changes, Event, Remembered
+from holdfast.domain.state import Changes, Counters, Event, Remembered, Transfer
 from holdfast.ledger.journal import Entry
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
+
+# A member of an enum, found by its value or as an attribute, takes longer than all else that is done for a command.
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_STATUSES = {status.value: status for status in Status}
+_RESERVED, _REPLAYED, _ACTIVE = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE
 
 # Beside the pool's own keys, in this order, come the idempotency keys of the batch.
 POOL_KEYS = ("pool", "holds", "deadlines", "owners", "journal")
@@ -64,6 +69,10 @@ def _command(command: Command, keys: Keys, places: dict[str, int], first_key: in
             return ["restock", command.units]
         case Provision():
             return _provision(command)
+        case Give():
+            return ["give", command.receiver, command.units]
+        case Take():
+            return ["take", command.donor, command.number, command.units]
 
 
 def _or_false(value: str | None) -> str | bool:
@@ -72,10 +81,7 @@ def _or_false(value: str | None) -> str | bool:
 
 
 def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: int) -> list[object]:
-    place: int | bool = False
-    if command.key is not None:
-        place = places.setdefault(keys.idempotency(command.owner_id, command.key), first_key + len(places))
-    return [
+    attempt: list[object] = [
         "reserve",
         command.reservation_id,
         command.owner_id,
@@ -83,17 +89,19 @@ def _reserve(command: Reserve, keys: Keys, places: dict[str, int], first_key: in
         command.min_quantity,
         command.ttl_ms,
         command.tier,
-        place,
-        _or_false(command.key),
-        command.fingerprint,
         command.settle,
     ]
+    if command.key is not None:
+        place = places.setdefault(keys.idempotency(command.owner_id, command.key), first_key + len(places))
+        attempt += (place, command.key, command.fingerprint)
+    return attempt
 
 
 def _provision(command: Provision) -> list[object]:
     rules = rules_values(command.rules) if command.rules else False
     changes = {name: False if value is None else value for name, value in _changed(command.changes)}
-    return ["provision", command.total, rules, changes or False, command.only_if_missing]
+    total = False if command.total is None else command.total
+    return ["provision", total, rules, changes or False, command.only_if_missing]
 
 
 def _changed(changes: RuleChanges | None) -> list[tuple[str, object]]:
@@ -125,31 +133,46 @@ def reservation_values(r: Reservation) -> list[object]:
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
     owner_id, quantity, status, created_at, expires_at = values
-    return Reservation(reservation_id, sku_id, owner_id, quantity, Status(status), created_at, expires_at)
+    return Reservation(reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at)
 
 
-def decode_verdict(sku_id: str, command: Command, answer: Sequence[Any], now: int) -> Verdict:
-    outcome, values = Outcome(answer[0]), answer[1:]
-    match command:
-        case Reserve():
-            return _reserve_verdict(sku_id, command, outcome, values, now)
-        case Extend() | Move():
-            return _move_verdict(sku_id, command, outcome, values)
-        case Expire():
-            return Verdict(outcome, units=values[0])
-        case Restock() | Provision():
-            pool = pool_from(sku_id, values)
-            return Verdict(outcome, pool=pool, available=pool.available if outcome is Outcome.INSUFFICIENT else None)
+def decode_verdicts(
+    sku_id: str, commands: Sequence[Command], answers: Sequence[Sequence[Any]], now: int
+) -> list[Verdict]:
+    refusals: dict[tuple[Any, ...], Verdict] = {}
+    return [
+        _reserve_verdict(sku_id, command, answer, now, refusals)
+        if isinstance(command, Reserve)
+        else _other_verdict(sku_id, command, _OUTCOMES[answer[0]], answer[1:])
+        for command, answer in zip(commands, answers, strict=True)
+    ]
 
 
-def _reserve_verdict(sku_id: str, command: Reserve, outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
+def _reserve_verdict(
+    sku_id: str, command: Reserve, answer: Sequence[Any], now: int, refusals: dict[tuple[Any, ...], Verdict]
+) -> Verdict:
+    if answer[0] == _RESERVED:
+        _, quantity, created_at, expires_at = answer
+        return Verdict(_RESERVED, _granted(sku_id, command.reservation_id, command, quantity, created_at, expires_at))
+    if answer[0] == _REPLAYED:
+        _, first_id, quantity, created_at, expires_at = answer
+        return Verdict(_REPLAYED, _granted(sku_id, first_id, command, quantity, created_at, expires_at))
+    # Those who are refused alike, which may be all of a batch, share one verdict.
+    refusal = refusals.get(told := tuple(answer))
+    if refusal is None:
+        refusal = refusals[told] = _refusal(_OUTCOMES[answer[0]], answer[1:], now)
+    return refusal
+
+
+def _granted(
+    sku_id: str, reservation_id: str, command: Reserve, quantity: int, created_at: int, expires_at: int
+) -> Reservation:
+    status = command.granted_status
+    return Reservation(reservation_id, sku_id, command.owner_id, quantity, status, created_at, expires_at)
+
+
+def _refusal(outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:
     match outcome:
-        case Outcome.RESERVED:
-            granted = (command.owner_id, values[0], command.granted_status, values[1], values[2])
-            return Verdict(outcome, reservation_from(sku_id, command.reservation_id, granted))
-        case Outcome.REPLAYED:
-            first = (command.owner_id, values[1], command.granted_status, values[2], values[3])
-            return Verdict(outcome, reservation_from(sku_id, values[0], first))
         case Outcome.NOT_OPEN:
             return Verdict(outcome, opens_at=values[0])
         case Outcome.INSUFFICIENT:
@@ -164,6 +187,22 @@ def _reserve_verdict(sku_id: str, command: Reserve, outcome: Outcome, values: Se
             return Verdict(outcome)
 
 
+def _other_verdict(
+    sku_id: str,
+    command: Extend | Move | Expire | Give | Take | Restock | Provision,
+    outcome: Outcome,
+    values: Sequence[Any],
+) -> Verdict:
+    match command:
+        case Extend() | Move():
+            return _move_verdict(sku_id, command, outcome, values)
+        case Expire() | Give() | Take():
+            return Verdict(outcome, units=values[0])
+        case Restock() | Provision():
+            pool = pool_from(sku_id, values)
+            return Verdict(outcome, pool=pool, available=pool.available if outcome is Outcome.INSUFFICIENT else None)
+
+
 def _move_verdict(sku_id: str, command: Extend | Move, outcome: Outcome, values: Sequence[Any]) -> Verdict:
     if outcome is Outcome.NOT_FOUND:
         return Verdict(outcome)
@@ -176,13 +215,19 @@ def _move_verdict(sku_id: str, command: Extend | Move, outcome: Outcome, values:
 
 def decode_entry(sku_id: str, entry_id: bytes, payload: bytes) -> Entry:
     epoch, seq = map(int, entry_id.split(b"-"))
-    now, after, pool, created, moved, remembered, events = decode(payload)
+    now, after, pool, created, moved, remembered, events, *passed = decode(payload)
+    given, taken = passed or ((), ())
     changes = Changes(
         pool_from(sku_id, pool),
         [reservation_from(sku_id, id_, values) for id_, *values in created],
         [reservation_from(sku_id, id_, values) for id_, *values in moved],
         [_remembered(sku_id, *values) for values in remembered],
-        [Event(type_, now, *(None if value is False else value for value in values)) for type_, *values in events],
+        [
+            Event(type_, now, id_ or None, None if quantity is False else quantity, expires_at or None)
+            for type_, id_, quantity, expires_at in events
+        ],
+        [Transfer(sku_id, receiver, number, units) for receiver, number, units in given],
+        [Transfer(donor, sku_id, number, units) for donor, number, units in taken],
     )
     return Entry(epoch, seq, now, after, changes)
 
@@ -197,10 +242,15 @@ def _remembered(
     created_at: int,
     expires_at: int,
 ) -> Remembered:
-    first = Reservation(reservation_id, sku_id, owner_id, quantity, Status.ACTIVE, created_at, expires_at)
+    first = Reservation(reservation_id, sku_id, owner_id, quantity, _ACTIVE, created_at, expires_at)
     return Remembered(owner_id, key, fingerprint, first)
 
 
 def first_answer_values(first: Remembered) -> list[object]:
     r = first.reservation
     return [first.fingerprint, r.reservation_id, r.quantity, r.created_at, r.expires_at]
+
+
+def counter_values(counters: Counters) -> list[tuple[str, int]]:
+    given = [(f"given:{receiver}", number) for receiver, number in counters.given.items()]
+    return given + [(f"taken:{donor}", number) for donor, number in counters.taken.items()]

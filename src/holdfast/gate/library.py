@@ -7,7 +7,7 @@ name is loaded anew; nothing was executed before, so the call that found out may
 
 from pathlib import Path
 
-from holdfast.gate.link import RedisLink
+from holdfast.gate.link.redis_link import RedisLink
 
 NAME = "holdfast_v1"
 
@@ -23,6 +23,7 @@ _FILES = (
     "move",
     "expire",
     "stock",
+    "transfer",
     "write",
     "apply",
     "view",

@@ -23,14 +23,14 @@ from sqlalchemy import Connection
 from uuid_utils import uuid7
 
 from holdfast import metrics
-from holdfast.domain.command import Command, Extend, Move, Provision, Transition, Verdict
+from holdfast.domain.command import Command, Extend, Move, Provision, Reserve, Transition, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Pool
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import decide
 from holdfast.domain.state import State
 from holdfast.errors import EngineError, OutcomeUnknown
-from holdfast.gate.encoding import Keys, decode, decode_verdict, encode_batch
+from holdfast.gate.encoding import Keys, decode, decode_verdicts, encode_batch
 from holdfast.gate.functions import Functions
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
@@ -89,6 +89,10 @@ class RedisGate:
             verdicts = await self._decide(sku_id, seen, commands)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
         return verdicts
+
+    def seen(self, sku_id: str) -> Position:
+        """How far this process has seen the journal of a pool."""
+        return self._seen.get(sku_id) or Position()
 
     async def _learn(self, sku_id: str) -> Position | None:
         """What the ledger knows of the pool is the least this process may have seen of it."""
@@ -174,9 +178,9 @@ class RedisGate:
         self, sku_id: str, at: Position, commands: Sequence[Command], answers: Sequence[Sequence[Any]], now: int
     ) -> list[Verdict]:
         """Redis has decided the batch: if the ledger cannot be asked now, only those who need its word go without."""
-        verdicts = [
-            decode_verdict(sku_id, command, answer, now) for command, answer in zip(commands, answers, strict=True)
-        ]
+        verdicts = decode_verdicts(sku_id, commands, answers, now)
+        if all(type(command) is Reserve for command in commands):
+            return verdicts
         await self._look_up_forgotten(sku_id, commands, verdicts, now)
         await self._claim(sku_id, at, commands, verdicts, now)
         return verdicts

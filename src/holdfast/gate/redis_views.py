@@ -3,19 +3,25 @@
 import asyncio
 from collections.abc import Iterable
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, sku_of
-from holdfast.errors import Unavailable
+from holdfast.domain.shards import shard_name, shard_names, shard_of, whole_pool
+from holdfast.errors import EngineError, Unavailable
 from holdfast.gate.encoding import Keys, decode, pool_from, reservation_from
 from holdfast.gate.functions import Functions
+from holdfast.gate.splits import Splits
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import pool_exists
 from holdfast.ledger.lookout import Views
 from holdfast.ledger.queries import PoolView, as_of, find_reservation
+from holdfast.ledger.splits import totals
+
+log = structlog.get_logger()
 
 
 class GatePool(Struct, frozen=True):
@@ -43,10 +49,30 @@ class GatePool(Struct, frozen=True):
         return PoolView(honest, self.next_return_at if honest.available == 0 else None)
 
 
+class WholePool(Struct, frozen=True):
+    """A pool that is split, as its shards have it together. Overdue holds count as free."""
+
+    now: int
+    pool: Pool
+    shards: dict[str, Pool]
+    next_return_at: int | None
+    is_complete: bool
+    """Whether all shards could be looked at; what the others have counts as held."""
+
+    @property
+    def on_its_way(self) -> int:
+        """Units that are between two shards, about: the shards are looked at one after the other."""
+        return max(self.pool.total - sum(shard.total for shard in self.shards.values()), 0) if self.is_complete else 0
+
+    def view(self) -> PoolView:
+        return PoolView(self.pool, self.next_return_at if self.pool.available == 0 else None)
+
+
 class RedisViews:
-    def __init__(self, functions: Functions, database: Database) -> None:
+    def __init__(self, functions: Functions, database: Database, splits: Splits) -> None:
         self._functions = functions
         self._database = database
+        self._splits = splits
 
     async def pool(self, sku_id: str) -> GatePool | None:
         keys = Keys(sku_id)
@@ -64,8 +90,13 @@ class RedisViews:
 
     async def _look(self, sku_id: str) -> PoolView | Unavailable | None:
         try:
-            found = await self.pool(sku_id)
-            if found is not None and found.is_open:
+            shards = await self._splits.of(sku_id)
+            if shards == 0:
+                return None
+            found = await self.pool(sku_id) if shards == 1 else await self.whole(sku_id)
+            if isinstance(found, GatePool) and found.is_open:
+                return found.view()
+            if isinstance(found, WholePool) and found.is_complete:
                 return found.view()
             if found is None and not await self._database.read(lambda c: pool_exists(c, sku_id)):
                 return None
@@ -73,12 +104,36 @@ class RedisViews:
             return exc
         return Unavailable("the pool is being rebuilt")
 
+    async def whole(self, sku_id: str) -> WholePool:
+        names = shard_names(sku_id, await self._splits.of(sku_id))
+        looks = await asyncio.gather(*[self._pool_if_open(name) for name in names])
+        seen = [look for look in looks if look is not None]
+        # Asked last: a total that was raised meanwhile must not be taken for sold with what was there before.
+        total = (await self._database.read(lambda c: totals(c, [sku_id])))[sku_id]
+        shards = {look.pool.sku_id: look.view().pool for look in seen}
+        return WholePool(
+            max((look.now for look in seen), default=0),
+            whole_pool(sku_id, total, list(shards.values())),
+            shards,
+            min((look.next_return_at for look in seen if look.next_return_at is not None), default=None),
+            len(seen) == len(names),
+        )
+
+    async def _pool_if_open(self, name: str) -> GatePool | None:
+        try:
+            found = await self.pool(name)
+        except EngineError as exc:
+            log.warning("shard_not_seen", sku_id=name, error=str(exc))
+            return None
+        return found if found is not None and found.is_open else None
+
     async def find(self, reservation_id: str) -> Reservation | None:
         """From Redis while it is held, from the ledger when it has ended and Redis has forgotten it."""
         sku_id = sku_of(reservation_id)
         if sku_id is None:
             return None
-        holds = Keys(sku_id).holds
+        shards = await self._splits.of(sku_id)
+        holds = Keys(shard_name(sku_id, shard_of(reservation_id, shards)) if shards > 1 else sku_id).holds
         stored, (seconds, micros) = await self._functions.link.call(holds, ["HGET", holds, reservation_id], ["TIME"])
         if stored is None:
             return await self._database.read(lambda c: find_reservation(c, reservation_id, self._database.now_ms(c)))

@@ -15,7 +15,8 @@ from holdfast.errors import EngineError
 from holdfast.http.fast_lane import FastLane
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine, internal_error
-from holdfast.http.requests import MAX_BODY_BYTES, Answer, CallerGone, Request, body_too_large, refuse
+from holdfast.http.requests import Answer, CallerGone, Request, refuse
+from holdfast.http.sale_lane import SaleLane
 from holdfast.http.slow_lane import SlowLane
 
 log = structlog.get_logger()
@@ -37,6 +38,7 @@ class App:
         self._patrol = Patrol()
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
+        self._sales = SaleLane(house, self._patrol)
         self._slow = SlowLane(house, self._patrol)
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -45,18 +47,25 @@ class App:
         """The answer, or None if there is nobody left to tell."""
         self._under_way += 1
         try:
-            answer = await self._answer(request)
+            if request.has_body:
+                await self._patrol.read_body(request)
+            answer = await (self._fast.answer(request) or self._sales.answer(request) or self._answer_slowly(request))
         except CallerGone:
             log.debug("caller_gone", request_id=request.request_id)
             return None
-        else:
-            answer.headers.append(("x-request-id", request.request_id))
-            metrics.count_request(answer.status)
-            return answer
+        except Exception as exc:
+            answer = refuse(_problem_of(exc, request))
         finally:
             self._under_way -= 1
             if not self._under_way:
                 self._idle.set()
+        answer.headers.append(("x-request-id", request.request_id))
+        metrics.count_request(answer.status)
+        return answer
+
+    def end_streams(self) -> None:
+        """To be told before the server is asked to stop: it would wait for those who listen."""
+        self._sales.end_streams()
 
     async def finish(self) -> None:
         """Wait until every request under way is answered."""
@@ -64,27 +73,6 @@ class App:
             self._idle.clear()
             await self._idle.wait()
         self._patrolling.cancel()
-
-    async def _answer(self, request: Request) -> Answer:
-        try:
-            if request.has_body:
-                if request.content_length > MAX_BODY_BYTES:
-                    return refuse(body_too_large())
-                await self._patrol.read_body(request)
-            hot = self._fast.route(request)
-            if hot is None:
-                return await self._answer_slowly(request)
-            handle, sku_id = hot
-            return await handle(request, sku_id)
-        except Problem as problem:
-            return refuse(problem)
-        except EngineError as exc:
-            return refuse(from_engine(exc, f"{request.method} {request.path}"))
-        except CallerGone:
-            raise
-        except Exception:
-            log.exception("request_failed", path=request.path, request_id=request.request_id)
-            return refuse(internal_error())
 
     async def _answer_slowly(self, request: Request) -> Answer:
         started = perf_counter()
@@ -98,3 +86,12 @@ class App:
             request_id=request.request_id,
         )
         return answer
+
+
+def _problem_of(exc: Exception, request: Request) -> Problem:
+    if isinstance(exc, Problem):
+        return exc
+    if isinstance(exc, EngineError):
+        return from_engine(exc, f"{request.method} {request.path}")
+    log.error("request_failed", path=request.path, request_id=request.request_id, exc_info=exc)
+    return internal_error()

@@ -1,7 +1,9 @@
 """The way in for any other server: ASGI, as in `uvicorn --factory holdfast.http.asgi:create_app`."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import AsyncExitStack
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from holdfast.bootstrap import open_house
@@ -18,6 +20,7 @@ from holdfast.http.requests import (
     refuse,
     request_from,
 )
+from holdfast.http.sending import send_while_there
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings, load_settings
 
@@ -37,7 +40,9 @@ class AsgiApp:
             await self._live(receive, send)
         elif scope["type"] == "http" and self._app is not None:
             answer = await self._answer(self._app, scope, receive)
-            if answer is not None:
+            if answer is not None and answer.stream is not None:
+                await _send_stream(answer, answer.stream, receive, send)
+            elif answer is not None:
                 await _send(answer, send)
 
     async def _answer(self, app: App, scope: Scope, receive: Receive) -> Answer | None:
@@ -59,10 +64,31 @@ class AsgiApp:
                 reason = str(exc) if isinstance(exc, HoldfastError) else f"{type(exc).__name__}: {exc}"
                 await send({"type": "lifespan.startup.failed", "message": reason})
                 return
+            _end_streams_on_signal(self._app)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await self._app.finish()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _end_streams_on_signal(app: App) -> None:
+    """Servers tell an application that they stop when everyone has left, and listeners do not leave by themselves."""
+    loop = asyncio.get_running_loop()
+
+    def chain(number: signal.Signals) -> None:
+        before = signal.getsignal(number)
+
+        def end_streams_first(*given: Any) -> None:
+            loop.call_soon_threadsafe(app.end_streams)
+            if callable(before):
+                before(*given)
+
+        if callable(before):
+            signal.signal(number, end_streams_first)
+
+    with suppress(ValueError):  # Signals are for the main thread; a server elsewhere waits for the streams to end.
+        chain(signal.SIGTERM)
+        chain(signal.SIGINT)
 
 
 class _AsgiWire:
@@ -88,6 +114,16 @@ class _AsgiWire:
     async def gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+async def _send_stream(answer: Answer, stream: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    async def send_portion(portion: bytes) -> None:
+        await send({"type": "http.response.body", "body": portion, "more_body": True})
+
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send_while_there(stream, _AsgiWire([], receive), send_portion)
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _send(answer: Answer, send: Send) -> None:

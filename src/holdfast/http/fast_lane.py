@@ -4,7 +4,9 @@ A bare handler answers several times as many requests as a framework route, and 
 nearly all of the traffic. Their models are the ones the OpenAPI document shows, so there is one contract.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable
+from functools import lru_cache
 
 import msgspec
 from msgspec import structs
@@ -17,20 +19,20 @@ from holdfast.domain.reservation import new_reservation_id
 from holdfast.http.identity import Caller, Unauthorized
 from holdfast.http.invalid import from_decoding, invalid_request
 from holdfast.http.patrol import Patrol
-from holdfast.http.problems import forbidden, refusal, sku_not_found, unauthorized
+from holdfast.http.problems import Problem, forbidden, refusal, sku_not_found, unauthorized
 from holdfast.http.requests import Answer, Request, refuse
 from holdfast.http.schemas import IdempotencyKey, ReserveIn, pool_body, reservation_body
 from holdfast.ledger.keys import Scope
+from holdfast.ledger.queries import PoolView
 
 _JSON = ("content-type", "application/json")
 _REPLAYED = ("idempotency-replayed", "true")
+# On Python 3.11 a member of an enum takes longer to find than a key in a dictionary.
+_INVENTORY, _RESERVED = Scope.INVENTORY, Outcome.RESERVED
 _PREFIX, _RESERVE, _AVAILABLE = "/v1/inventory/", "/reserve", "/available"
 
 _encode = msgspec.json.Encoder().encode
 _parse_reserve = msgspec.json.Decoder(ReserveIn).decode
-
-
-Handler = Callable[[Request, str], Awaitable[Answer]]
 
 
 class FastLane:
@@ -38,20 +40,20 @@ class FastLane:
         self._house = house
         self._patrol = patrol
 
-    def route(self, request: Request) -> tuple[Handler, str] | None:
-        """The handler of a hot endpoint and the SKU it is for, or None if the request is not for one."""
+    def answer(self, request: Request) -> Awaitable[Answer] | None:
+        """The answer of a hot endpoint, or None if the request is not for one."""
         path = request.path
         if not path.startswith(_PREFIX):
             return None
         if path.endswith(_RESERVE) and request.method == "POST":
-            return self.reserve, path[len(_PREFIX) : -len(_RESERVE)]
+            return self.reserve(request, path[len(_PREFIX) : -len(_RESERVE)])
         if path.endswith(_AVAILABLE) and request.method == "GET":
-            return self.available, path[len(_PREFIX) : -len(_AVAILABLE)]
+            return self.available(request, path[len(_PREFIX) : -len(_AVAILABLE)])
         return None
 
     async def reserve(self, request: Request, sku_id: str) -> Answer:
         caller = self._house.doorkeeper.recognise(request.authorization) or await self._identify(request)
-        require(caller, Scope.INVENTORY)
+        require(caller, _INVENTORY)
         try:
             given = _parse_reserve(request.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -62,37 +64,51 @@ class FastLane:
             given = _with_key(given, request.idempotency_key)
         verdict = self._house.batcher.recall(sku_id) if given.idempotency_key is None else None
         if verdict is None:
-            verdict = await self._submit(request, sku_id, given)
+            verdict = await self._patrol.await_verdict(self._submit(sku_id, given), request.wire)
         if verdict.reservation is None:
-            return refuse(refusal(verdict))
-        headers = [_JSON, _REPLAYED] if verdict.outcome is Outcome.REPLAYED else [_JSON]
-        if self._house.receipts is not None:
+            self._house.refusals.note(verdict, sku_id, given.owner_id, given.quantity, request.request_id)
+            problem, body = _refusal(verdict)
+            return Answer(problem.status, problem.headers(), body)
+        headers = [_JSON] if verdict.outcome is _RESERVED else [_JSON, _REPLAYED]
+        if self._house.may_lose_holds:
             headers.append(("holdfast-receipt", self._house.receipts.sign(verdict.reservation)))
         return Answer(200, headers, _encode(reservation_body(verdict.reservation)))
 
-    async def _submit(self, request: Request, sku_id: str, given: ReserveIn) -> Verdict:
+    def _submit(self, sku_id: str, given: ReserveIn) -> asyncio.Future[Verdict]:
         if not is_sku_id(sku_id):
             raise sku_not_found()
         command = Reserve(
-            new_reservation_id(sku_id),
+            new_reservation_id(sku_id, given.owner_id),
             given.owner_id,
             given.quantity,
             given.quantity if given.min_quantity is None else given.min_quantity,
             given.ttl_seconds * 1000,
             given.idempotency_key,
         )
-        return await self._patrol.await_verdict(self._house.batcher.submit(sku_id, command), request.wire)
+        return self._house.batcher.submit(sku_id, command)
 
     async def available(self, request: Request, sku_id: str) -> Answer:
         caller = self._house.doorkeeper.recognise(request.authorization) or await self._identify(request)
-        require(caller, Scope.INVENTORY)
+        require(caller, _INVENTORY)
         view = await self._house.lookout.look(sku_id) if is_sku_id(sku_id) else None
         if view is None:
             return refuse(sku_not_found())
-        return Answer(200, [_JSON], _encode(pool_body(view)))
+        return Answer(200, [_JSON], _shown(view))
 
     async def _identify(self, request: Request) -> Caller:
         return await identify(self._house, request.authorization)
+
+
+# What many are told at once is put into words once.
+@lru_cache(maxsize=256)
+def _refusal(verdict: Verdict) -> tuple[Problem, bytes]:
+    problem = refusal(verdict)
+    return problem, problem.body()
+
+
+@lru_cache(maxsize=256)
+def _shown(view: PoolView) -> bytes:
+    return _encode(pool_body(view))
 
 
 def _with_key(given: ReserveIn, header: str) -> ReserveIn:

@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from holdfast.domain.pool import SKU_PATTERN
 from holdfast.http.problems import Problem
+from holdfast.http.sale_schemas import CURRENCY_PATTERN, MOMENT_PATTERN, ORDER_ID_PATTERN
 from holdfast.http.schemas import RESERVATION_ID_PATTERN
 
 _REQUIRED, _UNKNOWN, _NO_OBJECT = "is required", "is not known here", "must be an object"
@@ -15,6 +16,9 @@ _PRINTABLE = "must not contain control characters"
 _PATTERNS = {
     SKU_PATTERN: "must be letters, digits and . _ : ~ -, at most 100, a letter or digit first",
     RESERVATION_ID_PATTERN: "must be a reservation id",
+    ORDER_ID_PATTERN: "must be an order id",
+    MOMENT_PATTERN: "must be a time as in 2030-01-31T18:00:00Z",
+    CURRENCY_PATTERN: "must be three capital letters, as in EUR",
 }
 _OF_PYDANTIC = {
     "missing": _REQUIRED,
@@ -79,5 +83,10 @@ def _in_our_words(error: ErrorDetails) -> str:
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
         return _PATTERNS.get(pattern, _PRINTABLE)
-    said = error["msg"].replace("Input should be", "must be", 1).replace("String should have", "must have", 1)
+    said = (
+        error["msg"]
+        .removeprefix("Value error, ")
+        .replace("Input should be", "must be", 1)
+        .replace("String should have", "must have", 1)
+    )
     return _OF_PYDANTIC.get(error["type"], said)

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from holdfast.domain.pool import SKU_PATTERN
+from holdfast.http.openapi_sales import PUBLIC, add_sale_lane
 from holdfast.http.schemas import IdempotencyKey, ProblemOut, ReserveIn
 
 _DESCRIPTION = """Time-bounded reservations on a limited stock, decided in batches and durable before they are granted.
@@ -22,17 +23,19 @@ _PROBLEMS = {
     "409": "Refused, for the reason given",
     "413": "The body is too large",
     "422": "The request is not valid",
+    "429": "It is not your turn yet",
     "431": "The headers are too large",
     "503": "Busy or not ready; retry",
 }
 _REF = "#/components/schemas/{model}"
-_PUBLIC = ("/healthz/",)
+_PUBLIC = ("/healthz/", "/v1/payments/")
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
         _add_fast_lane(document)
+        add_sale_lane(document)
         _add_security(document)
         _add_problems(document)
         app.openapi_schema = document
@@ -92,8 +95,9 @@ def _add_security(document: dict[str, Any]) -> None:
         "bearer": {"type": "http", "scheme": "bearer", "description": "A service key (`hf_…`) or a buyer's JWT."}
     }
     for path, operations in document["paths"].items():
-        for operation in operations.values():
-            operation["security"] = [] if path.startswith(_PUBLIC) else [{"bearer": []}]
+        for method, operation in operations.items():
+            is_public = path.startswith(_PUBLIC) or (path, method) in PUBLIC
+            operation["security"] = [] if is_public else [{"bearer": []}]
 
 
 def _add_problems(document: dict[str, Any]) -> None:

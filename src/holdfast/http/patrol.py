@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast import metrics
 from holdfast.domain.command import Verdict
 from holdfast.http.problems import Problem
-from holdfast.http.requests import CallerGone, Request, Wire
+from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Request, Wire, body_too_large
 
 ROUND_S = 0.25
 # A body of 16 KiB takes a phone on a bad line a second or two; ten is somebody holding the connection open.
@@ -44,6 +44,8 @@ class Patrol:
             self._walk(monotonic())
 
     async def read_body(self, request: Request) -> None:
+        if request.content_length > MAX_BODY_BYTES:
+            raise body_too_large()
         task = asyncio.current_task(self._loop)
         assert task is not None
         reading = self._reading[request] = _Reading(task, monotonic())

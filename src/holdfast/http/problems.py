@@ -72,6 +72,18 @@ def reservation_lost() -> Problem:
     )
 
 
+def webhook_not_found() -> Problem:
+    return Problem(404, "webhook_not_found", "No such webhook", "There is no webhook by this id.")
+
+
+def delivery_not_found() -> Problem:
+    return Problem(404, "delivery_not_found", "No such delivery", "This webhook has no delivery by this id.")
+
+
+def too_many_webhooks(most: int) -> Problem:
+    return Problem(409, "too_many_webhooks", "Too many webhooks", f"There are {most} already. Remove one first.")
+
+
 def below_committed(verdict: Verdict) -> Problem:
     assert verdict.pool is not None
     committed = verdict.pool.held + verdict.pool.sold
@@ -79,6 +91,11 @@ def below_committed(verdict: Verdict) -> Problem:
     return Problem(
         409, "below_committed", "Below what is committed", detail, held=verdict.pool.held, sold=verdict.pool.sold
     )
+
+
+def shards_fixed(shards: int) -> Problem:
+    detail = f"The pool has {shards} shards, which was chosen when it was created and cannot be changed."
+    return Problem(409, "shards_fixed", "Shards cannot be changed", detail, shards=shards)
 
 
 def from_engine(error: EngineError, request: str = "") -> Problem:
@@ -94,6 +111,10 @@ def from_engine(error: EngineError, request: str = "") -> Problem:
 
 
 def _how_to_find_out(request: str) -> str:
+    if request.endswith("/purchase"):
+        return "Repeat it with the same idempotency key."
+    if request.endswith("/restock"):
+        return "Look at the sale's `total_units` before you repeat it: twice would be more."
     if request.endswith("/reserve"):
         return "Repeat it with the same idempotency key; if there was none, look among the owner's reservations."
     if request.endswith("/extend"):

@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -54,6 +54,8 @@ class Answer(Struct):
     status: int
     headers: Headers
     body: bytes
+    # What follows the head as it comes, instead of a body.
+    stream: AsyncGenerator[bytes, None] | None = None
 
 
 def request_from(method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None]) -> Request:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from holdfast.domain.pool import MAX_TOTAL_UNITS, SKU_PATTERN, Availability
 from holdfast.domain.reservation import DEFAULT_TTL_MS, MAX_HOLD_MS, MAX_QUANTITY, MIN_TTL_MS, Reservation, Status
+from holdfast.domain.shards import MAX_SHARDS, is_shard, shard_number
 from holdfast.domain.state import Event
 from holdfast.http.times import rfc3339
 from holdfast.ledger.queries import PoolView
@@ -36,6 +37,13 @@ class PoolIn(_In):
         ge=1,
         le=MAX_QUANTITY,
         description="Units one owner may hold or have bought; null for no limit. Left out: as it was.",
+    )
+    shards: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_SHARDS,
+        description="Where Redis is the gate: how many parts the pool is split into when it is created, for more than "
+        "one core can sell. Left out: one, or as many as it has. It cannot be changed.",
     )
 
 
@@ -142,6 +150,19 @@ class PoolReportOut(_Out):
     sold: int
     epoch: int
     journal_lag: int
+    on_its_way: int = Field(description="Units between the shards of a pool that is split.")
+    shards: list["ShardReportOut"] = Field(description="Of a pool that is split; else empty.")
+
+
+class ShardReportOut(_Out):
+    shard: int
+    finding: str | None
+    total_units: int
+    available: int
+    held: int
+    sold: int
+    epoch: int
+    journal_lag: int
 
 
 class ReconciliationOut(_Out):
@@ -195,12 +216,20 @@ def reservation_body(reservation: Reservation) -> dict[str, Any]:
 
 
 def report_body(report: PoolReport) -> dict[str, Any]:
-    pool = report.ledger.pool if report.gate is None else report.gate.pool
     return {
         "sku_id": report.sku_id,
         "ok": report.finding is None,
-        "finding": report.finding,
         "checked_at": rfc3339(report.checked_at),
+        "on_its_way": report.on_its_way,
+        "shards": [{"shard": shard_number(part.sku_id), **_report_counts(part)} for part in report.shards],
+        **_report_counts(report),
+    }
+
+
+def _report_counts(report: PoolReport) -> dict[str, Any]:
+    pool = report.pool
+    return {
+        "finding": report.finding,
         "total_units": pool.total,
         "available": pool.available,
         "held": pool.held,
@@ -211,7 +240,7 @@ def report_body(report: PoolReport) -> dict[str, Any]:
 
 
 def reconciliation_body(reports: Iterable[PoolReport]) -> dict[str, Any]:
-    data = [report_body(report) for report in reports]
+    data = [report_body(report) for report in reports if not is_shard(report.sku_id)]
     return {"ok": all(report["ok"] for report in data), "data": data}
 
 

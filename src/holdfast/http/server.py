@@ -64,7 +64,7 @@ def serve(settings: Settings, host: str, port: int, greet: Greet, *, workers: in
             "Set HOLDFAST_DATABASE_URL=postgresql://… or leave --workers at 1."
         )
     host = resolve(host, port)
-    _check_port(host, port)
+    check_port(host, port)
     if workers == 1:
         run_server(settings, host, port, background, None, greet)
         return
@@ -83,7 +83,7 @@ async def _any_pool(database: Database) -> str | None:
     return await database.read(lambda connection: connection.execute(select(func.min(pools.c.sku_id))).scalar())
 
 
-def _check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int) -> None:
     """Workers share their port, so the system would not complain about a stranger on it. We do."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
@@ -124,6 +124,7 @@ async def _serve(
         log.info("serving", url=url_of(host, port), database=house.database.dialect_name, background=background)
         serving = asyncio.create_task(server.serve())
         await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
+        app.end_streams()
         server.stop()  # type: ignore[no-untyped-call]
         await _finish(app, serving)
     log.info("stopped")

@@ -22,11 +22,15 @@ from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
-from holdfast.http.routes import inventory, operate, reservations
+from holdfast.http.routes import audit, inventory, money, operate, orders, parked, reservations, sales, webhooks
 
 Message = MutableMapping[str, Any]
 
-_ROUTERS = [routes.router for routes in (inventory, reservations, operate, docs_page)]
+_ROUTERS = [
+    routes.router
+    for routes in (inventory, sales, reservations, orders, money, operate, parked, audit, webhooks, docs_page)
+]
+_ROUTERS += [sales.public_router, money.webhooks]
 
 
 class SlowLane:

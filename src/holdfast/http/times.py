@@ -9,3 +9,9 @@ from functools import lru_cache
 def rfc3339(at_ms: int) -> str:
     seconds, millis = divmod(at_ms, 1000)
     return datetime.fromtimestamp(seconds, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.{millis:03d}Z")
+
+
+def millis(text: str) -> int:
+    """The moment of an RFC 3339 text; without a zone it is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return int(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)

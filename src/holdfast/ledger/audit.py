@@ -33,14 +33,17 @@ def counts_of(pool: Pool) -> Counts:
     return Counts(pool.held, pool.sold, pool.active_reservations)
 
 
-def ledger_pools(connection: Connection, claimed_before: int) -> dict[str, LedgerPool]:
-    """All pools, with the claims made before a moment that no journal has told of."""
+def ledger_pools(connection: Connection, claimed_before: int, sku_id: str | None = None) -> dict[str, LedgerPool]:
+    """All pools, or one, with the claims made before a moment that no journal has told of."""
     waiting = (
         select(func.count())
         .where(claims.c.sku_id == pools.c.sku_id, claims.c.claimed_at < claimed_before)
         .scalar_subquery()
     )
-    rows = connection.execute(select(pools, waiting.label("unheard_claims")).order_by(pools.c.sku_id))
+    wanted = select(pools, waiting.label("unheard_claims")).order_by(pools.c.sku_id)
+    if sku_id is not None:
+        wanted = wanted.where(pools.c.sku_id == sku_id)
+    rows = connection.execute(wanted)
     return {
         row.sku_id: LedgerPool(
             Position(row.epoch, row.journal_seq), row.decided_at, pool_from_row(row), row.unheard_claims

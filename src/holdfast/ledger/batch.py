@@ -6,14 +6,16 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
-from holdfast.domain.command import Command, Extend, Move, Provision, Reserve
+from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
+from holdfast.domain.needs import counts_owners, needed_by_deadline
 from holdfast.domain.pool import Pool, Rules
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import LET_GO, LIVE, counts_owners, needed_by_deadline
-from holdfast.domain.state import Changes, Event, Remembered, State, Tally
+from holdfast.domain.rulebook import LET_GO, LIVE
+from holdfast.domain.state import Changes, Counters, Event, Remembered, State, Tally
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
 from holdfast.ledger.sale_batch import SaleQueries
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+from holdfast.ledger.transfers import counters_of, store_transfers
 
 _EVENT_COLUMNS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at")]
 
@@ -127,10 +129,13 @@ class BatchQueries:
             {r.reservation_id: r for r in found},
             self._load_keys(connection, sku_id, commands),
             tallies,
+            counters_of(connection, sku_id) if any(isinstance(c, Give | Take) for c in commands) else Counters(),
         )
 
     def _load_named(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Reservation]:
-        ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
+        # Nearly all are attempts to reserve, which an exact type tells at once.
+        others = [c for c in commands if not isinstance(c, Reserve)]
+        ids = [[c.reservation_id] for c in others if isinstance(c, Move | Extend)]
         if not ids:
             return []
         return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))
@@ -147,9 +152,8 @@ class BatchQueries:
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
         sku_id = locked.sku_id
         if changes.created:
-            self._insert_reservations(
-                connection, [_reservation_values(r, locked.counts_owners) for r in changes.created]
-            )
+            counted = int(locked.counts_owners)
+            self._insert_reservations(connection, [_reservation_values(r, counted) for r in changes.created])
         if changes.moved:
             moved = ((r.reservation_id, r.status, r.expires_at) for r in changes.moved)
             connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
@@ -157,6 +161,8 @@ class BatchQueries:
             self._insert_events(connection, [_event_values(sku_id, e) for e in changes.events])
         if changes.remembered:
             self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
+        if changes.given or changes.taken:
+            store_transfers(connection, changes, now)
         if changes.pool is not None:
             self._store_pool(connection, changes.pool, now, is_new=locked.pool is None)
         if locked.sale_id is not None:
@@ -211,8 +217,9 @@ def _reservations(rows: Any) -> list[Reservation]:
     return [reservation_from_row(row) for row in rows]
 
 
-def _reservation_values(r: Reservation, counted: bool) -> tuple[object, ...]:
-    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at, counted)
+def _reservation_values(r: Reservation, counted: int) -> tuple[object, ...]:
+    # Plain values: for an enum or a bool, sqlite3 goes looking for an adapter each time.
+    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, str(r.status), r.created_at, r.expires_at, counted)
 
 
 def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:

@@ -191,7 +191,7 @@ def _commit(connection: Connection) -> None:
 
 
 # While connecting, asyncpg's own errors come through unwrapped.
-_POSTGRES_FAILURES = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+POSTGRES_FAILURES = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 def _drop(connection: Any, *_circumstances: object) -> None:
@@ -237,7 +237,7 @@ class PostgresDatabase:
                 return await connection.run_sync(work)
         except IntegrityError:
             raise
-        except _POSTGRES_FAILURES as exc:
+        except POSTGRES_FAILURES as exc:
             reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"
             raise Unavailable(f"PostgreSQL is not available: {reason}") from exc
 

@@ -17,9 +17,10 @@ from sqlalchemy import Connection, delete, exists, func, insert, select, update
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import LET_GO, LIVE
-from holdfast.domain.state import Changes, Event, Remembered, Tally
+from holdfast.domain.state import Changes, Counters, Event, Remembered, Tally
 from holdfast.ledger.batch import BatchQueries, LockedPool, Position, remembered_from_row, reservation_from_row
 from holdfast.ledger.tables import claims, idempotency, pools, reservations
+from holdfast.ledger.transfers import Passage, counters_of, passage_of
 
 HELD = (Status.ACTIVE, Status.SETTLING)
 
@@ -44,6 +45,7 @@ class Snapshot(Struct, frozen=True):
     holds: list[Reservation]
     tallies: dict[str, Tally]
     remembered: list[Remembered]
+    counters: Counters = Counters()
 
 
 def position(connection: Connection, sku_id: str) -> Position | None:
@@ -78,7 +80,8 @@ class Journal:
         locked = self._queries.lock(connection, sku_id, ())
         if locked.pool is None:
             return None
-        fresh = list(_next_entries(locked, entries, claimed_units(connection, sku_id)))
+        passage = passage_of(connection, sku_id, [entry.changes for entry in entries])
+        fresh = list(_next_entries(locked, entries, claimed_units(connection, sku_id), passage))
         if not fresh:
             return locked.position
         changes = fold([entry.changes for entry in fresh])
@@ -128,6 +131,7 @@ class Journal:
             holds,
             _tallies(connection, sku_id) if pool.rules.count_owners else {},
             _remembered(connection, sku_id),
+            counters_of(connection, sku_id),
         )
 
     def _settle_claims(self, connection: Connection, locked: LockedPool, now: int) -> Pool:
@@ -162,15 +166,18 @@ class Journal:
         return changes.pool
 
 
-def _next_entries(locked: LockedPool, entries: Sequence[Entry], claimed: dict[str, int]) -> Iterable[Entry]:
+def _next_entries(
+    locked: LockedPool, entries: Sequence[Entry], claimed: dict[str, int], passage: Passage
+) -> Iterable[Entry]:
     at, pool, decided_at = locked.position, locked.pool, locked.decided_at
     for entry in entries:
         if (entry.epoch, entry.seq) != (at.epoch, at.seq + 1):
             continue
         assert pool is not None
-        if not follows(entry, pool, decided_at, claimed):
+        if not (follows(entry, pool, decided_at, claimed) and passage.allows(entry.changes)):
             return
         yield entry
+        passage.advance(entry.changes)
         for reservation_id in _sold_in(entry.changes):
             claimed.pop(reservation_id, None)
         at, pool, decided_at = Position(entry.epoch, entry.seq), entry.changes.pool, entry.now
@@ -183,7 +190,7 @@ def follows(entry: Entry, pool: Pool, decided_at: int, claimed: Mapping[str, int
     """
     said = entry.changes.pool
     assert said is not None
-    total, held, sold = _counts_after(pool, entry.changes.events)
+    total, held, sold = _counts_after(pool, entry.changes)
     is_counted = (said.total, said.held, said.sold) == (total, held, sold)
     sold_here = _sold_in(entry.changes)
     forgotten = sum(units for reservation_id, units in claimed.items() if reservation_id not in sold_here)
@@ -195,9 +202,10 @@ def _sold_in(changes: Changes) -> set[str]:
     return {r.reservation_id for r in [*changes.created, *changes.moved] if r.status is Status.CONFIRMED}
 
 
-def _counts_after(pool: Pool, events: Iterable[Event]) -> tuple[int, int, int]:
+def _counts_after(pool: Pool, changes: Changes) -> tuple[int, int, int]:
     total, held, sold = pool.total, pool.held, pool.sold
-    for event in events:
+    total += sum(t.units for t in changes.taken) - sum(t.units for t in changes.given)
+    for event in changes.events:
         quantity = event.quantity or 0
         match event.type:
             case "pool.provisioned" | "pool.restocked":
@@ -224,6 +232,8 @@ def fold(batches: Sequence[Changes]) -> Changes:
         whole.pool = changes.pool or whole.pool
         whole.remembered += changes.remembered
         whole.events += changes.events
+        whole.given += changes.given
+        whole.taken += changes.taken
     whole.created, whole.moved = list(created.values()), list(moved.values())
     return whole
 

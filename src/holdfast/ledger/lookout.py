@@ -34,17 +34,17 @@ def look_into(database: Database) -> LookAt:
 class Lookout:
     def __init__(self, look_at: LookAt) -> None:
         self._look_at = look_at
-        self._asked: dict[str, asyncio.Future[PoolView | None]] = {}
+        self._asked: dict[str, list[asyncio.Future[PoolView | None]]] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def look(self, sku_id: str) -> PoolView | None:
-        answer = self._asked.get(sku_id)
-        if answer is None:
-            loop = asyncio.get_running_loop()
-            answer = self._asked[sku_id] = loop.create_future()
-            if self._looking is None:
-                self._looking = loop.create_task(self._look_around())
-        return await asyncio.shield(answer)
+        loop = asyncio.get_running_loop()
+        # One for each who asks: whoever leaves takes nobody else along, and `shield` would cost as much as the rest.
+        answer: asyncio.Future[PoolView | None] = loop.create_future()
+        self._asked.setdefault(sku_id, []).append(answer)
+        if self._looking is None:
+            self._looking = loop.create_task(self._look_around())
+        return await answer
 
     async def _look_around(self) -> None:
         while self._asked:
@@ -52,16 +52,18 @@ class Lookout:
             await self._answer(asked)
         self._looking = None
 
-    async def _answer(self, asked: dict[str, asyncio.Future[PoolView | None]]) -> None:
+    async def _answer(self, asked: dict[str, list[asyncio.Future[PoolView | None]]]) -> None:
         try:
             views = await self._look_at(asked)
         except Exception as exc:
             failure = exc if isinstance(exc, Unavailable) else Unavailable(str(exc))
             views = dict.fromkeys(asked, failure)
-        for sku_id, answer in asked.items():
+        for sku_id, answers in asked.items():
             view = views.get(sku_id)
-            if isinstance(view, Unavailable):
-                answer.set_exception(view)
-                answer.exception()  # Whoever asked may be gone; the failure is not theirs to collect.
-            else:
-                answer.set_result(view)
+            for answer in answers:
+                if answer.done():
+                    continue
+                if isinstance(view, Unavailable):
+                    answer.set_exception(view)
+                else:
+                    answer.set_result(view)

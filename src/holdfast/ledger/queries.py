@@ -1,6 +1,7 @@
 """What is asked of the ledger outside a batch."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -9,9 +10,11 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, select, tupl
 
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.state import Event
-from holdfast.ledger.batch import pool_from_row, reservation_from_row
+from holdfast.domain.shards import is_shard, whole_of, whole_pool
+from holdfast.domain.state import Event, Remembered
+from holdfast.ledger.batch import pool_from_row, remembered_from_row, reservation_from_row
 from holdfast.ledger.rows import encode_rows, rows_parameter
+from holdfast.ledger.splits import names_of, totals
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
 
 
@@ -57,7 +60,12 @@ class PoolQueries:
 
     def all_views(self, connection: Connection, now: int, *, limit: int) -> list[PoolView]:
         statement = self._views.order_by(pools.c.sku_id).limit(limit)
-        return [_view(row) for row in connection.execute(statement, {"now": now})]
+        return _whole(connection, [_view(row) for row in connection.execute(statement, {"now": now})])
+
+    def view(self, connection: Connection, sku_id: str, now: int) -> PoolView | None:
+        """One pool, whether or not it is split."""
+        found = self.views(connection, names_of(connection, sku_id), now)
+        return next(iter(_whole(connection, list(found.values()))), None)
 
     def due_pools(self, connection: Connection, now: int) -> list[tuple[str, int]]:
         """The pools with overdue holds, each with its earliest deadline."""
@@ -72,9 +80,36 @@ def _view(row: Any) -> PoolView:
     return PoolView(honest, row.next if honest.available == 0 else None)
 
 
+def _whole(connection: Connection, views: Sequence[PoolView]) -> list[PoolView]:
+    """Shards shown as the one pool they are parts of."""
+    if not any(is_shard(view.pool.sku_id) for view in views):
+        return list(views)
+    by_sku: dict[str, list[PoolView]] = defaultdict(list)
+    for view in views:
+        by_sku[whole_of(view.pool.sku_id)].append(view)
+    of_split = totals(connection)
+    return [
+        _together(sku_id, of_split[sku_id], parts) if sku_id in of_split else parts[0]
+        for sku_id, parts in by_sku.items()
+    ]
+
+
+def _together(sku_id: str, total: int, parts: Sequence[PoolView]) -> PoolView:
+    pool = whole_pool(sku_id, total, [part.pool for part in parts])
+    returns = [part.next_return_at for part in parts if part.next_return_at is not None]
+    return PoolView(pool, min(returns, default=None) if pool.available == 0 else None)
+
+
 def find_reservation(connection: Connection, reservation_id: str, now: int) -> Reservation | None:
     row = connection.execute(select(reservations).where(reservations.c.reservation_id == reservation_id)).one_or_none()
-    return None if row is None else as_of(reservation_from_row(row), now)
+    return None if row is None else as_of(_reservation(row), now)
+
+
+def _reservation(row: Any) -> Reservation:
+    """Outside, there are no shards."""
+    reservation = reservation_from_row(row)
+    is_of_shard = is_shard(reservation.sku_id)
+    return replace(reservation, sku_id=whole_of(reservation.sku_id)) if is_of_shard else reservation
 
 
 def as_of(reservation: Reservation, now: int) -> Reservation:
@@ -95,7 +130,7 @@ def list_reservations(
     """Newest first. Returns one page, and whether there is more."""
     query = select(reservations).order_by(reservations.c.reservation_id.desc()).limit(limit + 1)
     if sku_id is not None:
-        query = query.where(reservations.c.sku_id == sku_id)
+        query = query.where(reservations.c.sku_id.in_(names_of(connection, sku_id)))
     if owner_id is not None:
         query = query.where(reservations.c.owner_id == owner_id)
     if status is Status.ACTIVE:
@@ -107,7 +142,7 @@ def list_reservations(
         query = query.where(reservations.c.status == status)
     if starting_after is not None:
         query = query.where(reservations.c.reservation_id < starting_after)
-    page = [as_of(reservation_from_row(row), now) for row in connection.execute(query)]
+    page = [as_of(_reservation(row), now) for row in connection.execute(query)]
     return page[:limit], len(page) > limit
 
 
@@ -116,6 +151,13 @@ def history(connection: Connection, reservation_id: str) -> list[Event]:
     return [
         Event(row.type, row.at, row.reservation_id, row.quantity, row.expires_at) for row in connection.execute(query)
     ]
+
+
+def find_remembered(connection: Connection, sku_id: str, owner_id: str, key: str) -> Remembered | None:
+    """The first answer under an idempotency key."""
+    same = (idempotency.c.sku_id == sku_id, idempotency.c.owner_id == owner_id, idempotency.c.key == key)
+    row = connection.execute(select(idempotency).where(*same)).one_or_none()
+    return None if row is None else remembered_from_row(row)
 
 
 def prune_keys(connection: Connection, older_than: int, *, limit: int) -> int:

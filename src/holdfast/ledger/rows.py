@@ -31,7 +31,9 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import Text as TextType
-from sqlalchemy.dialects.postgresql import JSON
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,8 +48,9 @@ def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]]) -> Subquer
         source = func.json_each(bindparam("rows", type_=TextType)).table_valued("value")
         value = source.c.value
     else:
-        source = func.json_array_elements(cast(bindparam("rows", type_=TextType), JSON)).table_valued(
-            column("value", JSON), name="source"
+        # JSONB is parsed once; JSON would be parsed anew for each member.
+        source = func.jsonb_array_elements(cast(bindparam("rows", type_=TextType), JSONB)).table_valued(
+            column("value", JSONB), name="source"
         )
         value = literal_column("source.value")
     members = [
@@ -123,3 +126,27 @@ def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -
 def update_rows(dialect_name: str, table: Table, key: Column[Any], changed: Sequence[Column[Any]]) -> Update:
     given = rows_parameter(dialect_name, [key, *changed])
     return update(table).where(key == given.c[key.name]).values({c.name: given.c[c.name] for c in changed})
+
+
+def locked_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]]) -> Select[Any]:
+    """As `rows_matching`, each row locked until the transaction ends, in the order in which they are given."""
+    if dialect_name == "sqlite":
+        return rows_matching(dialect_name, table, columns)
+    given = rows_parameter(dialect_name, columns)
+    same = [c == given.c[c.name] for c in columns]
+    each = select(table).where(*same).offset(literal_column("0")).with_for_update().lateral("each")
+    return select(*each.c).select_from(given.join(each, true()))
+
+
+def upsert_rows(
+    dialect_name: str, table: Table, columns: Sequence[Column[Any]], key: Column[Any], changed: Sequence[Column[Any]]
+) -> Any:
+    """Write the rows given as `:rows`; where one is there already, only what may change."""
+    given = rows_parameter(dialect_name, columns)
+    # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
+    rows: Select[Any] = select(*given.c).where(true())
+    insert_into = sqlite_insert(table) if dialect_name == "sqlite" else postgresql_insert(table)
+    statement = insert_into.from_select([c.name for c in columns], rows)
+    return statement.on_conflict_do_update(
+        index_elements=[key], set_={c.name: statement.excluded[c.name] for c in changed}
+    )

@@ -5,7 +5,20 @@ Lock order goes on from `tables.py`: the pool's row first, then settlements, pay
 leased: a worker that slept past its lease finds another number, and writes nothing.
 """
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, String, Table, Text, false, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Index,
+    String,
+    Table,
+    Text,
+    false,
+    literal_column,
+    text,
+)
 
 from holdfast.ledger.tables import Id, Millis, metadata
 
@@ -28,6 +41,8 @@ sales = Table(
     Column("required_tier", BigInteger),
     Column("checkout", String, nullable=False),
     Column("payment", String, nullable=False),
+    # What its pool is to have. Kept, because whoever loads it may die before the pool has heard of it.
+    Column("loaded_units", BigInteger, nullable=False, server_default="0"),
     Column("oversell_policy", String, nullable=False),
     # As JSON: the room and the price of entry are read whole, and never searched.
     Column("room", Text, nullable=False),
@@ -97,6 +112,9 @@ settlements = Table(
     Column("created_at", Millis, nullable=False),
     CheckConstraint("state IN ('waiting', 'telling', 'done', 'parked', 'dropped')", name="settlement_state_known"),
 )
+# Written out, not as parameters: only then do the engines see that the partial indexes serve the question.
+_OPEN: list[ColumnElement[str]] = [literal_column("'waiting'"), literal_column("'telling'")]
+is_open_settlement = settlements.c.state.in_(_OPEN)
 settlements_due = Index(
     "settlements_due",
     settlements.c.sku_id,
@@ -158,6 +176,7 @@ refunds = Table(
     Index("refunds_by_payment", "payment_key"),
     Index("refunds_by_key", "order_id", "key", unique=True),
 )
+is_open_refund = refunds.c.state.in_(_OPEN)
 refunds_due = Index(
     "refunds_due",
     refunds.c.due_at,
@@ -185,6 +204,8 @@ wallet_entries = Table(
     Column("amount", BigInteger, nullable=False),
     Column("kind", String, nullable=False),
     Column("reservation_id", Id),
+    # What a buyer had after it. The house's accounts have no balance of their own: everybody would wait for its row.
+    Column("balance", BigInteger),
     Column("at", Millis, nullable=False),
     Index("wallet_entries_by_account", "account", "at"),
 )

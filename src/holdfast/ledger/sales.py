@@ -23,7 +23,7 @@ from holdfast.ledger.tables import pools
 
 
 def insert_sale(connection: Connection, sale: Sale) -> None:
-    connection.execute(insert(sales).values(**_values(sale)))
+    connection.execute(insert(sales).values(**sale_values(sale)))
 
 
 def put_pool_in_sale(connection: Connection, sku_id: str, sale_id: str) -> None:
@@ -45,7 +45,8 @@ def find_order(connection: Connection, order_id: str) -> Order | None:
     return None if row is None else order_from_row(row)
 
 
-def _values(sale: Sale) -> dict[str, object]:
+def sale_values(sale: Sale) -> dict[str, object]:
+    """By column."""
     work = None if sale.proof_of_work is None else msgspec.json.encode(sale.proof_of_work).decode()
     return asdict(sale) | {"room": msgspec.json.encode(sale.room).decode(), "proof_of_work": work}
 

@@ -3,7 +3,8 @@
 Lock order, the one place that states it: a transaction that changes stock locks the row of its pool first and touches
 reservations, events and idempotency records of that pool only under that lock. So they need no locks, and no foreign
 keys (which would lock the pool row once per inserted row), of their own. The same holds for what is copied from a
-journal and for claims. No transaction locks two pools.
+journal and for claims. No transaction locks two pools. What a pool gives and takes is written under its lock; the total
+of a pool that is split, and what is given to its shards from outside, under the lock of its row in `splits`.
 """
 
 from sqlalchemy import (
@@ -135,6 +136,38 @@ claims = Table(
     Column("claimed_at", Millis, nullable=False),
     CheckConstraint("quantity > 0", name="claimed_quantity_positive"),
     Index("claims_by_sku", "sku_id"),
+)
+
+# Where Redis is the gate: how many shards a SKU has, chosen once, and how many units they have together.
+splits = Table(
+    "splits",
+    metadata,
+    Column("sku_id", Id, primary_key=True),
+    Column("shards", Integer, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    CheckConstraint("shards > 0 AND total >= 0", name="split_possible"),
+)
+
+# Units that left one pool for another: on their way until `taken_at`. Donor or receiver is the SKU itself where units
+# come from outside, or leave. The total of a SKU is that of its shards and what is on its way.
+transfers = Table(
+    "transfers",
+    metadata,
+    Column("donor", Id, primary_key=True),
+    Column("receiver", Id, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("units", BigInteger, nullable=False),
+    Column("given_at", Millis, nullable=False),
+    Column("taken_at", Millis),
+    CheckConstraint("units > 0", name="transferred_units_positive"),
+    Index("transfers_by_receiver", "receiver", "donor", "number"),
+)
+is_on_its_way = transfers.c.taken_at.is_(None)
+on_their_way = Index(
+    "transfers_on_their_way",
+    transfers.c.given_at,
+    sqlite_where=text("taken_at IS NULL"),
+    postgresql_where=text("taken_at IS NULL"),
 )
 
 service_keys = Table(

@@ -12,6 +12,9 @@ webhooks = Table(
     # As JSON: the types of events, or patterns such as `order.*`.
     Column("events", Text, nullable=False),
     Column("secret", String, nullable=False),
+    # After a rotation the old secret signs too, for a while, so that receivers can change over without a gap.
+    Column("previous_secret", String),
+    Column("previous_until", Millis),
     Column("description", String),
     # The last event that was looked at for it.
     Column("relayed_seq", BigInteger, nullable=False),
@@ -41,11 +44,27 @@ deliveries = Table(
     CheckConstraint("state IN ('waiting', 'done', 'parked', 'dropped')", name="delivery_state_known"),
     Index("deliveries_by_webhook", "webhook_id", "seq"),
 )
-deliveries_due = Index(
-    "deliveries_due",
+# Which is the first that waits of its subject?
+deliveries_waiting = Index(
+    "deliveries_waiting",
     deliveries.c.webhook_id,
     deliveries.c.subject,
     deliveries.c.seq,
     sqlite_where=text("state = 'waiting'"),
     postgresql_where=text("state = 'waiting'"),
+)
+# Which are due? A failed delivery takes those behind it along, so that they do not stand in this index in vain.
+deliveries_due = Index(
+    "deliveries_due",
+    deliveries.c.webhook_id,
+    deliveries.c.due_at,
+    sqlite_where=text("state = 'waiting'"),
+    postgresql_where=text("state = 'waiting'"),
+)
+# Which are old enough to be forgotten?
+deliveries_ended = Index(
+    "deliveries_ended",
+    deliveries.c.done_at,
+    sqlite_where=text("done_at IS NOT NULL"),
+    postgresql_where=text("done_at IS NOT NULL"),
 )

@@ -18,12 +18,13 @@ import structlog
 
 from holdfast import metrics
 from holdfast.domain.reservation import Status
+from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.encoding import Keys, decode_entry
-from holdfast.gate.link import Command, RedisLink
+from holdfast.gate.link.redis_link import Command, RedisLink
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
-from holdfast.ledger.journal import Entry, Journal, fold, positions
+from holdfast.ledger.journal import Entry, Journal, fold, position, positions
 
 log = structlog.get_logger()
 
@@ -99,12 +100,19 @@ class Drainer:
             at = (await self._database.read(positions))[sku_id]
         return at
 
+    async def drain_until(self, sku_id: str, seen: Position) -> None:
+        """Drain a pool at least up to what was seen of it, if that is there; others may add to it all the time."""
+        while (at := await self._database.read(lambda c: position(c, sku_id))) is not None:
+            is_behind = at.epoch == seen.epoch and at.seq < seen.seq
+            if not is_behind or not await self.drain_some(sku_id, at):
+                return
+
     async def catch_up(self, sku_id: str | None) -> None:
         """Drain what is there now, of one pool or of all, for as long as somebody who asks can be kept waiting."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
                 for name, at in (await self._database.read(positions)).items():
-                    if sku_id in (None, name):
+                    if sku_id in (None, whole_of(name)):
                         await self.drain_all(name, at)
 
     async def drain_some(self, sku_id: str, at: Position) -> int:

@@ -15,6 +15,7 @@ from holdfast.domain.command import Expire
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
+from holdfast.ledger.deliveries import prune_deliveries
 from holdfast.ledger.queries import PoolQueries, prune_keys
 
 log = structlog.get_logger()
@@ -25,11 +26,13 @@ BATCH_LIMIT = 500
 
 # The contract promises 24 hours; the extra hour keeps a retry at the last minute safe.
 KEYS_KEPT_MS = 25 * 3_600_000
+# Long enough to find out why a receiver missed something, and to send it again.
+DELIVERIES_KEPT_MS = 7 * 24 * 3_600_000
 PRUNE_INTERVAL_S = 60.0
 PRUNE_LIMIT = 2_000
 
 
-def _tell(event: str, exc: Exception, **facts: object) -> None:
+def tell(event: str, exc: Exception, **facts: object) -> None:
     """An engine that is away is a matter of time; anything else is a defect, and its trace is wanted."""
     if isinstance(exc, EngineError):
         log.warning(event, error=str(exc), **facts)
@@ -48,21 +51,21 @@ class Expirer:
             try:
                 await self.pass_once()
             except Exception as exc:
-                _tell("expirer_pass_failed", exc)
+                tell("expirer_pass_failed", exc)
             await asyncio.sleep(PASS_INTERVAL_S)
 
     async def pass_once(self) -> int:
         """Return all units overdue now, and how many there were."""
         now, due = await self._database.read(self._due_pools)
         metrics.EXPIRER_LAG_SECONDS.set(max((now - earliest for _, earliest in due), default=0) / 1000)
-        return sum([await self._expire_or_tell(sku_id) for sku_id, _ in due])
+        return sum([await self._expire_ortell(sku_id) for sku_id, _ in due])
 
-    async def _expire_or_tell(self, sku_id: str) -> int:
+    async def _expire_ortell(self, sku_id: str) -> int:
         """One pool that fails must not keep the units of the others."""
         try:
             return await self._expire(sku_id)
         except Exception as exc:
-            _tell("expirer_pool_failed", exc, sku_id=sku_id)
+            tell("expirer_pool_failed", exc, sku_id=sku_id)
             return 0
 
     def _due_pools(self, connection: Connection) -> tuple[int, list[tuple[str, int]]]:
@@ -80,7 +83,7 @@ class Expirer:
 
 
 class Pruner:
-    """Forgets idempotency records a while after the promise to keep them has ended."""
+    """Forgets what the promise to keep has ended for a while: idempotency records, and deliveries that are done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -91,12 +94,17 @@ class Pruner:
                 while await self.pass_once() == PRUNE_LIMIT:
                     pass
             except Exception as exc:
-                _tell("pruner_pass_failed", exc)
+                tell("pruner_pass_failed", exc)
             await asyncio.sleep(PRUNE_INTERVAL_S)
 
     async def pass_once(self) -> int:
-        return await self._database.write(self._prune)
+        """As many as the fuller of the two portions had."""
+        return max([await self._database.write(work) for work in (self._prune_keys, self._prune_deliveries)])
 
-    def _prune(self, connection: Connection) -> int:
+    def _prune_keys(self, connection: Connection) -> int:
         older_than = self._database.now_ms(connection) - KEYS_KEPT_MS
         return prune_keys(connection, older_than, limit=PRUNE_LIMIT)
+
+    def _prune_deliveries(self, connection: Connection) -> int:
+        older_than = self._database.now_ms(connection) - DELIVERIES_KEPT_MS
+        return prune_deliveries(connection, older_than, limit=PRUNE_LIMIT)

@@ -22,13 +22,14 @@ from holdfast import metrics
 from holdfast.domain.command import Command as DomainCommand
 from holdfast.domain.command import Verdict
 from holdfast.domain.reservation import Status
-from holdfast.domain.state import Changes, Event, Remembered
+from holdfast.domain.state import Remembered
 from holdfast.errors import EngineError, Unavailable
-from holdfast.gate.encoding import Keys, encode, first_answer_values, pool_values, reservation_values
+from holdfast.gate.encoding import Keys, counter_values, encode, first_answer_values, pool_values, reservation_values
 from holdfast.gate.functions import Functions
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
+from holdfast.ledger.drift import record_drift
 from holdfast.ledger.journal import Journal, Snapshot, position
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import KEYS_KEPT_MS
@@ -53,7 +54,7 @@ class Rebuilder:
     async def rebuild(self, sku_id: str, at: Position, why: str) -> None:
         """Bring a pool back, unless somebody else has begun to since its position was `at`."""
         started = monotonic()
-        _, snapshot = await self._begin(sku_id, at, (), lambda c: self._record_drift(c, sku_id))
+        _, snapshot = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
         if snapshot is None:
             return
         await self._load(sku_id, snapshot)
@@ -77,7 +78,7 @@ class Rebuilder:
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
         """Take the journal into the ledger at least up to what was seen of it, if it is there."""
-        await self._drainer.drain_all(sku_id, Position(seen.epoch, 0))
+        await self._drainer.drain_until(sku_id, seen)
 
     async def _begin(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand], work: Callable[[Connection], T]
@@ -96,11 +97,6 @@ class Rebuilder:
 
         return await self._database.write(begin)
 
-    def _record_drift(self, connection: Connection, sku_id: str) -> None:
-        locked = self._queries.lock(connection, sku_id, ())
-        now = max(self._database.now_ms(connection), locked.decided_at)
-        self._queries.store(connection, locked, Changes(events=[Event("pool.drift", now)]), now)
-
     async def _close(self, sku_id: str, at: Position) -> None:
         await self._functions.call("holdfast_close_v1", [Keys(sku_id).pool], [at.epoch])
         now_at = await self._database.read(lambda c: position(c, sku_id))
@@ -112,7 +108,12 @@ class Rebuilder:
         names = [keys.pool, keys.holds, keys.deadlines, keys.owners]
         epoch, none = snapshot.epoch, encode([])
         await self._succeed(
-            "begin", [*names, keys.journal], epoch, snapshot.decided_at, encode(pool_values(snapshot.pool))
+            "begin",
+            [*names, keys.journal],
+            epoch,
+            snapshot.decided_at,
+            encode(pool_values(snapshot.pool)),
+            encode(counter_values(snapshot.counters)),
         )
         for holds in _portions(snapshot.holds):
             await self._succeed("load", names, epoch, encode([reservation_values(r) for r in holds]), none, none)

@@ -18,6 +18,8 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from holdfast import metrics
+from holdfast.domain.pool import Pool
+from holdfast.domain.shards import is_shard, shard_number, whole_of, whole_pool
 from holdfast.errors import EngineError
 from holdfast.gate.encoding import Keys, decode, decode_entry
 from holdfast.gate.functions import Functions
@@ -25,8 +27,11 @@ from holdfast.gate.redis_views import GatePool, RedisViews
 from holdfast.ledger.audit import LedgerPool, counts_of, ledger_pools, said_and_counted
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
+from holdfast.ledger.drift import record_drift
 from holdfast.ledger.journal import claimed_units, follows
+from holdfast.ledger.transfers import passage_of
 from holdfast.settlement.rebuild import Rebuilder
+from holdfast.settlement.shard_keeper import ShardKeeper
 
 log = structlog.get_logger()
 
@@ -48,11 +53,19 @@ class PoolReport(Struct, frozen=True):
     finding: str | None
     ledger: LedgerPool
     gate: GatePool | None = None
+    on_its_way: int = 0
+    """Units between the shards of a pool that is split."""
+    shards: tuple["PoolReport", ...] = ()
+
+    @property
+    def pool(self) -> Pool:
+        return self.ledger.pool if self.gate is None else self.gate.pool
 
     @property
     def journal_lag(self) -> int:
         """Entries of the journal that the ledger does not have yet."""
-        return 0 if self.gate is None else max(self.gate.at.seq - self.ledger.at.seq, 0)
+        own = 0 if self.gate is None else max(self.gate.at.seq - self.ledger.at.seq, 0)
+        return own + sum(shard.journal_lag for shard in self.shards)
 
 
 class RedisBooks(Struct, frozen=True):
@@ -61,6 +74,7 @@ class RedisBooks(Struct, frozen=True):
     functions: Functions
     views: RedisViews
     rebuilder: Rebuilder
+    keeper: ShardKeeper
 
 
 class Reconciler:
@@ -71,6 +85,7 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._before: dict[str, tuple[str, Position, float]] = {}
         self._audited: dict[str, float] = {}
+        self._contradicted: set[str] = set()
         self.reports: dict[str, PoolReport] = {}
 
     def suspect(self, sku_id: str, why: str) -> None:
@@ -107,7 +122,7 @@ class Reconciler:
         return found
 
     async def _look(self, *, thorough: bool) -> dict[str, PoolReport]:
-        now, found = await self._database.read(self._ledger_pools)
+        now, found = await self._database.read(lambda c: self._ledger_pools(c, None))
         failures: list[Exception] = []
         for sku_id, ledger in found.items():
             why = self._suspected.pop(sku_id, None)
@@ -118,13 +133,44 @@ class Reconciler:
                 failures.append(exc)
                 continue
             metrics.POOL_DRIFT.labels(sku_id).set(self.reports[sku_id].finding is not None)
+        wholes = await self._check_shards(now) if any(map(is_shard, found)) else []
         if failures:
             raise failures[0]
-        return {sku_id: self.reports[sku_id] for sku_id in found}
+        return {sku_id: self.reports[sku_id] for sku_id in sorted([*found, *wholes])}
 
-    def _ledger_pools(self, connection: Connection) -> tuple[int, dict[str, LedgerPool]]:
+    async def _check_shards(self, now: int) -> list[str]:
+        """What is to be said of the pools that are split, beyond each of their shards; gives which they are."""
+        assert self._redis is not None
+        keeper = self._redis.keeper
+        await keeper.deliver_left_over()
+        wholes = await keeper.sums()
+        for sku_id, of_sku in wholes.items():
+            shards = self._shards_of(sku_id)
+            pools_seen = [shard.pool for shard in shards]
+            await keeper.align_rules(sku_id, pools_seen)
+            finding = await keeper.finding(sku_id, of_sku)
+            if finding is not None:
+                log.warning("pool_at_odds", sku_id=sku_id, finding=finding)
+            finding = finding or next((shard.finding for shard in shards if shard.finding), None)
+            ledger = LedgerPool(Position(), now, whole_pool(sku_id, of_sku.total, pools_seen), 0)
+            self.reports[sku_id] = PoolReport(sku_id, now, finding, ledger, None, of_sku.on_its_way, shards)
+        return list(wholes)
+
+    def _shards_of(self, sku_id: str) -> tuple[PoolReport, ...]:
+        found = [report for name, report in self.reports.items() if is_shard(name) and whole_of(name) == sku_id]
+        return tuple(sorted(found, key=lambda report: shard_number(report.sku_id)))
+
+    async def examine(self, sku_id: str) -> PoolReport | None:
+        """One pool, reservation by reservation; None if the ledger has none by this name."""
+        now, found = await self._database.read(lambda c: self._ledger_pools(c, sku_id))
+        if not found:
+            return None
+        report = self.reports[sku_id] = await self._check(sku_id, found[sku_id], now, None, thorough=True)
+        return report
+
+    def _ledger_pools(self, connection: Connection, sku_id: str | None) -> tuple[int, dict[str, LedgerPool]]:
         now = self._database.now_ms(connection)
-        return now, ledger_pools(connection, now - CLAIM_HEARD_WITHIN_MS)
+        return now, ledger_pools(connection, now - CLAIM_HEARD_WITHIN_MS, sku_id)
 
     async def _check(self, sku_id: str, ledger: LedgerPool, now: int, why: str | None, *, thorough: bool) -> PoolReport:
         is_audit = thorough or monotonic() - self._audited.get(sku_id, 0.0) > AUDIT_INTERVAL_S
@@ -144,7 +190,14 @@ class Reconciler:
 
     async def _ledger_contradiction(self, sku_id: str) -> str | None:
         said, counted = await self._database.read(lambda c: said_and_counted(c, sku_id))
-        return None if said == counted else "ledger_contradiction"
+        if said == counted:
+            self._contradicted.discard(sku_id)
+            return None
+        if sku_id not in self._contradicted:
+            # Told once, not at every look; what is at odds in Redis is told of by whoever rebuilds it.
+            await self._database.write(lambda c: record_drift(c, self._database, sku_id))
+            self._contradicted.add(sku_id)
+        return "ledger_contradiction"
 
     # --- Redis
 
@@ -188,11 +241,17 @@ class Reconciler:
         journal = Keys(sku_id).journal
         next_id = f"{ledger.at.epoch}-{ledger.at.seq + 1}"
         [found] = await self._redis.functions.link.call(journal, ["XRANGE", journal, next_id, next_id])
-        claimed = await self._database.read(lambda c: claimed_units(c, sku_id))
-        return not any(
-            follows(decode_entry(sku_id, entry_id, payload), ledger.pool, ledger.decided_at, claimed)
-            for entry_id, (_, payload) in found
-        )
+        entries = [decode_entry(sku_id, entry_id, payload) for entry_id, (_, payload) in found]
+
+        def is_next(connection: Connection) -> bool:
+            claimed = claimed_units(connection, sku_id)
+            passage = passage_of(connection, sku_id, [entry.changes for entry in entries])
+            return any(
+                follows(entry, ledger.pool, ledger.decided_at, claimed) and passage.allows(entry.changes)
+                for entry in entries
+            )
+
+        return not await self._database.read(is_next)
 
     async def _audit(self, sku_id: str) -> str | None:
         assert self._redis is not None

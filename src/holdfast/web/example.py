@@ -10,6 +10,9 @@ from holdfast.web.schema import Schema, Schemas
 # One purchase, told all the way through the page.
 _STORY: dict[str, Any] = {
     "sku_id": "demo",
+    "sale_id": "drop",
+    "per_buyer_limit": 2,
+    "units": 100,
     "owner_id": "buyer-42",
     "reservation_id": "rsv_019a8b3c4d5e…_demo",
     "idempotency_key": "order-1001",
@@ -26,11 +29,13 @@ _STORY: dict[str, Any] = {
     "type": "reservation.created",
 }
 # What only the reader has, as a variable of the shell.
-VARIABLES = {"reservation_id": "$RESERVATION_ID"}
+VARIABLES = {"reservation_id": "$RESERVATION_ID", "order_id": "$ORDER_ID"}
+_TOKENS = {"buyer": "$BUYER_TOKEN"}
 # What an operation, by the last word of its path, leaves different.
 _TURNS: dict[str, dict[str, Any]] = {
     "confirm": {"status": "confirmed"},
     "extend": {"expires_at": "2026-03-01T10:10:00.000Z"},
+    "purchase": {"status": "active", "amount": 9_998},
     "live": {"status": "live"},
     "ready": {"status": "ready"},
 }
@@ -48,7 +53,13 @@ class Examples:
         parts.append(f'"$HOLDFAST_URL{self._address(path, operation)}"')
         lines = [" ".join(parts)]
         if operation.get("security"):
-            lines.append('-H "Authorization: Bearer $HOLDFAST_KEY"')
+            token = _TOKENS.get(operation.get("x-caller", ""), "$HOLDFAST_KEY")
+            lines.append(f'-H "Authorization: Bearer {token}"')
+        lines += [
+            f'-H "{given["name"]}: {_STORY["idempotency_key"]}"'
+            for given in operation.get("parameters", [])
+            if given["in"] == "header" and given.get("required")
+        ]
         body = json_schema(operation.get("requestBody", {}))
         if body is not None:
             # Set in like the lines around it.
@@ -71,7 +82,7 @@ class Examples:
             if parameter["in"] == "path":
                 value = VARIABLES.get(name) or quote(str(self._value(name, parameter["schema"])))
                 path = path.replace(f"{{{name}}}", value)
-            elif name in _STORY and not query:  # One shows how it is done.
+            elif parameter["in"] == "query" and name in _STORY and not query:  # One shows how it is done.
                 query[name] = _STORY[name]
         return path + (f"?{urlencode(query)}" if query else "")
 

@@ -4,24 +4,62 @@ from holdfast.domain.command import Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.sale import Checkout, PaymentKind, Sale
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.http.money_problems import money_problems
 from holdfast.http.problems import (
     Problem,
     below_committed,
+    delivery_not_found,
     forbidden,
     from_engine,
     internal_error,
     refusal,
     reservation_lost,
+    too_many_webhooks,
     unauthorized,
+    webhook_not_found,
 )
+from holdfast.http.sale_problems import (
+    admission_required,
+    external_payment,
+    idempotency_key_required,
+    office_refusal,
+    order_not_found,
+    purchase_refusal,
+    sale_not_found,
+)
+from holdfast.http.webhook_schemas import MAX_WEBHOOKS
+from holdfast.sales.office import Refusal
 
 _POOL = Pool("demo", total=500, held=40, sold=60)
+_SALE = Sale(
+    sale_id="demo",
+    sku_id="demo",
+    name="Demo",
+    price_amount=4_999,
+    currency="EUR",
+    starts_at=0,
+    checkout=Checkout.CART,
+    payment=PaymentKind.WALLET,
+)
+
+
+def _of_sales() -> list[Problem]:
+    return [
+        idempotency_key_required(),
+        admission_required(),
+        external_payment(),
+        sale_not_found(),
+        order_not_found(),
+        *(office_refusal(refused) for refused in Refusal),
+    ]
 
 
 def all_reasons() -> list[Problem]:
     """One problem for each reason, by status."""
-    problems = [*_of_requests(), *_of_verdicts(), *map(from_engine, (Busy(), OutcomeUnknown(), Unavailable()))]
+    engine = map(from_engine, (Busy(), OutcomeUnknown(), Unavailable()))
+    problems = [*_of_requests(), *_of_verdicts(), *money_problems(), *engine]
     by_reason: dict[str, Problem] = {}
     for problem in [*problems, internal_error()]:
         by_reason.setdefault(problem.reason, problem)
@@ -34,6 +72,7 @@ def _of_verdicts() -> list[Problem]:
     return [
         *(refusal(Verdict(o)) for o in refusals),
         *moves,
+        *(purchase_refusal(Verdict(o, available=0), _SALE) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
     ]
 
@@ -51,7 +90,11 @@ def _of_requests() -> list[Problem]:
         Problem(404, "not_found", "Not found", "There is nothing at this address."),
         Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods."),
         Problem(408, "request_timeout", "Too slow", "The body did not arrive in time."),
+        webhook_not_found(),
+        delivery_not_found(),
+        too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),
+        *_of_sales(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
         Problem(
             422,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 Schema = dict[str, Any]
 
@@ -45,12 +45,18 @@ class Schemas:
         return (self.resolve(kept[0]) if kept else {}) | around, len(kept) < len(options)
 
     def fields(self, schema: Schema) -> list[Field]:
-        """The members of an object, or of the objects in a list."""
+        """The members of an object, or of the objects in a list; of a member that is an object, its members too."""
         schema = self.resolve(schema)
         if schema.get("type") == "array":
             return self.fields(schema["items"])
         required = schema.get("required", [])
-        return [self.field(name, part, name in required) for name, part in schema.get("properties", {}).items()]
+        found = []
+        for name, part in schema.get("properties", {}).items():
+            found.append(self.field(name, part, name in required))
+            inner, _ = self.without_null(part)
+            if inner.get("type") == "object":
+                found += [structs.replace(member, name=f"{name}.{member.name}") for member in self.fields(inner)]
+        return found
 
     def field(self, name: str, schema: Schema, required: bool) -> Field:
         inner, nullable = self.without_null(schema)

@@ -4,9 +4,9 @@ import time
 
 from holdfast.cli.checks.finding import Finding, fail, ok, warn
 from holdfast.errors import EngineError, SettingsError
-from holdfast.gate.durability import check_durability
 from holdfast.gate.library import NAME
-from holdfast.gate.link import RedisLink, open_link
+from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.settings import Settings
 
 # Deadlines are Redis's; what is shown from the ledger goes by the ledger's. Beyond this, people would notice.

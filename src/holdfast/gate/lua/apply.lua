@@ -8,6 +8,7 @@
 
 local OPERATIONS = {
   reserve = reserve, extend = extend, settle = move, confirm = move, fail = move, cancel = move, expire = expire,
+  give = give, take = take,
 }
 
 local function answer(round, command, max_total)
@@ -18,6 +19,8 @@ local function answer(round, command, max_total)
 end
 
 local function record_availability(round, was)
+  -- A shard is not the pool: whether that is empty is not for it to tell.
+  if string.find(round.keys.pool, '/', 1, true) then return end
   local is = availability(round.pool)
   if was == is or is == 'all_held' then return end
   record(round, is == 'sold_out' and 'pool.sold_out' or 'pool.returned', false, round.pool.free)

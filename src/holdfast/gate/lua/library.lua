@@ -5,7 +5,8 @@
 -- entry whose id is <epoch>-<sequence>; there is no moment at which stock is taken and not recorded.
 --
 -- Keys, all with the hash tag of the pool:
---   pool       hash    counts, rules, the latest moment decided at, epoch, sequence, and whether it is open or loading
+--   pool       hash    counts, rules, the latest moment decided at, epoch, sequence, whether it is open or loading, and
+--                      the last number given to and taken from each other pool
 --   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at}; what has ended is kept only
 --                      until the ledger has it
 --   deadlines  zset    active reservations by expires_at

@@ -8,7 +8,7 @@
 --   gives  the sequence its journal ends with, or -1 if there is no such pool under this epoch
 -- holdfast_begin_v1
 --   KEYS   pool, holds, deadlines, owners, journal
---   ARGV   epoch, decided_at, pool values as msgpack
+--   ARGV   epoch, decided_at, pool values as msgpack, {{name, number}, …} of what it has given and taken as msgpack
 --   gives  1, or 0 if the pool is under this epoch or a later one already
 -- holdfast_load_v1
 --   KEYS   pool, holds, deadlines, owners, then one per idempotency key
@@ -39,6 +39,7 @@ local function begin(keys, args)
   pool.decided_at, pool.epoch, pool.seq, pool.state = tonumber(args[2]), epoch, 0, 'loading'
   redis.call('UNLINK', unpack(keys))
   write_pool(keys[1], pool)
+  for _, counter in ipairs(args[4] and cmsgpack.unpack(args[4]) or {}) do redis.call('HSET', keys[1], counter[1], counter[2]) end
   redis.call('HSET', keys[1], 'loaded_units', 0, 'loaded_active', 0)
   return 1
 end

@@ -1,6 +1,6 @@
 -- reserve
---   command   {'reserve', id, owner, quantity, min_quantity, ttl_ms, tier, index of its key in KEYS or false, key,
---             fingerprint, whether it is paid for at once}
+--   command   {'reserve', id, owner, quantity, min_quantity, ttl_ms, tier, whether it is paid for at once}, and with a
+--             key also: its index in KEYS, the key, fingerprint
 --   answers   {'reserved', quantity, created_at, expires_at}, {'replayed', id, quantity, created_at, expires_at},
 --             {'not_open', opens_at}, {'insufficient', free}, {'all_held', next deadline}, or the bare outcome:
 --             key_reused, not_ready, paused, ended, tier_required, buyer_limit, hold_budget, sold_out
@@ -71,7 +71,7 @@ local function grant(round, id, owner, quantity, ttl_ms)
 end
 
 local function reserve(round, command)
-  local _, id, owner, quantity, min_quantity, ttl_ms, tier, key_index, key, fingerprint, settle = unpack(command, 1, 11)
+  local _, id, owner, quantity, min_quantity, ttl_ms, tier, settle, key_index, key, fingerprint = unpack(command, 1, 11)
   local refusal = (key_index and replay(round, key_index, fingerprint)) or refuse_by_rules(round, tier)
   if refusal then return refusal end
   local rules = round.pool.rules

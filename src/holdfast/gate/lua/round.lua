@@ -21,6 +21,8 @@ local function new_round(keys, pool, now, counting)
     is_moved = {},
     new_keys = {},
     events = {},
+    given = {},
+    taken = {},
     fresh_deadlines = {},
     stored_deadlines = {},
     stored_at = 1,

@@ -1,7 +1,8 @@
 -- restock, provision
 --   command   {'restock', units}
---             {'provision', total, {limit, budget, tier, opens_at, ends_at, paused} or false, {rule = value} or false,
---             whether only a missing pool is to be made}; a rule that is false is none
+--             {'provision', total or false, {limit, budget, tier, opens_at, ends_at, paused} or false,
+--             {rule = value} or false, whether only a missing pool is to be made}; a rule that is false is none, a
+--             total that is false stays
 --   answers   {'moved' | 'illegal' | 'insufficient' | 'already', pool values}
 --   events    pool.restocked, pool.provisioned; reservation.expired for overdue holds in the way of a smaller total
 
@@ -40,5 +41,6 @@ end
 local function provision(round, command, max_total)
   local _, total, whole, changes, only_if_missing = unpack(command)
   if only_if_missing then return {'already', unpack(pool_values(round.pool))} end
-  return set_total(round, total, rules_from(round.pool.rules, whole, changes), 'pool.provisioned', max_total)
+  local rules = rules_from(round.pool.rules, whole, changes)
+  return set_total(round, total or round.pool.total, rules, 'pool.provisioned', max_total)
 end

@@ -49,7 +49,12 @@ local function write_keys(round, keys_kept_ms)
   end
 end
 
--- {now, when the entry before was decided, pool, created, moved, remembered, events}; see gate/encoding.py, which reads it
+local function write_counters(round)
+  for name, number in pairs(round.counters or {}) do redis.call('HSET', round.keys.pool, name, number) end
+end
+
+-- {now, when the entry before was decided, pool, created, moved, remembered, events} and, if there are any, what was given
+-- and taken; see gate/encoding.py, which reads it
 local function journal_entry(round, after)
   local created, moved, remembered = {}, {}, {}
   for index, hold in ipairs(round.created) do created[index] = {hold.id, hold_values(hold)} end
@@ -57,7 +62,9 @@ local function journal_entry(round, after)
   for index, new in ipairs(round.new_keys) do
     remembered[index] = {new[2], new[3], unpack(round.remembered[new[1]], 1, 5)}
   end
-  return cmsgpack.pack({round.now, after, pool_values(round.pool), created, moved, remembered, round.events})
+  local entry = {round.now, after, pool_values(round.pool), created, moved, remembered, round.events}
+  if #round.given + #round.taken > 0 then entry[8], entry[9] = round.given, round.taken end
+  return cmsgpack.pack(entry)
 end
 
 local function write_round(round, keys_kept_ms)
@@ -65,6 +72,7 @@ local function write_round(round, keys_kept_ms)
   pool.decided_at = round.now
   pool.seq = pool.seq + 1
   write_pool(round.keys.pool, pool)
+  write_counters(round)
   write_holds(round)
   write_owners(round)
   write_keys(round, keys_kept_ms)

@@ -51,6 +51,11 @@ async def _caller(request: Request, house: TheHouse) -> Caller:
 AnyCaller = Annotated[Caller, Depends(_caller)]
 
 
+async def optional_caller(request: Request) -> Caller | None:
+    """For what is public: None for whoever does not say who they are."""
+    return await _caller(request, _house(request)) if "authorization" in request.headers else None
+
+
 def _inventory(caller: AnyCaller) -> Caller:
     require(caller, Scope.INVENTORY)
     return caller
@@ -118,7 +123,7 @@ class ReceiptRoute(IdentifiedRoute):
 
 def _proves_loss(request: Request) -> bool:
     receipts, text = _house(request).receipts, request.headers.get("holdfast-receipt")
-    receipt = receipts.read(text) if receipts is not None and text is not None else None
+    receipt = receipts.read(text) if text is not None else None
     if receipt is None or receipt.reservation_id != request.path_params.get("reservation_id"):
         return False
     buyer_id = request.state.caller.buyer_id

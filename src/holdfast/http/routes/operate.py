@@ -9,10 +9,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import Connection, literal, select
 
 from holdfast import metrics
+from holdfast.http.money_schemas import FullReconciliationOut, payment_report_body
 from holdfast.http.problems import not_working
 from holdfast.http.routes.callers import OperatorKey, TheHouse, json_response
 from holdfast.http.schemas import HealthOut, ReconciliationOut, reconciliation_body
+from holdfast.ledger.deliveries import backlog as delivery_backlog
 from holdfast.ledger.queries import PoolQueries, PoolView
+from holdfast.ledger.settle_batch import backlog
+from holdfast.settlement.parked import count_parked
 
 router = APIRouter(tags=["operate"])
 
@@ -55,6 +59,8 @@ async def ready(house: TheHouse) -> Response:
 async def get_metrics(house: TheHouse) -> Response:
     for view in await house.database.read(lambda connection: _all_pools(connection, house)):
         _show(view)
+    await _show_backlog(house)
+    await house.database.read(lambda connection: _show_money(connection, house))
     metrics.flush()
     registry = REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
@@ -78,13 +84,15 @@ async def get_pools(house: TheHouse) -> Response:
 
 @router.post(
     "/v1/ops/reconcile",
-    response_model=ReconciliationOut,
+    response_model=FullReconciliationOut,
     dependencies=[OperatorKey],
-    summary="Check every pool now, reservation by reservation",
+    summary="Check every pool and every payment now",
 )
 async def reconcile(house: TheHouse) -> Response:
+    """`ok` is about the pools; `payments.ok` about money. What can be mended is, or will be within seconds."""
     reports = await house.engine.reconciler.pass_once(thorough=True)
-    return json_response(reconciliation_body(reports.values()))
+    money = await house.cashier.audit.look(thorough=True)
+    return json_response(reconciliation_body(reports.values()) | {"payments": payment_report_body(money)})
 
 
 def _all_pools(connection: Connection, house: TheHouse) -> list[PoolView]:
@@ -92,8 +100,24 @@ def _all_pools(connection: Connection, house: TheHouse) -> list[PoolView]:
     return PoolQueries(house.database.dialect_name).all_views(connection, now, limit=MAX_POOLS_SHOWN)
 
 
+def _show_money(connection: Connection, house: TheHouse) -> None:
+    count, oldest = backlog(connection)
+    age = 0 if oldest is None else house.database.now_ms(connection) - oldest
+    metrics.SETTLEMENT_BACKLOG.set(count)
+    metrics.SETTLEMENT_OLDEST_SECONDS.set(age / 1000)
+    for kind, parked in count_parked(connection).items():
+        metrics.PARKED.labels(kind).set(parked)
+
+
 def _show(view: PoolView) -> None:
     pool = view.pool
     for state, units in (("available", pool.available), ("held", pool.held), ("sold", pool.sold)):
         metrics.POOL_UNITS.labels(pool.sku_id, state).set(units)
     metrics.POOL_ACTIVE.labels(pool.sku_id).set(pool.active_reservations)
+
+
+async def _show_backlog(house: TheHouse) -> None:
+    now, waiting = await house.database.read(lambda c: (house.database.now_ms(c), delivery_backlog(c)))
+    for webhook_id, count, oldest in waiting:
+        metrics.WEBHOOK_BACKLOG.labels(webhook_id).set(count)
+        metrics.WEBHOOK_OLDEST_SECONDS.labels(webhook_id).set(0 if oldest is None else (now - oldest) / 1000)

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 
 _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
@@ -40,6 +40,7 @@ def _create_sales() -> None:
         sa.Column("required_tier", sa.BigInteger()),
         sa.Column("checkout", sa.String(), nullable=False),
         sa.Column("payment", sa.String(), nullable=False),
+        sa.Column("loaded_units", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("oversell_policy", sa.String(), nullable=False),
         sa.Column("room", sa.Text(), nullable=False),
         sa.Column("proof_of_work", sa.Text()),
@@ -201,6 +202,7 @@ def _create_wallet_entries() -> None:
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("reservation_id", _Id),
+        sa.Column("balance", sa.BigInteger()),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("transfer_id", "account"),
     )

@@ -21,6 +21,8 @@ def _create_webhooks() -> None:
         sa.Column("url", sa.String(), nullable=False),
         sa.Column("events", sa.Text(), nullable=False),
         sa.Column("secret", sa.String(), nullable=False),
+        sa.Column("previous_secret", sa.String()),
+        sa.Column("previous_until", sa.BigInteger()),
         sa.Column("description", sa.String()),
         sa.Column("relayed_seq", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
@@ -51,10 +53,9 @@ def _create_deliveries() -> None:
         sa.PrimaryKeyConstraint("delivery_id"),
     )
     op.create_index("deliveries_by_webhook", "deliveries", ["webhook_id", "seq"])
-    op.create_index(
-        "deliveries_due",
-        "deliveries",
-        ["webhook_id", "subject", "seq"],
-        sqlite_where=sa.text("state = 'waiting'"),
-        postgresql_where=sa.text("state = 'waiting'"),
-    )
+    for name, columns, condition in (
+        ("deliveries_waiting", ["webhook_id", "subject", "seq"], sa.text("state = 'waiting'")),
+        ("deliveries_due", ["webhook_id", "due_at"], sa.text("state = 'waiting'")),
+        ("deliveries_ended", ["done_at"], sa.text("done_at IS NOT NULL")),
+    ):
+        op.create_index(name, "deliveries", columns, sqlite_where=condition, postgresql_where=condition)

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS
 
 from holdfast.errors import EngineError, Unavailable
-from holdfast.gate.redis_url import Address
-from holdfast.gate.wire import Command, ErrorReply, Node, Wire
+from holdfast.gate.link.redis_url import Address
+from holdfast.gate.link.wire import Command, ErrorReply, Node, Wire
 
 T = TypeVar("T")
 Dial = Callable[[Address], Wire]

@@ -7,8 +7,8 @@ is told by CONFIG alone.
 from collections.abc import Iterator, Mapping
 
 from holdfast.errors import SettingsError
-from holdfast.gate.link import RedisLink
-from holdfast.gate.replies import NotPermitted, RedisRefused
+from holdfast.gate.link.redis_link import RedisLink
+from holdfast.gate.link.replies import NotPermitted, RedisRefused
 
 # The first with functions.
 _OLDEST = (7, 0)

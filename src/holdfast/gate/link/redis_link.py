@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from redis.crc import key_slot
 
 from holdfast.errors import EngineError, Unavailable
-from holdfast.gate.discovery import Cluster, Sentinels
-from holdfast.gate.redis_url import Address, Topology, parse_redis_url
-from holdfast.gate.replies import RedisRefused, executed, executed_everywhere, redirect
-from holdfast.gate.wire import Command, Dialer, Node, failing_as, tls_context
+from holdfast.gate.link.discovery import Cluster, Sentinels
+from holdfast.gate.link.redis_url import Address, Topology, parse_redis_url
+from holdfast.gate.link.replies import RedisRefused, executed, executed_everywhere, redirect
+from holdfast.gate.link.wire import Command, Dialer, Node, failing_as, tls_context
 
 __all__ = ["Command", "RedisLink", "RedisRefused", "open_link"]
 

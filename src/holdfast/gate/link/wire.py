@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from holdfast import __version__
 from holdfast.errors import EngineError, OutcomeUnknown, SettingsError, Unavailable
-from holdfast.gate.redis_url import Address, Login
+from holdfast.gate.link.redis_url import Address, Login
 
 Command = Sequence[str | bytes | int]
 

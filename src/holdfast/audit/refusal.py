@@ -1,0 +1,33 @@
+"""One refusal, as it is kept."""
+
+from msgspec import Struct
+
+
+class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
+    """`at_ms` is the host's clock, not the engine's: asking the engine would cost more than the refusal did."""
+
+    at_ms: int
+    sku_id: str
+    owner_id: str
+    outcome: str
+    quantity: int
+    available: int | None = None
+    next_return_at: int | None = None
+    sale_id: str | None = None
+    tier: int = 0
+    request_id: str = ""
+
+
+# The same in SQL. A column that is added later is null in older segments.
+COLUMNS = {
+    "at_ms": "BIGINT",
+    "sku_id": "VARCHAR",
+    "owner_id": "VARCHAR",
+    "outcome": "VARCHAR",
+    "quantity": "BIGINT",
+    "available": "BIGINT",
+    "next_return_at": "BIGINT",
+    "sale_id": "VARCHAR",
+    "tier": "BIGINT",
+    "request_id": "VARCHAR",
+}

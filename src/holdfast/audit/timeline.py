@@ -1,0 +1,144 @@
+"""Why did I not get one? What a buyer was told and what became of their reservations, in the order it happened."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, select
+
+from holdfast.audit.refusal import Refusal
+from holdfast.audit.search import Question, Refusals
+from holdfast.domain.outcome import Outcome
+from holdfast.ledger.sale_tables import sales
+from holdfast.ledger.tables import events, pools, reservations
+
+
+class Moment(Struct, frozen=True, omit_defaults=True):
+    """`what` is a sentence for people; the rest is for programs."""
+
+    at: int
+    type: str
+    what: str
+    sku_id: str
+    quantity: int | None = None
+    reservation_id: str | None = None
+    outcome: str | None = None
+    sale_id: str | None = None
+    available: int | None = None
+    next_return_at: int | None = None
+    request_id: str | None = None
+
+
+class Known(Struct, frozen=True):
+    """What the ledger knows: the events of the buyer's latest reservations, and how many units the pools have."""
+
+    events: list[Any]
+    totals: dict[str, int]
+
+
+def sku_of_sale(connection: Connection, sale_id: str) -> str | None:
+    return connection.execute(select(sales.c.sku_id).where(sales.c.sale_id == sale_id)).scalar_one_or_none()
+
+
+def read_ledger(connection: Connection, question: Question) -> Known:
+    query = (
+        select(events)
+        .join(reservations, reservations.c.reservation_id == events.c.reservation_id)
+        .where(reservations.c.owner_id == question.owner_id)
+        .order_by(events.c.seq.desc())
+        .limit(question.limit)
+    )
+    if question.sku_id is not None:
+        query = query.where(reservations.c.sku_id == question.sku_id)
+    if question.since_ms is not None:
+        query = query.where(events.c.at >= question.since_ms)
+    if question.until_ms is not None:
+        query = query.where(events.c.at < question.until_ms)
+    totals = connection.execute(select(pools.c.sku_id, pools.c.total))
+    return Known(list(connection.execute(query)), {row.sku_id: row.total for row in totals})
+
+
+def merge(refusals: Refusals, known: Known, limit: int) -> list[Moment]:
+    """The latest moments, in order."""
+    refused = [_of_refusal(refusal, known.totals.get(refusal.sku_id)) for refusal in refusals.latest]
+    happened = [_of_event(event) for event in reversed(known.events)]
+    return sorted([*refused, *happened], key=lambda moment: moment.at)[-limit:]
+
+
+def _of_refusal(r: Refusal, total: int | None) -> Moment:
+    return Moment(
+        r.at_ms,
+        "refused",
+        f"refused: {_why(r, total)}",
+        r.sku_id,
+        r.quantity,
+        None,
+        str(r.outcome),
+        r.sale_id,
+        r.available,
+        r.next_return_at,
+        r.request_id,
+    )
+
+
+def _why(r: Refusal, total: int | None) -> str:
+    every = "every unit was" if total is None else f"all {total:,} units were"
+    match r.outcome:
+        case Outcome.ALL_HELD if r.next_return_at is not None:
+            return f"{every} sold or in carts, the next would come back at {_time(r.next_return_at, r.at_ms)}"
+        case Outcome.ALL_HELD:
+            return f"{every} sold or being paid for"
+        case Outcome.SOLD_OUT:
+            return f"{every} sold"
+        case Outcome.INSUFFICIENT:
+            return f"{_units(r.quantity)} asked for, {r.available} free"
+        case _:
+            return _REASONS.get(r.outcome, r.outcome.replace("_", " "))
+
+
+_REASONS = {
+    Outcome.KEY_REUSED.value: "the idempotency key was used before, for another request",
+    Outcome.POOL_NOT_FOUND.value: "there was no such pool",
+    Outcome.NOT_READY.value: "the pool was being prepared",
+    Outcome.NOT_OPEN.value: "the sale had not started",
+    Outcome.PAUSED.value: "the sale was paused",
+    Outcome.ENDED.value: "the sale was over",
+    Outcome.TIER_REQUIRED.value: "a higher account tier was needed",
+    Outcome.BUYER_LIMIT.value: "the limit per buyer was reached",
+    Outcome.HOLD_BUDGET.value: "too many holds were let go unpaid",
+}
+
+
+def _of_event(event: Any) -> Moment:
+    return Moment(event.at, event.type, _what(event), event.sku_id, event.quantity, event.reservation_id)
+
+
+def _what(event: Any) -> str:
+    units = _units(event.quantity or 0)
+    match event.type:
+        case "reservation.created":
+            return f"reserved: {units}, to be paid for by {_time(event.expires_at or 0, event.at)}"
+        case "reservation.extended":
+            return f"extended: to be paid for by {_time(event.expires_at or 0, event.at)}"
+        case "reservation.settling":
+            return "settling: the payment began"
+        case "reservation.confirmed":
+            return f"confirmed: {units} sold to them"
+        case "reservation.cancelled":
+            return f"cancelled: {units} went back"
+        case "reservation.expired":
+            return f"expired: not paid for in time, {units} went back"
+        case "reservation.failed":
+            return f"failed: the payment was refused, {units} went back"
+        case _:
+            return f"{event.type.replace('.', ' ')}: {event.subject or units}"
+
+
+def _units(count: int) -> str:
+    return f"{count:,} unit{'' if count == 1 else 's'}"
+
+
+def _time(at_ms: int, seen_from_ms: int) -> str:
+    """The time of day, with its date where that is another one."""
+    at, seen_from = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, seen_from_ms))
+    return f"{at:%H:%M:%S}" if at.date() == seen_from.date() else f"{at:%Y-%m-%d %H:%M:%S}"

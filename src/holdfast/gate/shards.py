@@ -1,0 +1,230 @@
+"""A gate for pools that are split into shards, in front of the one that decides each of them.
+
+A command goes to the shard of its owner, which decides it like any pool. When a shard refuses for want of stock, that
+is not the last word: if all shards together could serve the buyer, units are carried here and the command is asked
+again. What is said in the end is true of all shards: sold out only if every unit is sold, and otherwise that something
+is held, because what is on its way between two shards is not gone. One process carries for one SKU at a time, so that
+its shards do not take units from one another in turns.
+
+Pools that are whole pass through.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import structlog
+from msgspec.structs import replace
+
+from holdfast.domain.command import Command, Expire, Provision, Reserve, Restock, Verdict
+from holdfast.domain.outcome import Outcome
+from holdfast.domain.shards import is_shard, shard_names, whole_of
+from holdfast.errors import EngineError, OutcomeUnknown
+from holdfast.gate.carrier import Carrier
+from holdfast.gate.redis import NOT_READY, RedisGate
+from holdfast.gate.redis_views import RedisViews, WholePool
+from holdfast.gate.shard_stock import ShardStock
+from holdfast.gate.splits import Splits, pool_for
+
+log = structlog.get_logger()
+
+_WANTS_STOCK = frozenset({Outcome.INSUFFICIENT, Outcome.ALL_HELD, Outcome.SOLD_OUT})
+# Other processes may take what was about to be carried; after so many times it is somebody else's turn.
+ROUNDS = 8
+LONGEST_PAUSE_S = 0.02
+# What units that are on their way take to arrive, about.
+UNDER_WAY_MS = 50
+
+
+class ShardedGate:
+    def __init__(self, gate: RedisGate, splits: Splits, views: RedisViews, carrier: Carrier, stock: ShardStock) -> None:
+        self._gate = gate
+        self._splits = splits
+        self._views = views
+        self._carrier = carrier
+        self._stock = stock
+        self._carrying: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        if is_shard(sku_id):
+            return await self._apply_to_shard(sku_id, commands)
+        shards = await self._splits.of(sku_id)
+        provisions = [c for c in commands if isinstance(c, Provision)]
+        if shards == 0 and provisions:
+            shards = await self._splits.choose(sku_id, provisions[0].shards or 1, provisions[0].total or 0)
+        if shards > 1:
+            return await self._apply_in_turn(sku_id, shards, commands)
+        if any(map(_asks_for_shards, provisions)):
+            return await self._apply_to_whole(sku_id, commands)
+        return await self._gate.apply(sku_id, commands)
+
+    async def _apply_to_whole(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        """A pool that is whole stays so, and the others in the batch get their answers."""
+        told = iter(await self._gate.apply(sku_id, [c for c in commands if not _asks_for_shards(c)]))
+        return [Verdict(Outcome.ILLEGAL, shards=1) if _asks_for_shards(c) else next(told) for c in commands]
+
+    async def _apply_in_turn(self, sku_id: str, shards: int, commands: Sequence[Command]) -> list[Verdict]:
+        """What is about the stock as a whole waits for what came before, and what comes after waits for it."""
+        verdicts: list[Verdict] = []
+        for_shards: list[Command] = []
+        for command in commands:
+            if isinstance(command, Provision | Restock | Expire):
+                verdicts += await self._apply_apart(sku_id, shards, for_shards)
+                verdicts.append(await self._change_stock(sku_id, shards, command))
+                for_shards = []
+            else:
+                for_shards.append(command)
+        return verdicts + await self._apply_apart(sku_id, shards, for_shards)
+
+    async def _change_stock(self, sku_id: str, shards: int, command: Provision | Restock | Expire) -> Verdict:
+        match command:
+            case Provision():
+                return await self._stock.provision(sku_id, shards, command)
+            case Restock():
+                return await self._stock.restock(sku_id, shards, command.units)
+            case Expire():
+                told = await asyncio.gather(*[self._gate.apply(n, [command]) for n in shard_names(sku_id, shards)])
+                return Verdict(Outcome.MOVED, units=sum(verdict.units for [verdict] in told))
+
+    async def _apply_apart(self, sku_id: str, shards: int, commands: Sequence[Command]) -> list[Verdict]:
+        """Each shard decides its part, all at once."""
+        parts: dict[str, list[int]] = defaultdict(list)
+        for index, command in enumerate(commands):
+            parts[pool_for(sku_id, shards, command) or sku_id].append(index)
+        asked = [self._apply_to_shard(name, [commands[i] for i in part]) for name, part in parts.items()]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        verdicts = [NOT_READY] * len(commands)
+        for part, answer in zip(parts.values(), told, strict=True):
+            if isinstance(answer, OutcomeUnknown) or not isinstance(answer, EngineError | list):
+                raise answer
+            # A shard that cannot be asked has decided nothing.
+            for index, verdict in zip(part, answer if isinstance(answer, list) else (), strict=False):
+                verdicts[index] = verdict
+        return verdicts
+
+    # --- one shard
+
+    async def _apply_to_shard(self, name: str, commands: Sequence[Command]) -> list[Verdict]:
+        if any(isinstance(c, Reserve) and c.min_quantity < c.quantity for c in commands):
+            await self._have_at_hand(name, commands)
+        verdicts = await self._gate.apply(name, commands)
+        short = _short(commands, verdicts, range(len(commands)))
+        if short:
+            await self._serve_from_all(name, commands, verdicts, short)
+        return [_outward(whole_of(name), verdict) for verdict in verdicts]
+
+    async def _have_at_hand(self, name: str, commands: Sequence[Command]) -> None:
+        """Who takes what is there, if it is less than was asked for, means all that is there."""
+        with suppress(EngineError):
+            takes = await self._fetch(name, commands)
+            if takes:
+                await self._gate.apply(name, takes)
+
+    async def _serve_from_all(
+        self, name: str, commands: Sequence[Command], verdicts: list[Verdict], short: list[int]
+    ) -> None:
+        """The refusal of one shard becomes a grant, or the refusal of all of them."""
+        for _ in range(ROUNDS):
+            try:
+                whole = await self._views.whole(whole_of(name))
+                short = await self._refuse_for_all(name, whole, commands, verdicts, short)
+                takes = await self._fetch(name, [commands[i] for i in short]) if short else []
+            except OutcomeUnknown:
+                raise
+            except EngineError as exc:
+                # Nothing was decided: whether there are units elsewhere cannot be told now.
+                log.warning("shards_not_asked", sku_id=name, error=str(exc))
+                for index in short:
+                    verdicts[index] = NOT_READY
+                return
+            await self._ask_again(name, takes, commands, verdicts, short)
+            short = _short(commands, verdicts, short)
+            if not short:
+                return
+            await asyncio.sleep(random.uniform(0, LONGEST_PAUSE_S))
+        for index in short:
+            verdicts[index] = Verdict(Outcome.ALL_HELD, available=0, retry_after_ms=UNDER_WAY_MS)
+
+    async def _refuse_for_all(
+        self,
+        name: str,
+        whole: WholePool,
+        commands: Sequence[Command],
+        verdicts: list[Verdict],
+        short: Sequence[int],
+    ) -> list[int]:
+        """Those that all shards together cannot serve are told so; gives the others, who may hope."""
+        hope = whole.pool.available + whole.on_its_way
+        hopeful = [i for i in short if _least(commands[i]) <= hope]
+        refused = [i for i in short if i not in hopeful]
+        # Somebody with the same key may have been served since this one was asked, and left nothing.
+        await self._ask_again(name, [], commands, verdicts, [i for i in refused if _has_key(commands[i])])
+        for index in _short(commands, verdicts, refused):
+            verdicts[index] = refusal(whole)
+        return hopeful
+
+    async def _fetch(self, name: str, commands: Sequence[Command]) -> list[Command]:
+        wanted = sum(command.quantity for command in commands if isinstance(command, Reserve))
+        async with self._carrying[whole_of(name)]:
+            whole = await self._views.whole(whole_of(name))
+            if whole.on_its_way:
+                # Somebody may have died over it; who is still at work loses nothing if he is helped.
+                await self._carrier.deliver(whole.shards)
+                whole = await self._views.whole(whole_of(name))
+            return [*await self._carrier.fetch(name, wanted, whole.shards)]
+
+    async def _ask_again(
+        self,
+        name: str,
+        first: Sequence[Command],
+        commands: Sequence[Command],
+        verdicts: list[Verdict],
+        indexes: Sequence[int],
+    ) -> None:
+        if not indexes:
+            return
+        told = await self._gate.apply(name, [*first, *[commands[i] for i in indexes]])
+        for index, verdict in zip(indexes, told[len(first) :], strict=True):
+            verdicts[index] = verdict
+
+
+def _short(commands: Sequence[Command], verdicts: Sequence[Verdict], indexes: Iterable[int]) -> list[int]:
+    """Those of these who were refused for want of stock."""
+    return [i for i in indexes if isinstance(commands[i], Reserve) and verdicts[i].outcome in _WANTS_STOCK]
+
+
+def _has_key(command: Command) -> bool:
+    return isinstance(command, Reserve) and command.key is not None
+
+
+def _asks_for_shards(command: Command) -> bool:
+    return isinstance(command, Provision) and command.shards not in (None, 1)
+
+
+def _least(command: Command) -> int:
+    assert isinstance(command, Reserve)
+    return command.min_quantity
+
+
+def refusal(whole: WholePool) -> Verdict:
+    """The word of all shards on a reserve that they cannot serve."""
+    pool = whole.pool
+    if pool.available > 0:
+        return Verdict(Outcome.INSUFFICIENT, available=pool.available)
+    if pool.held == 0:
+        return Verdict(Outcome.SOLD_OUT, available=0)
+    returns_at = whole.next_return_at
+    wait = UNDER_WAY_MS if returns_at is None else returns_at - whole.now
+    return Verdict(Outcome.ALL_HELD, available=0, next_return_at=returns_at, retry_after_ms=wait)
+
+
+def _outward(sku_id: str, verdict: Verdict) -> Verdict:
+    """Outside, there are no shards."""
+    if verdict.outcome is Outcome.POOL_NOT_FOUND:
+        # The SKU is there, so the shard is being made.
+        return NOT_READY
+    if verdict.reservation is None:
+        return verdict
+    return replace(verdict, reservation=replace(verdict.reservation, sku_id=sku_id))

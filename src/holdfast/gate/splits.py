@@ -1,0 +1,48 @@
+"""How SKUs are split, as far as this process has asked. The number of shards never changes, so it is asked once."""
+
+from sqlalchemy import Connection
+
+from holdfast.domain.command import Command, Extend, Move, Reserve
+from holdfast.domain.shards import shard_name, shard_of, shard_of_owner
+from holdfast.ledger.database import Database
+from holdfast.ledger.splits import choose, shards_of
+
+
+class Splits:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, int] = {}
+
+    async def of(self, sku_id: str) -> int:
+        """How many shards there are: 1 for a pool that is whole, 0 if there is none yet."""
+        return self._known.get(sku_id) or await self._learn(sku_id)
+
+    async def choose(self, sku_id: str, shards: int, total: int) -> int:
+        """Split a new SKU; gives how many shards it has, if somebody else was faster."""
+
+        def work(connection: Connection) -> int:
+            return choose(connection, sku_id, shards, total, self._database.now_ms(connection))
+
+        return self._known.setdefault(sku_id, await self._database.write(work))
+
+    async def _learn(self, sku_id: str) -> int:
+        found = await self._database.read(lambda c: shards_of(c, sku_id))
+        if found:
+            self._known[sku_id] = found
+        return found
+
+    def line_of(self, sku_id: str, command: Command) -> str:
+        """The pool that a command is for: each shard has a line of its own, so one that is slow holds up no other."""
+        shards = self._known.get(sku_id, 1)
+        return sku_id if shards == 1 else pool_for(sku_id, shards, command) or sku_id
+
+
+def pool_for(sku_id: str, shards: int, command: Command) -> str | None:
+    """The shard that a command of a buyer is for; None if it is about the stock, which is for all of them."""
+    match command:
+        case Reserve():
+            return shard_name(sku_id, shard_of_owner(command.owner_id, shards))
+        case Move() | Extend():
+            return shard_name(sku_id, shard_of(command.reservation_id, shards))
+        case _:
+            return None

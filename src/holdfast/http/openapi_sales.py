@@ -1,0 +1,107 @@
+"""The hot endpoints of sales in the OpenAPI document."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.domain.pool import SKU_PATTERN
+from holdfast.http.sale_schemas import NowOut, PurchaseIn, PurchaseOut
+from holdfast.http.schemas import IdempotencyKey
+
+_REF = "#/components/schemas/{model}"
+PUBLIC = {("/v1/sales/{sale_id}", "get"), ("/v1/sales/{sale_id}/now", "get")}
+_EVENTS = """\
+id: 17
+event: reservation.settling
+data: {"reservation_id":"rsv_…","type":"reservation.settling","at":"2030-01-31T18:00:02.000Z",…}
+"""
+
+
+def add_sale_lane(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    _, structs = msgspec.json.schema_components([PurchaseIn], ref_template=_REF.replace("model", "name"))
+    schemas.update(structs)
+    for model in (PurchaseOut, NowOut):
+        schema = model.model_json_schema(ref_template=_REF)
+        schemas.update(schema.pop("$defs", {}) | {model.__name__: schema})
+    document["paths"]["/v1/sales/{sale_id}/purchase"] = {"post": _purchase()}
+    document["paths"]["/v1/sales/{sale_id}/now"] = {"get": _now()}
+    document["paths"]["/v1/reservations/{reservation_id}/events"] = {"get": _events()}
+
+
+def _sale_id() -> dict[str, Any]:
+    return {"name": "sale_id", "in": "path", "required": True, "schema": {"type": "string", "pattern": SKU_PATTERN}}
+
+
+def _header(name: str, description: str, *, required: bool = False, schema: Any = None) -> dict[str, Any]:
+    given = schema or {"type": "string"}
+    return {"name": name, "in": "header", "required": required, "description": description, "schema": given}
+
+
+def _json(model: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(model=model)}}}
+
+
+def _purchase() -> dict[str, Any]:
+    replayed = {"description": "`true` if this is the first answer again.", "schema": {"type": "string"}}
+    key = msgspec.json.schema(IdempotencyKey)
+    return {
+        "tags": ["sales"],
+        "summary": "Buy: hold units, or pay for them at once",
+        "operationId": "purchase",
+        # Whose token the example shows.
+        "x-caller": "buyer",
+        "description": "For buyers. Where checkout is instant, the payment begins at once.",
+        "parameters": [
+            _sale_id(),
+            _header("Idempotency-Key", "A new one for each purchase.", required=True, schema=key),
+            _header("Holdfast-Pass", "Where the sale has a waiting room."),
+        ],
+        "requestBody": {"required": True, "content": _json("PurchaseIn")},
+        "responses": {
+            "201": {"description": "Reserved, and on disk", "content": _json("PurchaseOut")},
+            "200": {
+                "description": "The first answer again",
+                "content": _json("PurchaseOut"),
+                "headers": {"Idempotency-Replayed": replayed},
+            },
+        },
+    }
+
+
+def _now() -> dict[str, Any]:
+    return {
+        "tags": ["sales"],
+        "summary": "How the sale stands now",
+        "operationId": "now",
+        "description": "Public, the same for everyone, and cacheable for a second.",
+        "parameters": [_sale_id(), _header("If-None-Match", "The ETag of an earlier answer.")],
+        "responses": {
+            "200": {"description": "The sale now", "content": _json("NowOut")},
+            "304": {"description": "As in the answer with this ETag"},
+        },
+    }
+
+
+def _events() -> dict[str, Any]:
+    reservation_id = {
+        "name": "reservation_id",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    }
+    return {
+        "tags": ["reservations"],
+        "summary": "What happens to it, as it happens",
+        "operationId": "events",
+        "description": "Server-sent events: all so far, then each state change. Streams end after a minute at most; "
+        "connect again with `Last-Event-ID`.",
+        "parameters": [reservation_id, _header("Last-Event-ID", "The id of the last event that was seen.")],
+        "responses": {
+            "200": {
+                "description": "A stream of events",
+                "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENTS}},
+            },
+            "204": {"description": "It has ended, and everything was seen"},
+        },
+    }

@@ -1,0 +1,60 @@
+"""What events are about, for many of them at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Column, Connection, Row, Table
+
+from holdfast.ledger.rows import encode_rows, rows_matching
+from holdfast.ledger.sale_tables import orders, sales
+from holdfast.ledger.tables import pools, reservations
+
+Found = Mapping[str, Row[Any]]
+
+
+class Facts(Struct, frozen=True):
+    reservations: Found
+    pools: Found
+    orders: Found
+    sales: Found
+
+    def sale_of(self, sku_id: str) -> str | None:
+        pool = self.pools.get(sku_id)
+        return None if pool is None else pool.sale_id
+
+    @staticmethod
+    def sku_of(event: Row[Any]) -> str:
+        """A pool may be one shard of several, `sku/3`; the world knows the SKU."""
+        name: str = event.sku_id
+        return name.partition("/")[0]
+
+
+class FactQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._by_key = {
+            key: rows_matching(dialect_name, key.table, [key])
+            for key in (reservations.c.reservation_id, pools.c.sku_id, orders.c.order_id, sales.c.sale_id)
+            if isinstance(key.table, Table)
+        }
+
+    def about(self, connection: Connection, told: Sequence[Row[Any]]) -> Facts:
+        kinds = {"order": set[str](), "sale": set[str]()}
+        for event in told:
+            if event.subject is not None:
+                kinds.setdefault(event.type.partition(".")[0], set()).add(event.subject)
+        return Facts(
+            self._find(connection, reservations.c.reservation_id, {e.reservation_id for e in told}),
+            self._find(connection, pools.c.sku_id, {e.sku_id for e in told}),
+            self._find(connection, orders.c.order_id, kinds["order"]),
+            self._find(connection, sales.c.sale_id, kinds["sale"]),
+        )
+
+    def _find(self, connection: Connection, key: Column[Any], wanted: set[str | None] | set[str]) -> Found:
+        names = [[name] for name in wanted if name is not None]
+        if not names:
+            return {}
+        rows = connection.execute(self._by_key[key], {"rows": encode_rows(names)})
+        return {row._mapping[key.name]: row for row in rows}  # noqa: SLF001 - the documented way to a column by name

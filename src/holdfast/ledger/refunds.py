@@ -1,0 +1,167 @@
+"""Money that goes back: what is asked for, what is owed, and what was done.
+
+Lock order: the pool's row (only where units are added to it), then the order's, then the refund's, then the wallet's.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
+from holdfast.ledger.sale_tables import is_open_refund, orders, payments, refunds
+from holdfast.ledger.tables import events
+from holdfast.ledger.wallet import SALES, add, lock_account
+
+
+class RefundView(Struct, frozen=True):
+    refund_id: str
+    order_id: str | None
+    amount: int
+    currency: str
+    restock_units: int
+    state: str
+    created_at: int
+    done_at: int | None
+
+
+class Wanted(Struct, frozen=True):
+    order_id: str
+    key: str
+    amount: int | None = None
+    restock: bool = False
+
+
+class RefundProblem(Exception):
+    """Why it is refused: a stable `reason`, and what would have been possible."""
+
+    def __init__(self, reason: str, detail: str, left: int = 0) -> None:
+        super().__init__(detail)
+        self.reason, self.left = reason, left
+
+
+def lock_order(connection: Connection, order_id: str) -> Row[Any] | None:
+    return connection.execute(select(orders).where(orders.c.order_id == order_id).with_for_update()).one_or_none()
+
+
+def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> RefundView:
+    """Owe a refund, once per order and key. Never more than was paid, whatever is asked and how often."""
+    order = lock_order(connection, wanted.order_id)
+    if order is None:
+        raise RefundProblem("order_not_found", "There is no order by this id.")
+    first = connection.execute(
+        select(refunds).where(refunds.c.order_id == wanted.order_id, refunds.c.key == wanted.key)
+    ).one_or_none()
+    if first is not None:
+        return _same_again(first, wanted, order)
+    left = order.amount - _owed(connection, wanted.order_id)
+    amount = left if wanted.amount is None else wanted.amount
+    if amount > left or amount == 0:
+        raise RefundProblem("refund_exceeds_order", f"{left} of {order.amount} can still be refunded.", left)
+    if wanted.restock and amount < left:
+        raise RefundProblem("restock_needs_full_refund", "Units return only with all of the money.", left)
+    values = {
+        "refund_id": refund_id,
+        "payment_key": _payment_key(connection, order.reservation_id),
+        "order_id": wanted.order_id,
+        "key": wanted.key,
+        "sku_id": order.sku_id,
+        "amount": amount,
+        "currency": order.currency,
+        "restock_units": order.quantity if wanted.restock else 0,
+        "cause": "requested",
+        "due_at": now,
+        "created_at": now,
+    }
+    connection.execute(insert(refunds).values(**values))
+    return find(connection, refund_id)
+
+
+def _payment_key(connection: Connection, reservation_id: str) -> str:
+    """Money that came too late for its own reservation may have paid for another."""
+    query = select(payments.c.payment_key).where(payments.c.reservation_id == reservation_id)
+    return connection.execute(query).scalar_one_or_none() or payment_key_of(reservation_id)
+
+
+def _same_again(first: Row[Any], wanted: Wanted, order: Row[Any]) -> RefundView:
+    is_same = wanted.amount in (None, first.amount) and wanted.restock == (first.restock_units == order.quantity)
+    if not is_same:
+        raise RefundProblem("idempotency_key_reused", "This key was used with another request.")
+    return view(first)
+
+
+def _owed(connection: Connection, order_id: str) -> int:
+    total = select(func.coalesce(func.sum(refunds.c.amount), 0)).where(
+        refunds.c.order_id == order_id, refunds.c.state != "dropped"
+    )
+    return int(connection.execute(total).scalar_one())
+
+
+def find(connection: Connection, refund_id: str) -> RefundView:
+    return view(connection.execute(select(refunds).where(refunds.c.refund_id == refund_id)).one())
+
+
+def view(row: Row[Any]) -> RefundView:
+    return RefundView(
+        row.refund_id,
+        row.order_id,
+        row.amount,
+        row.currency,
+        row.restock_units,
+        row.state,
+        row.created_at,
+        row.done_at,
+    )
+
+
+def payment_of(connection: Connection, refund: Row[Any]) -> Row[Any] | None:
+    """The charge that is given back. None for an order that the settler did not take the money of."""
+    return connection.execute(select(payments).where(payments.c.payment_key == refund.payment_key)).one_or_none()
+
+
+def provider_of(connection: Connection, refund: Row[Any], payment: Row[Any] | None) -> PaymentKind:
+    if refund.order_id is None:
+        assert payment is not None, "money without an order is money of a payment"
+        return PaymentKind(payment.provider)
+    query = select(orders.c.payment).where(orders.c.order_id == refund.order_id)
+    return PaymentKind(connection.execute(query).scalar_one())
+
+
+def pay_to_wallet(connection: Connection, refund: Row[Any], payment: Row[Any], now: int) -> None:
+    lock_account(connection, payment.buyer_id, refund.currency, now)
+    money = (refund.amount, refund.currency, "refund", now, payment.reservation_id)
+    add(connection, refund.refund_id, SALES, payment.buyer_id, *money)
+
+
+def count_on_order(connection: Connection, refund: Row[Any], now: int) -> None:
+    """The money has gone back: the order says so, and the world is told."""
+    order = None if refund.order_id is None else lock_order(connection, refund.order_id)
+    if order is None:
+        return
+    refunded = order.refunded_amount + refund.amount
+    is_full = refunded >= order.amount and order.status == OrderStatus.CONFIRMED
+    values = {"refunded_amount": refunded, "status": OrderStatus.REFUNDED.value if is_full else order.status}
+    connection.execute(update(orders).where(orders.c.order_id == order.order_id).values(**values))
+    about = {"sku_id": order.sku_id, "reservation_id": order.reservation_id, "subject": refund.refund_id}
+    connection.execute(insert(events).values(type="order.refunded", at=now, quantity=order.quantity, **about))
+
+
+# --- work
+
+
+def lease(connection: Connection, now: int, until: int, limit: int, only: str | None = None) -> list[Row[Any]]:
+    query = select(refunds.c.refund_id).where(is_open_refund, refunds.c.due_at <= now, refunds.c.leased_until <= now)
+    if only is not None:
+        query = query.where(refunds.c.refund_id == only)
+    wanted = query.order_by(refunds.c.due_at).limit(limit).with_for_update(skip_locked=True)
+    ids = list(connection.execute(wanted).scalars())
+    if not ids:
+        return []
+    taken = update(refunds).where(refunds.c.refund_id.in_(ids)).values(leased_until=until, fence=refunds.c.fence + 1)
+    return list(connection.execute(taken.returning(*refunds.c)))
+
+
+def store_if_leased(connection: Connection, refund: Row[Any], **values: object) -> bool:
+    """Whether the lease was still ours, and the row was written."""
+    is_ours = [refunds.c.refund_id == refund.refund_id, refunds.c.fence == refund.fence, is_open_refund]
+    return connection.execute(update(refunds).where(*is_ours).values(**values)).rowcount == 1

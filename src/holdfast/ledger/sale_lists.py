@@ -1,0 +1,103 @@
+"""Sales and orders in number, and what is written about a sale as it goes through its life."""
+
+from collections.abc import Collection
+
+from msgspec import Struct
+from sqlalchemy import Connection, delete, exists, insert, or_, select, update
+
+from holdfast.domain.pool import Pool
+from holdfast.domain.sale import Order, Sale, SaleState
+from holdfast.ledger.batch import pool_from_row
+from holdfast.ledger.sale_tables import orders, sales
+from holdfast.ledger.sales import order_from_row, sale_from_row
+from holdfast.ledger.tables import events, pools
+
+
+class SaleAndPool(Struct, frozen=True):
+    """A sale and its pool as the ledger has it; None before it is loaded, or after another sale took it."""
+
+    sale: Sale
+    pool: Pool | None
+
+
+def lock_sale(connection: Connection, sale_id: str) -> Sale | None:
+    row = connection.execute(select(sales).where(sales.c.sale_id == sale_id).with_for_update()).one_or_none()
+    return None if row is None else sale_from_row(row)
+
+
+def is_in_sale(connection: Connection, sku_id: str, closed_after: int) -> bool:
+    """Whether this pool is in a sale that is not closed, or was until a moment ago."""
+    goes_on = or_(sales.c.state != SaleState.CLOSED, sales.c.closed_at > closed_after)
+    return bool(connection.execute(select(exists().where(sales.c.sku_id == sku_id, goes_on))).scalar())
+
+
+def sale_of_pool(connection: Connection, sku_id: str) -> str | None:
+    """The sale that what happens in this pool belongs to."""
+    sale_id: str | None = connection.execute(select(pools.c.sale_id).where(pools.c.sku_id == sku_id)).scalar()
+    return sale_id
+
+
+def remove_unloaded_sale(connection: Connection, sale_id: str) -> None:
+    connection.execute(delete(sales).where(sales.c.sale_id == sale_id, sales.c.state == SaleState.LOADING))
+
+
+def changed_sales(connection: Connection, since: int, *, limit: int) -> list[Sale]:
+    """Those written at or after a moment, the latest first."""
+    wanted = select(sales).where(sales.c.updated_at >= since).order_by(sales.c.updated_at.desc()).limit(limit)
+    return [sale_from_row(row) for row in connection.execute(wanted)]
+
+
+def find_sales(connection: Connection, sale_ids: Collection[str]) -> list[Sale]:
+    return [sale_from_row(row) for row in connection.execute(select(sales).where(sales.c.sale_id.in_(sale_ids)))]
+
+
+def list_sales(connection: Connection, *, limit: int, starting_after: str | None) -> tuple[list[Sale], bool]:
+    """By id. Returns one page, and whether there is more."""
+    wanted = select(sales).order_by(sales.c.sale_id).limit(limit + 1)
+    if starting_after is not None:
+        wanted = wanted.where(sales.c.sale_id > starting_after)
+    page = [sale_from_row(row) for row in connection.execute(wanted)]
+    return page[:limit], len(page) > limit
+
+
+def sales_to_look_after(connection: Connection, changed_since: int) -> list[SaleAndPool]:
+    """Those that are not closed, and those closed so lately that their pool may not have been told."""
+    wanted = or_(sales.c.state != SaleState.CLOSED, sales.c.updated_at >= changed_since)
+    found = [sale_from_row(row) for row in connection.execute(select(sales).where(wanted))]
+    theirs = connection.execute(select(pools).where(pools.c.sale_id.in_([sale.sale_id for sale in found])))
+    by_sale = {row.sale_id: pool_from_row(row) for row in theirs}
+    return [SaleAndPool(sale, by_sale.get(sale.sale_id)) for sale in found]
+
+
+def update_sale_if(
+    connection: Connection, sale: Sale, changes: dict[str, object], *, now: int, event: str | None = None
+) -> bool:
+    """Only if nobody has written it since it was read as it is here. With an event, the world is told of it."""
+    unchanged = (sales.c.sale_id == sale.sale_id, sales.c.updated_at == sale.updated_at, sales.c.state == sale.state)
+    # Two writes within a millisecond must not look like one.
+    written_at = max(now, sale.updated_at + 1)
+    done = connection.execute(update(sales).where(*unchanged).values(**changes, updated_at=written_at)).rowcount == 1
+    if done and event is not None:
+        told = {"sku_id": sale.sku_id, "type": event, "at": now, "subject": sale.sale_id}
+        connection.execute(insert(events).values(**told))
+    return done
+
+
+def list_orders(
+    connection: Connection,
+    *,
+    limit: int,
+    buyer_id: str | None = None,
+    sale_id: str | None = None,
+    starting_after: str | None = None,
+) -> tuple[list[Order], bool]:
+    """Newest first. Returns one page, and whether there is more."""
+    wanted = select(orders).order_by(orders.c.order_id.desc()).limit(limit + 1)
+    if buyer_id is not None:
+        wanted = wanted.where(orders.c.buyer_id == buyer_id)
+    if sale_id is not None:
+        wanted = wanted.where(orders.c.sale_id == sale_id)
+    if starting_after is not None:
+        wanted = wanted.where(orders.c.order_id < starting_after)
+    page = [order_from_row(row) for row in connection.execute(wanted)]
+    return page[:limit], len(page) > limit

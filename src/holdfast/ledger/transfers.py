@@ -1,0 +1,94 @@
+"""Units on their way from one pool to another, as the ledger knows them.
+
+A give is written here together with the donor's smaller total, and a take together with the receiver's larger one, each
+in the transaction that reads it from a journal. So a give that Redis lost never was, one that the ledger has is never
+lost, and at every moment the totals of the shards and what is on its way add up. The ledger takes no journal entry that
+gives under a number out of turn, or takes what is not on its way.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from sqlalchemy import Connection, bindparam, func, insert, select, update
+
+from holdfast.domain.state import Changes, Counters, Transfer
+from holdfast.ledger.tables import is_on_its_way, transfers
+
+_take = (
+    update(transfers)
+    .where(
+        transfers.c.donor == bindparam("from_donor"),
+        transfers.c.receiver == bindparam("to_receiver"),
+        transfers.c.number == bindparam("of_number"),
+    )
+    .values(taken_at=bindparam("at"))
+)
+
+
+class Passage(Struct):
+    """What a pool may give and take next."""
+
+    last_given: dict[str, int]
+    waiting: dict[tuple[str, int], int]
+
+    def allows(self, changes: Changes) -> bool:
+        last, waiting = dict(self.last_given), dict(self.waiting)
+        for given in changes.given:
+            if given.number != last.get(given.receiver, 0) + 1:
+                return False
+            last[given.receiver] = given.number
+        return all(waiting.pop((taken.donor, taken.number), None) == taken.units for taken in changes.taken)
+
+    def advance(self, changes: Changes) -> None:
+        self.last_given |= {given.receiver: given.number for given in changes.given}
+        for taken in changes.taken:
+            self.waiting.pop((taken.donor, taken.number))
+
+
+def passage_of(connection: Connection, pool: str, batches: Sequence[Changes]) -> Passage:
+    """Nothing is asked of the database if nothing is given or taken."""
+    if not any(changes.given or changes.taken for changes in batches):
+        return Passage({}, {})
+    waiting = {(t.donor, t.number): t.units for t in waiting_for(connection, [pool])}
+    return Passage(dict(counters_of(connection, pool).given), waiting)
+
+
+def counters_of(connection: Connection, pool: str) -> Counters:
+    donor, receiver, last = transfers.c.donor, transfers.c.receiver, func.max(transfers.c.number)
+    given = select(receiver, last).where(donor == pool).group_by(receiver)
+    taken = select(donor, last).where(receiver == pool, ~is_on_its_way).group_by(donor)
+    return Counters(*({row[0]: row[1] for row in connection.execute(query)} for query in (given, taken)))
+
+
+def waiting_for(connection: Connection, receivers: Sequence[str]) -> list[Transfer]:
+    """What is on its way to these, in the order in which it is to be taken."""
+    query = select(transfers).where(transfers.c.receiver.in_(receivers), is_on_its_way)
+    return _transfers(connection.execute(query.order_by(transfers.c.receiver, transfers.c.donor, transfers.c.number)))
+
+
+def left_over(connection: Connection, given_before: int) -> list[str]:
+    """Who has been waiting for units since before a moment."""
+    query = select(transfers.c.receiver).where(is_on_its_way, transfers.c.given_at < given_before)
+    return sorted(connection.execute(query.distinct()).scalars())
+
+
+def store_transfers(connection: Connection, changes: Changes, now: int) -> None:
+    insert_given(connection, changes.given, now)
+    finish(connection, changes.taken, now)
+
+
+def insert_given(connection: Connection, given: Iterable[Transfer], now: int) -> None:
+    rows = [
+        {"donor": t.donor, "receiver": t.receiver, "number": t.number, "units": t.units, "given_at": now} for t in given
+    ]
+    if rows:
+        connection.execute(insert(transfers), rows)
+
+
+def finish(connection: Connection, taken: Iterable[Transfer], now: int) -> None:
+    for t in taken:
+        connection.execute(_take, {"from_donor": t.donor, "to_receiver": t.receiver, "of_number": t.number, "at": now})
+
+
+def _transfers(rows: Iterable[object]) -> list[Transfer]:
+    return [Transfer(row.donor, row.receiver, row.number, row.units) for row in rows]  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Stripe as a payment provider: cards, authorised first and captured later."""

@@ -1,0 +1,99 @@
+"""One call to Stripe: the answer read into a type, or an error that says what is known.
+
+The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to ask again.
+"""
+
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import stripe
+from msgspec import Struct
+
+from holdfast.errors import OutcomeUnknown, Unavailable
+
+T = TypeVar("T")
+
+# The request never left, or Stripe turned it away before it began.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_TURNED_AWAY = (stripe.RateLimitError, stripe.AuthenticationError, stripe.PermissionError)
+
+
+class StripeRefusal(Exception):
+    """Stripe will not do it. `body` is its error as JSON."""
+
+    def __init__(self, code: str, message: str, body: dict[str, Any]) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.body = body
+
+
+class Received(Struct):
+    """`is_replayed` says that this is what Stripe answered the first time, which may be out of date."""
+
+    data: Any
+    is_replayed: bool
+
+
+class StripeConnection:
+    def __init__(self, api_key: str, timeout_s: float, api_base: str = "") -> None:
+        self._http = stripe.HTTPXClient(timeout=timeout_s)
+        self._client = stripe.StripeClient(
+            api_key,
+            max_network_retries=0,
+            http_client=self._http,
+            base_addresses={"api": api_base} if api_base else None,
+        )
+
+    async def call(
+        self, method: str, path: str, parameters: dict[str, Any], idempotency_key: str | None = None
+    ) -> Received:
+        given = parameters if idempotency_key is None else {**parameters, "idempotency_key": idempotency_key}
+        try:
+            answer = await self._client.raw_request_async(method, f"/v1/{path}", **given)
+        except (stripe.CardError, stripe.InvalidRequestError) as exc:
+            raise _refusal(exc) from exc
+        except stripe.StripeError as exc:
+            raise _failure(exc) from exc
+        except UnicodeDecodeError as exc:  # The library logs what came, before it looks whether that is text.
+            raise OutcomeUnknown(f"Stripe's answer cannot be read: {exc}") from exc
+        return Received(answer.data, dict(answer.headers).get("idempotent-replayed") == "true")
+
+    async def demand(self, method: str, path: str, parameters: dict[str, Any]) -> Received:
+        """For what Stripe has no reason to refuse: if it does, we know less than we thought."""
+        try:
+            return await self.call(method, path, parameters)
+        except StripeRefusal as exc:
+            raise OutcomeUnknown(f"Stripe refused {method} {path}: {exc}") from exc
+
+    async def close(self) -> None:
+        await self._http.close_async()  # type: ignore[no-untyped-call]
+
+
+def part(identifier: str) -> str:
+    """Something to stand between slashes."""
+    return quote(identifier, safe="")
+
+
+def read(data: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as exc:
+        raise OutcomeUnknown(f"Stripe's answer cannot be read: {exc}") from exc
+
+
+def _refusal(exc: stripe.CardError | stripe.InvalidRequestError) -> StripeRefusal:
+    body = exc.json_body if isinstance(exc.json_body, dict) else {}
+    error = body.get("error")
+    details = error if isinstance(error, dict) else {}
+    code = details.get("decline_code") or details.get("code") or "invalid_request"
+    return StripeRefusal(str(code), str(exc.user_message), details)
+
+
+def _failure(exc: stripe.StripeError) -> Unavailable | OutcomeUnknown:
+    if isinstance(exc, _TURNED_AWAY):
+        return Unavailable(f"Stripe turned the request away: {exc}")
+    if isinstance(exc.__cause__, _NOT_SENT):
+        return Unavailable(f"Stripe cannot be reached: {exc.__cause__!r}")
+    return OutcomeUnknown(f"Stripe did not say what happened: {exc!r}")

@@ -1,0 +1,181 @@
+"""Payments through Stripe: a PaymentIntent per charge, confirmed at once and captured later.
+
+Creating intents and refunds is made safe by Stripe's idempotency keys, derived from ours; Stripe keeps them for at
+least 24 hours. Capturing and cancelling need none, because an intent is captured or cancelled once by its own state;
+and a derived key would harm there, because Stripe repeats a stored failure, even a 500, as long as it keeps the key.
+
+How an unknown outcome is resolved. Stripe cannot be asked for "the intent with this key". It can be asked for an
+intent by its id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create
+is sent again under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. A
+process that remembers neither, because it was restarted, searches by metadata. Search lags behind, by up to a minute
+on a usual day. So None then means "not found", and the caller who wants to be certain authorises again with the
+same charge within 24 hours, which cannot make a second one.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from holdfast.errors import OutcomeUnknown
+from holdfast.payments.port import Charge, Payment, PaymentState, Refund, RefundRefused
+from holdfast.payments.stripe.connection import StripeConnection, StripeRefusal, part, read
+from holdfast.payments.stripe.intent import KEY, CancelReason, Intent, IntentList, RefundList, StripeRefund
+
+# Payments under way at once, and some that are over; what falls out is found by search.
+REMEMBERED = 20_000
+# The charge tells how much of it was refunded.
+_EXPAND = {"expand": ["latest_charge"]}
+
+
+class StripeProvider:
+    def __init__(self, api_key: str, timeout_s: float, api_base: str = "") -> None:
+        self._stripe = StripeConnection(api_key, timeout_s, api_base)
+        self._intent_ids: OrderedDict[str, str] = OrderedDict()
+        self._unanswered: OrderedDict[str, Charge] = OrderedDict()
+
+    async def authorise(self, charge: Charge) -> Payment:
+        _remember(self._unanswered, charge.key, charge)
+        try:
+            received = await self._stripe.call("post", "payment_intents", _creation(charge), f"{charge.key}:authorise")
+        except StripeRefusal as exc:
+            payment = self._refused(charge, exc)
+        else:
+            intent = read(received.data, Intent)
+            current = self._retrieve(intent.id, charge.key) if received.is_replayed else self._seen(intent, charge.key)
+            payment = await current
+            if payment.amount != charge.amount:
+                raise OutcomeUnknown(f"Stripe has another amount for {charge.key}: {payment.amount}")
+        self._unanswered.pop(charge.key, None)
+        return payment
+
+    async def capture(self, payment: Payment) -> Payment:
+        changed = await self._change(payment, "capture", {})
+        if changed.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
+            raise OutcomeUnknown(f"Stripe did not capture {payment.key}, and still has it {changed.state}")
+        return changed
+
+    async def void(self, payment: Payment) -> Payment:
+        changed = await self._change(payment, "cancel", {"cancellation_reason": CancelReason.VOIDED.value})
+        if changed.state is PaymentState.AUTHORISED:
+            raise OutcomeUnknown(f"Stripe did not cancel {payment.key}")
+        return changed
+
+    async def refund(self, payment: Payment, amount: int, key: str) -> Refund:
+        intent_id = await self._id_of(payment)
+        made = await self._find_refund(intent_id, key)
+        if made is None:
+            made = await self._make_refund(intent_id, amount, key)
+        elif made.amount != amount:
+            raise RefundRefused(f"key_reused: {key} gave back {made.amount} before")
+        if made.status in ("failed", "canceled"):
+            raise RefundRefused(made.failure_reason or f"refund_{made.status}")
+        return Refund(key, made.id, made.amount, is_done=made.status == "succeeded")
+
+    async def look_up(self, key: str) -> Payment | None:
+        intent_id = self._intent_ids.get(key)
+        if intent_id is not None:
+            return await self._retrieve(intent_id, key)
+        charge = self._unanswered.get(key)
+        if charge is None:
+            return await self._search(key)
+        try:
+            return await self.authorise(charge)
+        except OutcomeUnknown:
+            # Stripe may repeat a stored failure for a day; then search is what is left.
+            found = await self._search(key)
+            if found is None:
+                raise
+            return found
+
+    async def close(self) -> None:
+        await self._stripe.close()
+
+    async def _change(self, payment: Payment, verb: str, parameters: dict[str, Any]) -> Payment:
+        """If Stripe will not do it, how the intent stands says why."""
+        intent_id = await self._id_of(payment)
+        try:
+            received = await self._stripe.call(
+                "post", f"payment_intents/{part(intent_id)}/{verb}", {**parameters, **_EXPAND}
+            )
+        except StripeRefusal:
+            return await self._retrieve(intent_id, payment.key)
+        return await self._seen(read(received.data, Intent), payment.key)
+
+    async def _retrieve(self, intent_id: str, key: str) -> Payment:
+        received = await self._stripe.demand("get", f"payment_intents/{part(intent_id)}", _EXPAND)
+        return await self._seen(read(received.data, Intent), key)
+
+    async def _seen(self, intent: Intent, key: str) -> Payment:
+        if intent.metadata.get(KEY) != key:
+            raise OutcomeUnknown(f"Stripe answered about another payment than {key}")
+        _remember(self._intent_ids, key, intent.id)
+        if intent.needs_the_buyer:
+            parameters = {"cancellation_reason": CancelReason.NEEDS_THE_BUYER.value, **_EXPAND}
+            received = await self._stripe.demand("post", f"payment_intents/{part(intent.id)}/cancel", parameters)
+            intent = read(received.data, Intent)
+        return intent.payment(key)
+
+    def _refused(self, charge: Charge, exc: StripeRefusal) -> Payment:
+        """A declined card leaves an intent behind; a request that made no sense does not."""
+        intent = exc.body.get("payment_intent")
+        intent_id = intent.get("id") if isinstance(intent, dict) else None
+        if isinstance(intent_id, str):
+            _remember(self._intent_ids, charge.key, intent_id)
+        return Payment(charge.key, PaymentState.DECLINED, intent_id, exc.code, charge.amount)
+
+    async def _search(self, key: str) -> Payment | None:
+        quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+        query = {"query": f"metadata['{KEY}']:'{quoted}'", "limit": 10}
+        received = await self._stripe.demand("get", "payment_intents/search", query)
+        found = [intent for intent in read(received.data, IntentList).data if intent.metadata.get(KEY) == key]
+        if len(found) > 1:
+            raise OutcomeUnknown(f"Stripe has {len(found)} payments under the key {key}; a person must look")
+        # What search shows may be a minute old.
+        return await self._retrieve(found[0].id, key) if found else None
+
+    async def _id_of(self, payment: Payment) -> str:
+        known = payment.reference or self._intent_ids.get(payment.key)
+        if known is not None:
+            return known
+        found = await self.look_up(payment.key)
+        if found is None or found.reference is None:
+            raise OutcomeUnknown(f"Stripe does not find a payment under the key {payment.key}")
+        return found.reference
+
+    async def _find_refund(self, intent_id: str, key: str) -> StripeRefund | None:
+        """Lists are exact, and remember for longer than idempotency keys do."""
+        received = await self._stripe.demand("get", "refunds", {"payment_intent": intent_id, "limit": 100})
+        refunds = read(received.data, RefundList).data
+        return next((refund for refund in refunds if refund.metadata.get(KEY) == key), None)
+
+    async def _make_refund(self, intent_id: str, amount: int, key: str) -> StripeRefund:
+        parameters = {"payment_intent": intent_id, "amount": amount, "metadata": {KEY: key}}
+        try:
+            received = await self._stripe.call("post", "refunds", parameters, f"{key}:refund")
+        except StripeRefusal as exc:
+            raise RefundRefused(str(exc)) from exc
+        return read(received.data, StripeRefund)
+
+
+def _creation(charge: Charge) -> dict[str, Any]:
+    """A card that belongs to one of Stripe's customers is named `cus_…/pm_…`, any other `pm_…`."""
+    customer, _, method = (charge.method or "").rpartition("/")
+    metadata = {KEY: charge.key, "reservation": charge.reservation_id, "sale": charge.sale_id, "buyer": charge.buyer_id}
+    return {
+        "amount": charge.amount,
+        "currency": charge.currency.lower(),
+        "capture_method": "manual",
+        "confirm": True,
+        "off_session": True,
+        "payment_method_types": ["card"],
+        "metadata": metadata,
+        **({"customer": customer} if customer else {}),
+        **({"payment_method": method} if method else {}),
+        **_EXPAND,
+    }
+
+
+def _remember(memory: OrderedDict[str, Any], key: str, value: Any) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > REMEMBERED:
+        memory.popitem(last=False)

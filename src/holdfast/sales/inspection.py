@@ -1,0 +1,68 @@
+"""Whether the pool of a sale is as the sale says, in the gate and in the ledger alike."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import asdict
+
+from holdfast.domain.pool import Pool
+from holdfast.domain.sale import Sale
+from holdfast.ledger.audit import counts_of
+from holdfast.settlement.reconcile import PoolReport, Reconciler
+
+CatchUp = Callable[[str | None], Awaitable[None]]
+
+# The ledger may be an entry behind when it is looked at, though it was just brought up to date.
+LOOKS = 3
+
+
+class Inspector:
+    def __init__(self, reconciler: Reconciler, catch_up: CatchUp) -> None:
+        self._reconciler = reconciler
+        self._catch_up = catch_up
+
+    async def problem_of(self, sale: Sale) -> str | None:
+        """What keeps the sale from opening, in words for its operator; None if nothing does."""
+        for look in range(LOOKS):
+            await self._catch_up(sale.sku_id)
+            report = await self._reconciler.examine(sale.sku_id)
+            if report is None:
+                return "there is no pool"
+            if look == LOOKS - 1 or not _is_moving(report):
+                return _difference(sale, report)
+        return None
+
+
+def _is_moving(report: PoolReport) -> bool:
+    gate = report.gate
+    return report.finding is None and gate is not None and (report.journal_lag > 0 or not gate.is_open)
+
+
+def _difference(sale: Sale, report: PoolReport) -> str | None:
+    if report.finding is not None:
+        return f"gate and ledger do not add up: {report.finding}"
+    ledger = report.ledger.pool
+    if report.gate is not None:
+        if not report.gate.is_open:
+            return "the gate is not ready"
+        if report.journal_lag:
+            return f"the ledger is {report.journal_lag} entries behind the gate"
+        told = _differs(report.gate.pool, ledger)
+        if told is not None:
+            return f"gate and ledger differ: {told}"
+    if ledger.rules != sale.rules:
+        return f"the pool has other rules than the sale: {_first_other(asdict(ledger.rules), asdict(sale.rules))}"
+    return None
+
+
+def _differs(gate: Pool, ledger: Pool) -> str | None:
+    if gate.total != ledger.total:
+        return f"total is {gate.total} in the gate and {ledger.total} in the ledger"
+    if counts_of(gate) != counts_of(ledger):
+        return _first_other(asdict(counts_of(gate)), asdict(counts_of(ledger)))
+    if gate.rules != ledger.rules:
+        return _first_other(asdict(gate.rules), asdict(ledger.rules))
+    return None
+
+
+def _first_other(one: dict[str, object], other: dict[str, object]) -> str:
+    return next(f"{name} is {value} and {other[name]}" for name, value in one.items() if value != other[name])

@@ -1,0 +1,167 @@
+"""What an operator does with a sale."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.domain.command import Restock, Verdict
+from holdfast.domain.sale import FIXED_AT_START, PaymentKind, Sale, SaleState, contradictions
+from holdfast.gate.port import Gate
+from holdfast.ledger.database import Database
+from holdfast.ledger.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
+from holdfast.ledger.sales import find_sale, insert_sale, sale_values
+from holdfast.sales.loading import Loader, Obstacle
+
+# What was seen of a sale may be this old wherever buyers are served (`Catalogue`); so the price holds from this long
+# before the start, and a start is moved to no earlier than this.
+SETTLED_BEFORE_MS = 3_000
+
+# What does not say what the sale is, but how far it is.
+_OF_ITS_LIFE = {"state", "problem", "paused", "created_at", "updated_at", "opened_at", "closed_at"}
+
+
+class Refusal(StrEnum):
+    NOT_FOUND = "sale_not_found"
+    EXISTS = "sale_exists"
+    SKU_IN_SALE = "sku_in_sale"
+    BELOW_COMMITTED = "below_committed"
+    STARTED = "sale_started"
+    ENDED = "sale_ended"
+    NOT_LOADED = "sale_not_loaded"
+
+
+class Contradiction(Struct, frozen=True):
+    """Why it makes no sense, by field."""
+
+    fields: dict[str, str]
+
+
+class Created(Struct, frozen=True):
+    sale: Sale
+    is_new: bool = True
+
+
+class Office:
+    def __init__(
+        self, database: Database, gate: Gate, loader: Loader, missing_settings: Mapping[PaymentKind, str]
+    ) -> None:
+        """`missing_settings`: the payments this server cannot take, each with the setting that it lacks."""
+        self._database = database
+        self._gate = gate
+        self._loader = loader
+        self._missing_settings = missing_settings
+
+    async def create(self, wanted: Sale) -> Created | Refusal | Contradiction:
+        wrong = self._contradictions(wanted)
+        if wrong is not None:
+            return wrong
+        try:
+            found = await self._database.write(lambda c: self._insert(c, wanted))
+        except IntegrityError:
+            # Somebody made one in the same moment; now it can be seen.
+            found = await self._database.write(lambda c: self._insert(c, wanted))
+        if isinstance(found, Refusal):
+            return found
+        sale, is_new = found.sale, found.is_new
+        if is_new or sale.state is SaleState.LOADING:
+            loaded = await self._loader.load(sale)
+            if loaded.obstacle is Obstacle.BELOW_COMMITTED:
+                await self._database.write(lambda c: remove_unloaded_sale(c, sale.sale_id))
+                return Refusal.BELOW_COMMITTED
+            sale = loaded.sale
+        return Created(sale, is_new)
+
+    def _contradictions(self, sale: Sale) -> Contradiction | None:
+        wrong = contradictions(sale)
+        setting = self._missing_settings.get(sale.payment)
+        if setting is not None:
+            wrong["payment"] = f"{sale.payment} needs the setting {setting} on this server"
+        return Contradiction(wrong) if wrong else None
+
+    def _insert(self, connection: Connection, wanted: Sale) -> Created | Refusal:
+        found = find_sale(connection, wanted.sale_id)
+        if found is not None:
+            return Created(found, is_new=False) if _terms(found) == _terms(wanted) else Refusal.EXISTS
+        now = self._database.now_ms(connection)
+        # Nobody may take the sale before for open any more when its pool opens for this one.
+        if is_in_sale(connection, wanted.sku_id, now - SETTLED_BEFORE_MS):
+            return Refusal.SKU_IN_SALE
+        sale = replace(wanted, state=SaleState.LOADING, created_at=now, updated_at=now)
+        insert_sale(connection, sale)
+        return Created(sale)
+
+    async def change(self, sale_id: str, changes: Mapping[str, object]) -> Sale | Refusal | Contradiction:
+        def write(connection: Connection) -> Sale | Refusal | Contradiction:
+            sale = lock_sale(connection, sale_id)
+            if sale is None or sale.state is SaleState.CLOSED:
+                return Refusal.NOT_FOUND if sale is None else Refusal.ENDED
+            now = self._database.now_ms(connection)
+            changed = replace(sale, **changes)
+            new = {name: value for name, value in asdict(changed).items() if value != getattr(sale, name)}
+            return self._refuse(sale, changed, new, now) or self._update(connection, sale, changed, new, now)
+
+        return await self._enforced(await self._database.write(write))
+
+    def _refuse(self, sale: Sale, changed: Sale, new: Mapping[str, object], now: int) -> Refusal | Contradiction | None:
+        settled_from = now + SETTLED_BEFORE_MS
+        if FIXED_AT_START & new.keys() and sale.starts_at <= settled_from:
+            return Refusal.STARTED
+        if "starts_at" in new and changed.starts_at <= settled_from:
+            return Contradiction({"starts_at": f"must be more than {SETTLED_BEFORE_MS // 1000} s from now"})
+        if "ends_at" in new and changed.ends_at is not None and changed.ends_at <= now:
+            return Contradiction({"ends_at": "must be in the future; POST …/close ends a sale now"})
+        return self._contradictions(changed)
+
+    def _update(self, connection: Connection, sale: Sale, changed: Sale, new: Mapping[str, object], now: int) -> Sale:
+        if new:
+            values = {name: value for name, value in sale_values(changed).items() if name in new}
+            update_sale_if(connection, sale, values, now=now)
+        return changed
+
+    async def pause(self, sale_id: str, *, paused: bool) -> Sale | Refusal | Contradiction:
+        return await self.change(sale_id, {"paused": paused})
+
+    async def close(self, sale_id: str) -> Sale | Refusal | Contradiction:
+        """For good. What is held may still be paid for, until its deadline."""
+
+        def write(connection: Connection) -> Sale | Refusal:
+            sale = lock_sale(connection, sale_id)
+            if sale is None:
+                return Refusal.NOT_FOUND
+            if sale.state is not SaleState.CLOSED:
+                close_sale(connection, sale, self._database.now_ms(connection))
+            return sale
+
+        return await self._enforced(await self._database.write(write))
+
+    async def restock(self, sale_id: str, units: int) -> tuple[Sale, Verdict] | Refusal:
+        sale = await self._database.read(lambda c: find_sale(c, sale_id))
+        if sale is None:
+            return Refusal.NOT_FOUND
+        if sale.state is not SaleState.READY:
+            return Refusal.ENDED if sale.state is SaleState.CLOSED else Refusal.NOT_LOADED
+        [verdict] = await self._gate.apply(sale.sku_id, [Restock(units)])
+        return sale, verdict
+
+    async def _enforced(self, found: Sale | Refusal | Contradiction) -> Sale | Refusal | Contradiction:
+        return await self._loader.enforce(found) if isinstance(found, Sale) else found
+
+
+def _terms(sale: Sale) -> dict[str, object]:
+    return {name: value for name, value in asdict(sale).items() if name not in _OF_ITS_LIFE}
+
+
+def close_sale(connection: Connection, sale: Sale, now: int) -> bool:
+    """It has ended, and the world is told. Of a sale that was not written since."""
+    ends_at = now if sale.ends_at is None else min(sale.ends_at, now)
+    changes: dict[str, object] = {
+        "state": SaleState.CLOSED,
+        "problem": None,
+        "ends_at": ends_at,
+        "closed_at": now,
+    }
+    return update_sale_if(connection, sale, changes, now=now, event="sale.closed")

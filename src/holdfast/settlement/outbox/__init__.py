@@ -1,0 +1,1 @@
+"""Telling the world: events become deliveries, and deliveries reach their receivers."""

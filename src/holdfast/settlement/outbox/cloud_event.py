@@ -1,0 +1,102 @@
+"""What a receiver reads: an event as CloudEvents 1.0 has it, in JSON.
+
+It tells what was so when it happened, as far as the event has it: a reservation that was confirmed since is `active` in
+the telling of its creation. Counts of a pool are those of the moment it was made ready to send.
+"""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from holdfast.http.times import rfc3339
+from holdfast.ledger.event_facts import Facts
+
+SOURCE = "/holdfast"
+CONTENT_TYPE = "application/cloudevents+json"
+
+_STATUS = {"created": "active", "extended": "active"}
+
+
+def tell(event: Row[Any], facts: Facts) -> tuple[str, str]:
+    """The line it stands in (deliveries of one line go out one after the other), and the body."""
+    kind, _, what = event.type.partition(".")
+    sku_id = facts.sku_of(event)
+    match kind:
+        case "reservation":
+            subject, data = event.reservation_id, _reservation(event, what, sku_id, facts)
+        case "order":
+            subject, data = event.subject, _order(event, facts)
+        case "sale":
+            subject, data = event.subject, _sale(event.subject, sku_id, facts)
+        case _:
+            subject, data = sku_id, _pool(event, sku_id, facts)
+    return event.reservation_id or subject, encode(f"evt_{event.seq}", event.type, subject, event.at, data)
+
+
+def encode(event_id: str, event_type: str, subject: str, at: int, data: dict[str, Any]) -> str:
+    envelope = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": SOURCE,
+        "type": event_type,
+        "subject": subject,
+        "time": rfc3339(at),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    return msgspec.json.encode(envelope).decode()
+
+
+def _reservation(event: Row[Any], what: str, sku_id: str, facts: Facts) -> dict[str, Any]:
+    found = facts.reservations.get(event.reservation_id)
+    return {
+        "reservation_id": event.reservation_id,
+        "sku_id": sku_id,
+        "sale_id": facts.sale_of(event.sku_id),
+        "owner_id": None if found is None else found.owner_id,
+        "quantity": event.quantity,
+        "status": _STATUS.get(what, what),
+        "expires_at": None if event.expires_at is None else rfc3339(event.expires_at),
+    }
+
+
+def _order(event: Row[Any], facts: Facts) -> dict[str, Any]:
+    order = facts.orders.get(event.subject)
+    if order is None:
+        return {"order_id": event.subject, "reservation_id": event.reservation_id}
+    return {
+        "order_id": order.order_id,
+        "reservation_id": order.reservation_id,
+        "sale_id": order.sale_id,
+        "buyer_id": order.buyer_id,
+        "quantity": order.quantity,
+        "amount": order.amount,
+        "currency": order.currency,
+        "status": "confirmed" if event.type == "order.confirmed" else order.status,
+        "refunded_amount": 0 if event.type == "order.confirmed" else order.refunded_amount,
+        "created_at": rfc3339(order.created_at),
+    }
+
+
+def _sale(sale_id: str, sku_id: str, facts: Facts) -> dict[str, Any]:
+    sale = facts.sales.get(sale_id)
+    if sale is None:
+        return {"sale_id": sale_id, "sku_id": sku_id}
+    return {
+        "sale_id": sale_id,
+        "sku_id": sku_id,
+        "name": sale.name,
+        "price": {"amount": sale.price_amount, "currency": sale.currency},
+        "starts_at": rfc3339(sale.starts_at),
+        "ends_at": None if sale.ends_at is None else rfc3339(sale.ends_at),
+    }
+
+
+def _pool(event: Row[Any], sku_id: str, facts: Facts) -> dict[str, Any]:
+    pool = facts.pools.get(event.sku_id)
+    counts = {"total_units": 0, "held": 0, "sold": 0, "available": 0}
+    if pool is not None:
+        free = pool.total - pool.held - pool.sold
+        counts = {"total_units": pool.total, "held": pool.held, "sold": pool.sold, "available": free}
+    return {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}

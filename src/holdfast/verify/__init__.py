@@ -1,0 +1,1 @@
+"""The auditor: proves or refutes, from the ledger alone, that nothing went wrong."""

@@ -1,0 +1,119 @@
+"""`holdfast verify`: what a person and a program are told, and the exit status."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from cli_running import Here, Ran
+
+from holdfast.domain.command import Command, Move, Provision, Reserve, Transition
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import migrate
+
+pytest_plugins = ("cli_fixtures",)
+
+
+@pytest.fixture
+def ledger(database_url: str) -> str:
+    """The URL of a ledger in which one unit is sold and one is held."""
+
+    async def fill() -> None:
+        database = open_database(database_url)
+        await migrate(database)
+        sold, held = new_reservation_id("demo", "ada"), new_reservation_id("demo", "bob")
+        buy: list[Command] = [
+            Reserve(sold, "ada", 1, 1),
+            Move(Transition.CONFIRM, sold),
+            Reserve(held, "bob", 1, 1, key="k"),
+        ]
+        await SqlGate(database).apply("demo", [Provision(3), *buy])
+        await database.close()
+
+    asyncio.run(fill())
+    return database_url
+
+
+def failed(ran: Ran) -> list[str]:
+    return [check["name"] for check in ran.json["checks"] if not check["ok"]]
+
+
+def test_a_healthy_ledger_is_proven(here: Here, ledger: str) -> None:
+    ran = here("verify", "--database-url", ledger)
+    assert ran.code == 0, ran.err
+    assert "✓  reservations_end_once" in ran.out
+    assert "PROVEN: all " in ran.lines[-1]
+    told = here("verify", "--json", DATABASE_URL=ledger)
+    assert told.code == 0
+    assert told.json["ok"] is True
+    assert all(check.keys() >= {"name", "ok", "count", "examples"} for check in told.json["checks"])
+
+
+def test_a_copy_that_was_tampered_with_is_refuted_and_left_as_it_was(here: Here, tmp_path: Path) -> None:
+    assert here("pools", "create", "demo", "--units", "3").code == 0
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(tmp_path / "data" / "holdfast.db")) as original:
+        original.execute(f"VACUUM INTO '{copy}'")
+    with closing(sqlite3.connect(copy)) as tampered, tampered:
+        tampered.execute("UPDATE pools SET total = 4, sold = 1")
+    before = copy.read_bytes()
+    ran = here("verify", "--database-url", f"sqlite:///{copy}", "--json")
+    assert ran.code == 1
+    assert failed(ran) == ["pools_count_reservations", "pools_count_events"]
+    [check] = [check for check in ran.json["checks"] if check["name"] == "pools_count_events"]
+    assert check["count"] == 1
+    assert check["examples"][0]["sku_id"] == "demo"
+    told = here("verify", "--database-url", f"sqlite:///{copy}")
+    assert told.code == 1
+    assert 'sku_id "demo", total 4' in told.out
+    assert "REFUTED" in told.lines[-1]
+    assert "pools_count_events" in told.lines[-1]
+    assert copy.read_bytes() == before
+    assert here("verify").code == 0
+
+
+def test_a_copy_that_cannot_be_written_to_is_read(here: Here, tmp_path: Path) -> None:
+    assert here("pools", "create", "demo", "--units", "3").code == 0
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    shutil.copy(tmp_path / "data" / "holdfast.db", closed)
+    closed.chmod(0o500)
+    try:
+        assert here("verify", "--database-url", f"sqlite:///{closed / 'holdfast.db'}").code == 0
+    finally:
+        closed.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("sqlite:///nowhere.db", 2, "there is no database at nowhere.db"),
+        ("mysql://x", 2, "mysql:// is not supported"),
+        ("postgresql://127.0.0.1:1/x", 1, "PostgreSQL is not available"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said(here: Here, url: str, code: int, said: str) -> None:
+    ran = here("verify", "--database-url", url)
+    assert ran.code == code
+    assert said in ran.err
+    assert ran.out == ""
+
+
+def test_a_file_without_our_tables_is_said(here: Here, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE something (x)")
+    ran = here("verify", "--database-url", "sqlite:///other.db", "--json")
+    assert ran.code == 2
+    assert "holdfast migrate" in ran.err
+
+
+def test_json_is_one_object_and_nothing_else(here: Here) -> None:
+    assert here("pools", "create", "demo", "--units", "3").code == 0
+    ran = here("verify", "--json")
+    assert json.loads(ran.out)["ok"]
+    assert ran.err == ""

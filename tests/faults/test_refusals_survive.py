@@ -1,0 +1,97 @@
+"""Refusals are recorded off the hot path: a death loses 100 ms of them at most, a full disk nothing but them."""
+
+import asyncio
+import json
+import resource
+import time
+from pathlib import Path
+
+import httpx
+from processes import HouseProcess, make_pool, serving, until
+
+LOST_AT_MOST_S = 0.1
+CALLERS = 16
+CROWD_S = 1.5
+
+
+class Crowd:
+    """Callers who are refused again and again, and remember when they were told so, until the server is gone."""
+
+    def __init__(self, house: HouseProcess) -> None:
+        self.told_at: dict[str, float] = {}
+        self.killed_at = 0.0
+        self._house = house
+
+    async def run(self) -> None:
+        async with self._house.client() as client:
+            killer = asyncio.create_task(self._kill())
+            await asyncio.gather(*[self._caller(client, number) for number in range(CALLERS)])
+            await killer
+
+    async def _kill(self) -> None:
+        await asyncio.sleep(CROWD_S)
+        self.killed_at = time.monotonic()
+        self._house.kill()
+
+    async def _caller(self, client: httpx.AsyncClient, number: int) -> None:
+        for turn in range(100_000):
+            request_id = f"{number}-{turn}"
+            try:
+                answer = await refuse_me(client, {"X-Request-Id": request_id})
+            except httpx.TransportError:
+                return
+            self.told_at[request_id] = time.monotonic()
+            assert answer.status_code == 409
+
+
+async def refuse_me(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> httpx.Response:
+    request = {"owner_id": "ada", "quantity": 1}
+    return await client.post("/v1/inventory/sku/reserve", json=request, headers=headers)
+
+
+def recorded(house: HouseProcess) -> set[str]:
+    ran = house.run_command("audit", "--buyer", "ada", "--limit", "100000", "--json")
+    assert ran.returncode == 0, ran.stderr
+    return {moment["request_id"] for moment in json.loads(ran.stdout)["data"]}
+
+
+async def test_kill_9_loses_at_most_a_tenth_of_a_second_of_refusals(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as house:
+        async with house.client() as client:
+            await make_pool(client, 0)
+        crowd = Crowd(house)
+        await crowd.run()
+        found = await asyncio.to_thread(recorded, house)
+        told_in_time = {r for r, at in crowd.told_at.items() if at < crowd.killed_at - LOST_AT_MOST_S}
+        assert len(told_in_time) > 100
+        assert told_in_time - found == set()
+        await house.start()
+        await until(lambda: any(house.data.glob("audit/*.parquet")), within_s=10.0)
+        assert await asyncio.to_thread(recorded, house) == found
+
+
+async def test_a_full_disk_drops_refusals_and_counts_them_and_buyers_never_notice(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as house, house.client() as client:
+        await make_pool(client, 0)
+        assert (await refuse_me(client)).status_code == 409
+        await until(lambda: any(house.data.glob("audit/*.jsonl")), within_s=5.0)
+        [segment] = house.data.glob("audit/*.jsonl")
+        await until(lambda: segment.stat().st_size > 0, within_s=5.0)
+        allow(house, segment.stat().st_size)
+        assert (await refuse_me(client)).status_code == 409
+        await until_counted(client, "holdfast_refusals_dropped_total 1.0")
+        allow(house, resource.RLIM_INFINITY)
+        assert (await refuse_me(client)).status_code == 409
+        await until_counted(client, "holdfast_refusals_recorded_total 2.0")
+        assert len(await asyncio.to_thread(recorded, house)) == 2
+
+
+def allow(house: HouseProcess, size: int) -> None:
+    """How large its files may become, which fails a write as a full disk does."""
+    resource.prlimit(house.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def until_counted(client: httpx.AsyncClient, line: str) -> None:
+    async with asyncio.timeout(5.0):
+        while line not in (await client.get("/metrics")).text.splitlines():  # noqa: ASYNC110 - raises no event here
+            await asyncio.sleep(0.02)

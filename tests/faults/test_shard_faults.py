@@ -1,0 +1,187 @@
+"""A pool split over the nodes of a real Cluster, sold by two server processes, while servers die and nodes forget."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from processes import HouseProcess, serving
+from sqlalchemy import Connection, func, select
+
+from books import read_books
+from holdfast.domain.reservation import Status
+from holdfast.domain.shards import shard_names
+from holdfast.gate.encoding import Keys
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.splits import sums
+from holdfast.ledger.tables import claims
+from valkeys import ValkeyCluster, running_cluster
+
+SKU, SHARDS, UNITS = "hot", 6, 60
+NAMES = shard_names(SKU, SHARDS)
+# What a buyer may hear while something is broken.
+NOT_NOW = {"not_ready", "outcome_unknown", "busy"}
+
+
+class Site:
+    def __init__(self, cluster: ValkeyCluster, houses: list[HouseProcess], database: Database) -> None:
+        self.cluster, self.houses, self.database = cluster, houses, database
+        self.confirmed: set[str] = set()
+        self.sold_out_at: list[int] = []
+
+    async def create(self) -> None:
+        async with self.houses[0].client() as client:
+            made = await client.put(f"/v1/inventory/{SKU}", json={"total_units": UNITS, "shards": SHARDS})
+            assert made.status_code == 200, made.text
+
+    async def sell_all(self, seed: int) -> Counter[str]:
+        async with self.houses[0].client() as first, self.houses[1].client() as second:
+            chance = random.Random(seed)
+            buyers = [Buyer(self, (first, second), n, chance) for n in range(UNITS + 20)]
+            return Counter(await asyncio.gather(*[buyer.buy() for buyer in buyers]))
+
+    async def check(self) -> None:
+        """All is sold, nothing is on its way, and every shard adds up, in the ledger and for whoever has it checked."""
+        async with self.houses[1].client() as client, asyncio.timeout(20):
+            while not (await self._report(client))["is_settled"]:  # noqa: ASYNC110 - other processes settle it
+                await asyncio.sleep(0.1)
+        of_sku = (await self.database.read(sums))[SKU]
+        assert (of_sku.total, of_sku.in_shards, of_sku.on_its_way) == (UNITS, UNITS, 0)
+        sold: set[str] = set()
+        for name in NAMES:
+            books = await read_books(self.database, name)
+            books.check()
+            sold |= {id_ for id_, r in books.reservations.items() if r.status is Status.CONFIRMED}
+        assert self.confirmed <= sold
+        assert len(sold) == UNITS
+
+    async def _report(self, client: httpx.AsyncClient) -> dict[str, Any]:
+        answer = await client.post("/v1/ops/reconcile")
+        if answer.status_code != 200:
+            return {"is_settled": False}
+        [report] = [r for r in answer.json()["data"] if r["sku_id"] == SKU]
+        is_settled = report["ok"] and not report["on_its_way"] and not report["journal_lag"]
+        return {**report, "is_settled": is_settled}
+
+
+class Buyer:
+    """Wants one unit, asks either server until it is told yes or that all is sold, and pays at once."""
+
+    def __init__(
+        self, site: Site, clients: tuple[httpx.AsyncClient, httpx.AsyncClient], number: int, chance: random.Random
+    ) -> None:
+        self._site, self._clients, self._chance = site, clients, chance
+        self._wanted = {"owner_id": f"buyer-{number}", "quantity": 1, "ttl_seconds": 1800, "idempotency_key": "k"}
+
+    async def buy(self) -> str:
+        await asyncio.sleep(self._chance.random())
+        async with asyncio.timeout(60):
+            while True:
+                answer = await self._ask(f"/v1/inventory/{SKU}/reserve", self._wanted)
+                if answer is not None and answer.status_code == 200:
+                    if await self._pay(answer.json()["reservation_id"]):
+                        return "sold"
+                elif answer is not None and answer.json()["detail"] == "Every unit is sold.":
+                    self._site.sold_out_at.append(await self._sold())
+                    return "sold out"
+                await asyncio.sleep(0.02 + self._chance.random() / 20)
+
+    async def _pay(self, reservation_id: str) -> bool:
+        async with asyncio.timeout(30):
+            while True:
+                answer = await self._ask(f"/v1/reservations/{reservation_id}/confirm", None)
+                if answer is not None and answer.status_code == 200:
+                    self._site.confirmed.add(reservation_id)
+                    return True
+                if answer is not None and answer.status_code in (404, 410, 409):
+                    return False  # The hold was lost with what Redis lost.
+                await asyncio.sleep(0.05)
+
+    async def _ask(self, path: str, body: dict[str, Any] | None) -> httpx.Response | None:
+        client = self._chance.choice(self._clients)
+        try:
+            answer = await client.post(path, json=body) if body else await client.post(path)
+        except httpx.TransportError:
+            return None
+        if answer.status_code == 503:
+            assert answer.json()["reason"] in NOT_NOW, answer.text
+            return None
+        assert answer.status_code in (200, 404, 409, 410), answer.text
+        return answer
+
+    async def _sold(self) -> int:
+        """As the ledger has it, which hears of a sale before the buyer does."""
+        books = [await read_books(self._site.database, name) for name in NAMES]
+        claimed = await self._site.database.read(claimed_of_all)
+        return sum(b.pool.sold for b in books if b.pool) + claimed
+
+
+def claimed_of_all(connection: Connection) -> int:
+    return int(connection.execute(select(func.coalesce(func.sum(claims.c.quantity), 0))).scalar_one())
+
+
+@asynccontextmanager
+async def cluster_site(tmp_path: Path, database_url: str) -> AsyncIterator[Site]:
+    with running_cluster(tmp_path / "cluster", cluster_require_full_coverage="no") as cluster:
+        where = {"database_url": database_url, "redis_url": cluster.url, "redis_timeout_ms": "500"}
+        database = open_database(database_url)
+        async with (
+            serving(tmp_path / "first", **where) as first,
+            serving(tmp_path / "second", **where) as second,
+        ):
+            try:
+                site = Site(cluster, [first, second], database)
+                await site.create()
+                yield site
+            finally:
+                await database.close()
+
+
+async def test_the_shards_are_on_different_nodes_and_a_crowd_buys_every_unit(
+    postgres_database_url: str, tmp_path: Path, seed: int
+) -> None:
+    async with cluster_site(tmp_path, postgres_database_url) as site:
+        nodes = {name: site.cluster.owner(Keys(name).pool) for name in NAMES}
+        assert len(set(nodes.values())) == 3
+        assert all(int(node.command("EXISTS", Keys(name).pool)) for name, node in nodes.items())
+        assert await site.sell_all(seed) == {"sold": UNITS, "sold out": 20}
+        assert set(site.sold_out_at) == {UNITS}, "somebody heard sold out too early"
+        await site.check()
+
+
+async def test_servers_that_are_killed_in_the_middle_of_transfers_leave_no_unit_behind(
+    postgres_database_url: str, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    async with cluster_site(tmp_path, postgres_database_url) as site:
+        sale = asyncio.create_task(site.sell_all(seed))
+        for _ in range(3):
+            await asyncio.sleep(0.2 + chance.random() / 2)
+            site.houses[0].kill()
+            await site.houses[0].start()
+        assert await sale == {"sold": UNITS, "sold out": 20}
+        await site.check()
+
+
+@pytest.mark.parametrize("happens", ["flushed", "killed"])
+async def test_a_node_that_forgets_or_dies_in_the_middle_of_a_sale_takes_no_unit_with_it(
+    postgres_database_url: str, tmp_path: Path, seed: int, happens: str
+) -> None:
+    async with cluster_site(tmp_path, postgres_database_url) as site:
+        sale = asyncio.create_task(site.sell_all(seed))
+        await asyncio.sleep(0.5)
+        node = site.cluster.owner(Keys(NAMES[0]).pool)
+        if happens == "flushed":
+            node.command("FLUSHALL")
+        else:
+            node.kill()
+            await asyncio.sleep(1.0)
+            node.start()
+            await asyncio.to_thread(site.cluster.await_agreement)
+        assert await sale == {"sold": UNITS, "sold out": 20}
+        await site.check()

@@ -1,0 +1,193 @@
+"""What a receiver reads: CloudEvents 1.0, as their own library reads it, and the facts."""
+
+from typing import Any
+
+import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
+from cloudevents.core.formats.json import JSONFormat
+from outbox_world import SKU, OutboxWorld
+from sqlalchemy import Connection, insert, update
+
+from holdfast.domain.command import Extend, Move, Transition
+from holdfast.domain.event_type import EVENT_PATTERNS, EventType, wanted_types
+from holdfast.domain.sale import Checkout, PaymentKind, Sale
+from holdfast.ledger.database import Database
+from holdfast.ledger.sale_tables import orders
+from holdfast.ledger.sales import insert_sale, put_pool_in_sale
+from holdfast.ledger.tables import events, pools
+from holdfast.ledger.webhooks import Webhook
+from holdfast.settlement.outbox.cloud_event import CONTENT_TYPE
+from holdfast.settlement.reconcile import Reconciler
+from receiver import receiving
+from worlds import reserve
+
+RESERVATION = f"rsv_{7:032}_{SKU}"
+ORDER = f"ord_{7:032}"
+SALE = Sale(
+    sale_id="drop",
+    sku_id=SKU,
+    name="Drop",
+    price_amount=4_999,
+    currency="EUR",
+    starts_at=0,
+    checkout=Checkout.CART,
+    payment=PaymentKind.WALLET,
+)
+CONTRACT = [
+    "reservation.created",
+    "reservation.extended",
+    "reservation.cancelled",
+    "reservation.expired",
+    "reservation.settling",
+    "reservation.confirmed",
+    "reservation.failed",
+    "order.confirmed",
+    "order.refunded",
+    "pool.sold_out",
+    "pool.returned",
+    "pool.drift",
+    "sale.opened",
+    "sale.closed",
+]  # fmt: skip
+
+
+@pytest.fixture
+async def world(database: Database) -> OutboxWorld:
+    world = OutboxWorld(database)
+    await world.stock(2)
+    return world
+
+
+async def in_sale(world: OutboxWorld) -> Webhook:
+    def work(connection: Connection) -> None:
+        insert_sale(connection, SALE)
+        put_pool_in_sale(connection, SKU, SALE.sale_id)
+
+    await world.database.write(work)
+    return await world.add("http://127.0.0.1:9/")
+
+
+async def told(world: OutboxWorld, webhook: Webhook) -> dict[str, dict[str, Any]]:
+    """Each event by its type."""
+    await world.relay.pass_once()
+    return {delivery.type: delivery.event for delivery in await world.log(webhook)}
+
+
+async def write_event(world: OutboxWorld, kind: str, subject: str, reservation_id: str | None = None) -> None:
+    values = {"sku_id": SKU, "type": kind, "at": 5, "subject": subject, "reservation_id": reservation_id}
+    await world.database.write(lambda c: c.execute(insert(events).values(values)))
+
+
+def test_the_types_are_those_of_the_contract() -> None:
+    assert list(EventType) == CONTRACT
+    assert wanted_types(["*"]) == set(CONTRACT)
+    assert wanted_types(["order.*", "pool.drift"]) == {"order.confirmed", "order.refunded", "pool.drift"}
+    assert set(CONTRACT) | {"*", "reservation.*", "order.*", "pool.*", "sale.*"} == EVENT_PATTERNS
+
+
+async def test_a_receiver_reads_it_with_the_library_of_cloudevents(world: OutboxWorld) -> None:
+    with receiving() as receiver:
+        await world.add(receiver.url, "reservation.created")
+        [id_] = await world.live()
+        await world.relay.pass_once()
+        async with world.delivering():
+            [received] = await receiver.until_accepted(1)
+    assert received.headers["content-type"] == CONTENT_TYPE
+    event = from_structured_event(HTTPMessage(received.headers, received.body), JSONFormat())
+    assert (event.get_specversion(), event.get_source(), event.get_type()) == (
+        "1.0",
+        "/holdfast",
+        "reservation.created",
+    )
+    assert event.get_subject() == id_
+    assert event.get_id().startswith("evt_")
+    time, data = event.get_time(), event.get_data()
+    assert time is not None
+    assert time.utcoffset() is not None
+    assert isinstance(data, dict)
+    assert data["reservation_id"] == id_
+
+
+async def test_a_reservation_is_told_as_it_was_at_the_time(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    [granted] = await world.gate.apply(SKU, [reserve(RESERVATION, "ada", 2)])
+    await world.gate.apply(SKU, [Extend(RESERVATION, 1_000), Move(Transition.CONFIRM, RESERVATION)])
+    heard = await told(world, webhook)
+    assert granted.reservation is not None
+    created, extended = heard["reservation.created"]["data"], heard["reservation.extended"]["data"]
+    assert created | {"expires_at": None} == {
+        "reservation_id": RESERVATION,
+        "sku_id": SKU,
+        "sale_id": "drop",
+        "owner_id": "ada",
+        "quantity": 2,
+        "status": "active",
+        "expires_at": None,
+    }
+    assert created["expires_at"] < extended["expires_at"]
+    assert heard["reservation.confirmed"]["data"]["status"] == "confirmed"
+
+
+async def test_an_order_is_told_as_the_contract_has_it(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    await world.gate.apply(SKU, [reserve(RESERVATION, "ada", 2), Move(Transition.CONFIRM, RESERVATION)])
+    refunded = update(orders).values(status="refunded", refunded_amount=9_998)
+    await world.database.write(lambda c: c.execute(refunded))
+    await write_event(world, "order.refunded", ORDER, RESERVATION)
+    heard = await told(world, webhook)
+    confirmed, refund = heard["order.confirmed"], heard["order.refunded"]
+    assert confirmed["subject"] == refund["subject"] == ORDER
+    order = confirmed["data"]
+    assert order.pop("created_at").endswith("Z")
+    assert order == {
+        "order_id": ORDER,
+        "reservation_id": RESERVATION,
+        "sale_id": "drop",
+        "buyer_id": "ada",
+        "quantity": 2,
+        "amount": 9_998,
+        "currency": "EUR",
+        "status": "confirmed",
+        "refunded_amount": 0,
+    }
+    assert (refund["data"]["status"], refund["data"]["refunded_amount"]) == ("refunded", 9_998)
+    lines = {d.subject for d in await world.log(webhook) if d.type.startswith(("order", "reservation"))}
+    assert lines == {RESERVATION}, "an order is told in line with its reservation"
+
+
+async def test_a_pool_is_told_with_its_counts_and_a_sale_with_its_terms(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    await world.gate.apply(SKU, [reserve(RESERVATION, "ada", 2), Move(Transition.CONFIRM, RESERVATION)])
+    await write_event(world, "sale.closed", "drop")
+    heard = await told(world, webhook)
+    assert heard["pool.sold_out"]["subject"] == SKU
+    assert heard["pool.sold_out"]["data"] == {
+        "sku_id": SKU,
+        "sale_id": "drop",
+        "total_units": 2,
+        "held": 0,
+        "sold": 2,
+        "available": 0,
+    }
+    assert heard["sale.closed"]["subject"] == "drop"
+    assert heard["sale.closed"]["data"]["price"] == {"amount": 4_999, "currency": "EUR"}
+
+
+async def test_what_is_not_in_the_contract_is_not_told(world: OutboxWorld) -> None:
+    webhook = await world.add("http://127.0.0.1:9/", "*")
+    await write_event(world, "pool.provisioned", "x")
+    assert await told(world, webhook) == {}
+
+
+async def test_drift_is_told_once_and_again_only_after_it_was_mended(world: OutboxWorld) -> None:
+    webhook = await world.add("http://127.0.0.1:9/", "pool.drift")
+    reconciler = Reconciler(world.database)
+
+    async def look(held: int) -> int:
+        await world.database.write(lambda c: c.execute(update(pools).values(held=held)))
+        await reconciler.pass_once(thorough=True)
+        await world.relay.pass_once()
+        return len(await world.log(webhook))
+
+    assert [await look(held) for held in (0, 1, 1, 0, 1)] == [0, 1, 1, 1, 2]
+    assert reconciler.reports[SKU].finding == "ledger_contradiction"

@@ -1,0 +1,234 @@
+"""A small honest imitation of Stripe: the calls we make, over a real socket.
+
+It speaks form encoding, keeps the first answer to each Idempotency-Key (failures that began included), and gives
+errors in Stripe's shape. Search sees an intent only when it was indexed, as Stripe's lags behind. What a card does is
+named by its payment method, as with Stripe's test cards.
+"""
+
+import asyncio
+import re
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+API_KEY = "sk_test_holdfast"
+SLOW_S = 1.0
+DECLINES = {
+    "pm_card_chargeDeclined": "generic_decline",
+    "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
+}
+
+
+class StripeError(Exception):
+    def __init__(self, status: int, kind: str, code: str, **more: Any) -> None:
+        super().__init__(code)
+        self.status = status
+        self.body = {"error": {"type": kind, "code": code, "message": f"imitation: {code}", **more}}
+
+
+class CutOff(Response):
+    """Promises more than it sends, so the server closes the connection: the reply is lost."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
+
+
+class StripeServer:
+    def __init__(self) -> None:
+        self.url = ""
+        self.intents: dict[str, dict[str, Any]] = {}
+        self.refunds: list[dict[str, Any]] = []
+        self.captures: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        self.indexed: set[str] = set()
+        self.lose_next: set[str] = set()
+        self._answers: dict[str, tuple[list[tuple[str, str]], int, dict[str, Any]]] = {}
+        self._running: set[str] = set()
+        self.app = Starlette(
+            routes=[
+                Route("/v1/payment_intents", self._post(self._create), methods=["POST"]),
+                Route("/v1/payment_intents/search", self._get(self._search)),
+                Route("/v1/payment_intents/{id}", self._get(self._retrieve)),
+                Route("/v1/payment_intents/{id}/capture", self._post(self._capture), methods=["POST"]),
+                Route("/v1/payment_intents/{id}/cancel", self._post(self._cancel), methods=["POST"]),
+                Route("/v1/refunds", self._post(self._refund), methods=["POST"]),
+                Route("/v1/refunds", self._get(self._list_refunds), methods=["GET"]),
+            ]
+        )
+
+    def by_key(self, key: str) -> list[dict[str, Any]]:
+        return [intent for intent in self.intents.values() if intent["metadata"].get("holdfast_key") == key]
+
+    def index(self) -> None:
+        self.indexed = set(self.intents)
+
+    def forget_idempotency_keys(self) -> None:
+        """As Stripe may after a day."""
+        self._answers.clear()
+
+    def _get(self, work: Any) -> Any:
+        async def handle(request: Request) -> Response:
+            self.requests[request.url.path] += 1
+            try:
+                _check_key(request)
+                return JSONResponse(work(request))
+            except StripeError as exc:
+                return JSONResponse(exc.body, exc.status)
+
+        return handle
+
+    def _post(self, work: Any) -> Any:
+        async def handle(request: Request) -> Response:
+            self.requests[request.url.path] += 1
+            form = parse_qsl((await request.body()).decode(), keep_blank_values=True)
+            try:
+                _check_key(request)
+                return await self._once(request, form, work)
+            except StripeError as exc:
+                return JSONResponse(exc.body, exc.status)
+
+        return handle
+
+    async def _once(self, request: Request, form: list[tuple[str, str]], work: Any) -> Response:
+        key = request.headers["idempotency-key"]
+        if key in self._running:
+            raise StripeError(409, "idempotency_error", "idempotency_key_in_use")
+        if key in self._answers:
+            first, status, body = self._answers[key]
+            if first != form:
+                raise StripeError(400, "idempotency_error", "idempotency_key_reused")
+            return JSONResponse(body, status, {"Idempotent-Replayed": "true"})
+        self._running.add(key)
+        try:
+            status, body = await self._execute(request, dict(form), work)
+        finally:
+            self._running.discard(key)
+        self._answers[key] = (form, status, body)
+        verb = request.url.path.rpartition("/")[2]
+        is_lost = form_method(form) == "pm_lost_reply" or verb in self.lose_next
+        self.lose_next.discard(verb)
+        return CutOff() if is_lost else JSONResponse(body, status)
+
+    async def _execute(self, request: Request, form: dict[str, str], work: Any) -> tuple[int, dict[str, Any]]:
+        if form.get("payment_method") == "pm_slow":
+            await asyncio.sleep(SLOW_S)
+        try:
+            return 200, dict(work(request, form))
+        except StripeError as exc:
+            return exc.status, exc.body
+
+    def _create(self, _request: Request, form: dict[str, str]) -> dict[str, Any]:
+        method = form.get("payment_method")
+        if method == "pm_error":
+            raise StripeError(500, "api_error", "internal")
+        _require(form, capture_method="manual", confirm="true", off_session="true")
+        if not method or not method.startswith("pm_"):
+            raise StripeError(400, "invalid_request_error", "resource_missing", param="payment_method")
+        if int(form["amount"]) < 50:
+            raise StripeError(400, "invalid_request_error", "amount_too_small", param="amount")
+        intent = {
+            "id": f"pi_{len(self.intents) + 1}",
+            "object": "payment_intent",
+            "amount": int(form["amount"]),
+            "currency": form["currency"],
+            "metadata": {name[9:-1]: value for name, value in form.items() if name.startswith("metadata[")},
+            "status": {"pm_processing": "processing", "pm_needs_action": "requires_action"}.get(
+                method, "requires_capture"
+            ),
+            "customer": form.get("customer"),
+            "latest_charge": {"object": "charge", "amount_refunded": 0},
+            "last_payment_error": None,
+            "cancellation_reason": None,
+        }
+        self.intents[str(intent["id"])] = intent
+        if method in DECLINES:
+            error = {"code": "card_declined", "decline_code": DECLINES[method]}
+            intent |= {"status": "requires_payment_method", "last_payment_error": error}
+            raise StripeError(402, "card_error", "card_declined", decline_code=DECLINES[method], payment_intent=intent)
+        return intent
+
+    def _found(self, request: Request) -> dict[str, Any]:
+        try:
+            return self.intents[request.path_params["id"]]
+        except KeyError:
+            raise StripeError(404, "invalid_request_error", "resource_missing") from None
+
+    def _retrieve(self, request: Request) -> dict[str, Any]:
+        return self._found(request)
+
+    def _capture(self, request: Request, _form: dict[str, str]) -> dict[str, Any]:
+        intent = self._found(request)
+        if intent["status"] != "requires_capture":
+            raise StripeError(400, "invalid_request_error", "payment_intent_unexpected_state", payment_intent=intent)
+        self.captures[intent["id"]] += 1
+        intent["status"] = "succeeded"
+        return intent
+
+    def _cancel(self, request: Request, form: dict[str, str]) -> dict[str, Any]:
+        intent = self._found(request)
+        if intent["status"] in ("succeeded", "canceled", "processing"):
+            raise StripeError(400, "invalid_request_error", "payment_intent_unexpected_state", payment_intent=intent)
+        intent |= {"status": "canceled", "cancellation_reason": form.get("cancellation_reason")}
+        # As Stripe does: an authorisation that was let go of counts as refunded.
+        intent["latest_charge"]["amount_refunded"] = intent["amount"]
+        return intent
+
+    def _search(self, request: Request) -> dict[str, Any]:
+        match = re.fullmatch(r"metadata\['holdfast_key'\]:'(.*)'", request.query_params["query"])
+        if match is None:
+            raise StripeError(400, "invalid_request_error", "parameter_invalid")
+        key = re.sub(r"\\(.)", r"\1", match[1])
+        return {"object": "search_result", "data": [i for i in self.by_key(key) if i["id"] in self.indexed]}
+
+    def _refund(self, _request: Request, form: dict[str, str]) -> dict[str, Any]:
+        intent, amount = self.intents[form["payment_intent"]], int(form["amount"])
+        charge = intent["latest_charge"]
+        if intent["status"] != "succeeded" or charge["amount_refunded"] + amount > intent["amount"]:
+            raise StripeError(400, "invalid_request_error", "charge_already_refunded")
+        charge["amount_refunded"] += amount
+        metadata = {"holdfast_key": form["metadata[holdfast_key]"]}
+        refund = {"id": f"re_{len(self.refunds) + 1}", "object": "refund", "amount": amount, "status": "succeeded"}
+        self.refunds.append(refund | {"payment_intent": intent["id"], "metadata": metadata})
+        return self.refunds[-1]
+
+    def _list_refunds(self, request: Request) -> dict[str, Any]:
+        intent_id = request.query_params["payment_intent"]
+        return {"object": "list", "data": [r for r in self.refunds if r["payment_intent"] == intent_id]}
+
+
+def form_method(form: list[tuple[str, str]]) -> str | None:
+    return dict(form).get("payment_method")
+
+
+def _check_key(request: Request) -> None:
+    if request.headers.get("authorization") != f"Bearer {API_KEY}":
+        raise StripeError(401, "invalid_request_error", "api_key_invalid")
+
+
+def _require(form: dict[str, str], **expected: str) -> None:
+    for name, value in expected.items():
+        assert form.get(name) == value, f"{name} should be {value}: {form}"
+
+
+@asynccontextmanager
+async def running_stripe() -> AsyncIterator[StripeServer]:
+    stripe = StripeServer()
+    listener = socket.create_server(("127.0.0.1", 0))
+    stripe.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server = uvicorn.Server(uvicorn.Config(stripe.app, log_level="critical", lifespan="off"))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield stripe
+    finally:
+        server.should_exit = True
+        await serving

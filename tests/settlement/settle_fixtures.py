@@ -1,0 +1,68 @@
+"""The engines to settle on, each in turn. A plugin and not a conftest.py, as in `http_fixtures.py`."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from settle_sandbox import Sandbox, running_sandbox
+from settle_world import EVERY_ENGINE, Providers, SettleWorld
+
+from conftest import _exercised, _sweep
+from holdfast.bootstrap import open_engine
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.payments.sandbox.client import SandboxProvider
+from holdfast.settings import Settings
+from valkeys import ValkeyProcess
+
+Place = tuple[str, str, ValkeyProcess | None]
+
+
+@pytest.fixture(params=EVERY_ENGINE)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    engine: str = request.param
+    _exercised.add(engine)
+    if engine == "sqlite":
+        return engine, f"sqlite:///{tmp_path / 'w.db'}", None
+    valkey = request.getfixturevalue("valkey_server") if engine == "redis" else None
+    return engine, request.getfixturevalue("_swept_postgres_url"), valkey
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[SettleWorld]:
+    engine, url, valkey = place
+    database = open_database(url)
+    await migrate(database)
+    await database.write(_sweep)
+    if valkey is None:
+        yield SettleWorld(engine, database, SqlGate(database), None)
+        await database.close()
+        return
+    valkey.command("FLUSHALL")
+    settings = Settings(database_url=url, redis_url=valkey.url)
+    async with open_engine(settings, database) as opened:
+        built = SettleWorld(engine, database, opened.gate, opened.drainer)
+        built.reconciler = opened.reconciler
+        yield built
+    await database.close()
+
+
+@pytest.fixture(scope="session")
+def _sandbox() -> Iterator[Sandbox]:
+    with running_sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def sandbox(_sandbox: Sandbox) -> Sandbox:
+    """The real one, without faults so far. Its books hold what earlier tests did; keys tell them apart."""
+    _sandbox.faults()
+    return _sandbox
+
+
+@pytest.fixture
+async def providers(sandbox: Sandbox) -> AsyncIterator[Providers]:
+    provider = SandboxProvider(sandbox.url, timeout_s=1.0)
+    yield {"sandbox": provider}
+    await provider.close()

@@ -1,0 +1,56 @@
+"""The real payment sandbox, a process of its own, and what its books say."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from holdfast.bench.engines import free_port
+
+
+class Sandbox:
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.client = httpx.Client(base_url=self.url, timeout=5.0, trust_env=False, verify=False)
+
+    def faults(self, **faults: object) -> None:
+        assert self.client.put("/faults", json=faults).status_code == 200
+
+    def books(self) -> dict[str, Any]:
+        """What became of each payment, by its key."""
+        found: dict[str, Any] = {}
+        after: int | None = 0
+        while after is not None:
+            page = self.client.get("/books", params={"after": after, "limit": 10_000}).json()
+            found |= {entry["key"]: entry for entry in page["payments"]}
+            after = page["next"]
+        return found
+
+    def is_up(self) -> bool:
+        try:
+            return self.client.get("/faults").status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def running_sandbox(*options: str) -> Iterator[Sandbox]:
+    port = free_port()
+    command = [sys.executable, "-m", "holdfast", "sandbox", "--port", str(port), *options]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    sandbox = Sandbox(port)
+    try:
+        deadline = time.monotonic() + 20
+        while not sandbox.is_up():
+            assert process.poll() is None
+            assert time.monotonic() < deadline, "the sandbox did not start"
+            time.sleep(0.02)
+        yield sandbox
+    finally:
+        sandbox.client.close()
+        process.kill()
+        process.wait()

@@ -1,0 +1,117 @@
+"""A sale, its buyers and its settler on each engine, put together as the server does it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from msgspec.structs import replace
+from sqlalchemy import Connection, Table, select, update
+
+from holdfast.domain.command import Command, Provision, Reserve, Verdict
+from holdfast.domain.pool import Rules
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
+from holdfast.gate.port import Gate
+from holdfast.ledger.batch import BatchQueries
+from holdfast.ledger.database import Database
+from holdfast.ledger.journal import position
+from holdfast.ledger.sale_tables import settlements
+from holdfast.ledger.sales import insert_sale, put_pool_in_sale
+from holdfast.ledger.wallet import Wallet
+from holdfast.payments.port import PaymentProvider
+from holdfast.settlement.desk import Desk
+from holdfast.settlement.drain import Drainer
+from holdfast.settlement.reconcile import Reconciler
+from holdfast.settlement.settle import Settler
+
+Providers = Mapping[str, PaymentProvider]
+SKU = "sneaker"
+PRICE = 1_000
+SALE = Sale(
+    sale_id="drop",
+    sku_id=SKU,
+    name="Drop",
+    price_amount=PRICE,
+    currency="EUR",
+    starts_at=0,
+    checkout=Checkout.INSTANT,
+    payment=PaymentKind.WALLET,
+    per_buyer_limit=None,
+    state=SaleState.READY,
+)
+EVERY_ENGINE = ("sqlite", "postgresql", "redis")
+
+
+class SettleWorld:
+    def __init__(self, engine: str, database: Database, gate: Gate, drainer: Drainer | None) -> None:
+        self.engine, self.database, self.gate, self.drainer = engine, database, gate, drainer
+        self.wallet = Wallet(database)
+        self.reconciler: Reconciler | None = None
+        self._lockstep = asyncio.Lock()
+
+    def desk(self, attempts_max: int = 12) -> Desk:
+        return Desk(
+            self.database,
+            BatchQueries(self.database.dialect_name),
+            has_redis=self.engine == "redis",
+            attempts_max=attempts_max,
+        )
+
+    def settler(self, providers: Providers | None = None, attempts_max: int = 12, **more: Any) -> Settler:
+        return Settler(self.database, self.gate, self.desk(attempts_max), providers or {}, **more)
+
+    async def open_sale(self, units: int, sale: Sale = SALE) -> None:
+        def work(connection: Connection) -> None:
+            insert_sale(connection, sale)
+            put_pool_in_sale(connection, sale.sku_id, sale.sale_id)
+
+        await self.gate.apply(sale.sku_id, [Provision(units, Rules(per_owner_limit=sale.per_buyer_limit))])
+        await self.database.write(work)
+
+    async def buy(self, buyer_id: str, quantity: int = 1, sku_id: str = SKU) -> str:
+        """As an instant purchase does; gives the reservation."""
+        id_ = new_reservation_id(sku_id, buyer_id)
+        await self.buy_all([Reserve(id_, buyer_id, quantity, quantity, settle=True)], sku_id)
+        return id_
+
+    async def buy_all(self, reserves: list[Reserve], sku_id: str = SKU) -> None:
+        verdicts = await self.apply(sku_id, *reserves)
+        assert all(v.reservation is not None for v in verdicts), verdicts
+        await self.drain(sku_id)
+
+    async def apply(self, sku_id: str, *commands: Command) -> list[Verdict]:
+        return await self.gate.apply(sku_id, commands)
+
+    async def drain(self, sku_id: str = SKU) -> None:
+        at = await self.database.read(lambda c: position(c, sku_id))
+        if self.drainer is not None and at is not None:
+            await self.drainer.drain_all(sku_id, at)
+
+    async def settle_all(self, settler: Settler) -> None:
+        """Until nothing is due, whatever has to be waited for."""
+        async with asyncio.timeout(30):
+            while True:
+                await settler.settle_all()
+                await self.drain()
+                if not await self.open_work():
+                    return
+                await self.make_due()
+
+    async def make_due(self) -> None:
+        """As if the pause before the next attempt were over."""
+        await self.database.write(lambda c: c.execute(update(settlements).values(due_at=0)))
+
+    async def open_work(self) -> list[Any]:
+        return [row for row in await self.rows(settlements) if row.state in ("waiting", "telling")]
+
+    async def rows(self, table: Table) -> list[Any]:
+        return await self.database.read(lambda c: list(c.execute(select(table))))
+
+    async def one(self, table: Table) -> Any:
+        [row] = await self.rows(table)
+        return row
+
+
+def other_sale(sku_id: str, **changes: Any) -> Sale:
+    return replace(SALE, **{"sale_id": f"sale-{uuid4().hex[:8]}", "sku_id": sku_id} | changes)
