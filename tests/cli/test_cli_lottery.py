@@ -22,7 +22,7 @@ SEED = bytes(range(32))
 ENTRIES = [entry_of("drop-1", f"buyer-{number}", f"ticket-{number}") for number in range(40)]
 DRAW = Draw("drop-1", SEED, len(ENTRIES), digest_of(ENTRIES))
 LOTTERY = {"seed_hash": seed_hash(SEED), "seed": SEED.hex(), "entrants": DRAW.entrants, "digest": DRAW.digest}
-PLACE = Order(DRAW).place_of(7)
+POSITION = Order(DRAW).place_of(7) + 1
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def ticket(**changed: Any) -> str:
         "sub": "buyer-7",
         "jti": "ticket-7",
         "arrival": 7,
-        "position": PLACE,
+        "position": POSITION,
         "seed_hash": seed_hash(SEED),
     }
     return jwt.encode({"alg": "HS256"}, claims | changed, OctKey.import_key("a secret of at least 32 bytes, for us"))
@@ -71,16 +71,16 @@ def test_a_ticket_and_the_list_are_confirmed(here: Here, now: Path, tmp_path: Pa
     (tmp_path / "ticket.jwt").write_text(ticket() + "\n")
     ran = here("lottery", "verify", str(now), "--ticket", "ticket.jwt", "--entries", "list.txt", "--json")
     assert ran.code == 0
-    assert (ran.json["ok"], ran.json["position"], names_of_wrong(ran)) == (True, PLACE, [])
+    assert (ran.json["ok"], ran.json["position"], names_of_wrong(ran)) == (True, POSITION, [])
     assert {check["name"] for check in ran.json["checks"]} >= {"seed", "digest", "entry", "position", "commitment"}
     told = here("lottery", "verify", str(now), "--ticket", ticket())
     assert told.code == 0
-    assert told.lines[-1] == f"Arrival number 7 has position {PLACE} in drop-1."
+    assert told.lines[-1] == f"Arrival number 7 has position {POSITION} in drop-1."
 
 
 @pytest.mark.parametrize(
     ("changed", "wrong"),
-    [({"position": PLACE + 1}, "position"), ({"seed_hash": "0" * 64}, "commitment"), ({"sale": "drop-2"}, "sale")],
+    [({"position": POSITION + 1}, "position"), ({"seed_hash": "0" * 64}, "commitment"), ({"sale": "drop-2"}, "sale")],
 )
 def test_a_wrong_ticket_is_found(here: Here, now: Path, changed: dict[str, Any], wrong: str) -> None:
     ran = here("lottery", "verify", str(now), "--ticket", ticket(**changed), "--json")
@@ -95,8 +95,8 @@ def test_another_seed_than_the_one_promised_is_found(here: Here, tmp_path: Path)
 
 def test_a_place_is_told_from_an_address_and_an_arrival_number(here: Here, now: Path) -> None:
     with served(now.parent) as url:
-        ran = here("lottery", "verify", f"{url}/now.json", "--arrival", "7", "--position", str(PLACE), "--json")
-        assert (ran.code, ran.json["position"]) == (0, PLACE)
+        ran = here("lottery", "verify", f"{url}/now.json", "--arrival", "7", "--position", str(POSITION), "--json")
+        assert (ran.code, ran.json["position"]) == (0, POSITION)
         missing = here("lottery", "verify", f"{url}/nothing", "--arrival", "7")
     assert (missing.code, missing.out) == (2, "")
     assert "cannot be read" in missing.err

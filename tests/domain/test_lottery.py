@@ -167,7 +167,7 @@ def failing(published: Published, ticket: Ticket) -> list[str]:
 def test_tampering_is_found() -> None:
     draw, entries = draw_of(50), entries_of(50)
     honest = Published(draw, seed_hash(SEED), entries)
-    position = Order(draw).place_of(7)
+    position = Order(draw).place_of(7) + 1
     ticket = Ticket(7, position, SALE, "buyer-7", "ticket-7", seed_hash(SEED))
     names = [check.name for check in checks_of(honest, ticket)]
     assert names == ["seed", "commitment", "sale", "entrants", "digest", "entry", "position"]

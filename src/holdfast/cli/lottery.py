@@ -67,7 +67,9 @@ def verify(
     now: Annotated[str, typer.Argument(help="The sale's `now` document: a file or an address.", metavar="NOW")],
     ticket: Annotated[str | None, typer.Option(help="A ticket, or a file with one.", metavar="JWT")] = None,
     arrival: Annotated[int | None, typer.Option(help="Your arrival number, from 0.", metavar="N", min=0)] = None,
-    position: Annotated[int | None, typer.Option(help="The position you were told.", metavar="N", min=0)] = None,
+    position: Annotated[
+        int | None, typer.Option(help="The position you were told, from 1.", metavar="N", min=1)
+    ] = None,
     seed_hash: Annotated[str | None, typer.Option(help="The hash you noted before.", metavar="HASH")] = None,
     entries: Annotated[Path | None, typer.Option(help="The published list, to check too.", metavar="FILE")] = None,
     as_json: AsJson = False,
@@ -81,7 +83,7 @@ def verify(
     claimed = _claimed(ticket, arrival, position, seed_hash)
     found = checks_of(published, claimed)
     is_right = all(check.ok for check in found)
-    place = Order(published.draw).place_of(claimed.arrival)
+    place = Order(published.draw).place_of(claimed.arrival) + 1
     if as_json:
         print_json({"ok": is_right, "position": place, "checks": [msgspec.to_builtins(check) for check in found]})
     else:

@@ -43,12 +43,23 @@ def entry_of(sale_id: str, buyer_id: str, ticket_id: str) -> str:
     return sha256(f"{sale_id}\n{buyer_id}\n{ticket_id}".encode()).hexdigest()
 
 
-def digest_of(entries: Iterable[str]) -> str:
+class ListDigest:
     """The digest of the closed list, as `sha256sum` says it of a file with one entry per line."""
-    digest = sha256()
-    for entry in entries:
-        digest.update(f"{entry}\n".encode())
-    return digest.hexdigest()
+
+    def __init__(self) -> None:
+        self._hash = sha256()
+
+    def add(self, entries: Iterable[str]) -> "ListDigest":
+        for entry in entries:
+            self._hash.update(f"{entry}\n".encode())
+        return self
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def digest_of(entries: Iterable[str]) -> str:
+    return ListDigest().add(entries).hexdigest()
 
 
 class Draw(Struct, frozen=True):

@@ -16,7 +16,7 @@ class Published(Struct, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """What a ticket says. Before opening it has no position yet; then there is only one to be told."""
+    """What a ticket says. Before opening it has no position yet; then there is only one to be told, from 1."""
 
     arrival: int
     position: int | None = None
@@ -44,7 +44,7 @@ def checks_of(published: Published, ticket: Ticket) -> list[Check]:
     if published.entries is not None:
         found.extend(_list_checks(draw, published.entries, ticket))
     if ticket.position is not None:
-        found.append(_same("position", "the position", Order(draw).place_of(ticket.arrival), ticket.position))
+        found.append(_same("position", "the position", Order(draw).place_of(ticket.arrival) + 1, ticket.position))
     return found
 
 

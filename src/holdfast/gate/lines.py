@@ -142,9 +142,7 @@ class Lines(Generic[Ask, Answer]):
         else:
             log.error("batch_failed", line=key, commands=len(batch), exc_info=exc)
 
-    def _note(
-        self, key: str, batch: list[Waiting[Ask, Answer]], answers: Sequence[Answer], started: float
-    ) -> None:
+    def _note(self, key: str, batch: list[Waiting[Ask, Answer]], answers: Sequence[Answer], started: float) -> None:
         """For who wants to remember what a batch was told, before its callers hear of it."""
 
     def _show_waiting(self) -> None:
