@@ -67,9 +67,7 @@ def verify(
     now: Annotated[str, typer.Argument(help="The sale's `now` document: a file or an address.", metavar="NOW")],
     ticket: Annotated[str | None, typer.Option(help="A ticket, or a file with one.", metavar="JWT")] = None,
     arrival: Annotated[int | None, typer.Option(help="Your arrival number, from 0.", metavar="N", min=0)] = None,
-    position: Annotated[
-        int | None, typer.Option(help="The position you were told, from 1.", metavar="N", min=1)
-    ] = None,
+    position: Annotated[int | None, typer.Option(help="The position told, from 1.", metavar="N", min=1)] = None,
     seed_hash: Annotated[str | None, typer.Option(help="The hash you noted before.", metavar="HASH")] = None,
     entries: Annotated[Path | None, typer.Option(help="The published list, to check too.", metavar="FILE")] = None,
     as_json: AsJson = False,

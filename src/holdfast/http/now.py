@@ -86,7 +86,8 @@ def now_body(
     sale: Sale, room: RoomState | None, now: int, available: int | None, availability: Availability | None
 ) -> dict[str, object]:
     phase = sale.phase(now, availability)
-    body: dict[str, object] = {
+    is_drawn = room is not None and (sale.room.mode is RoomMode.LOTTERY or room.entrants is not None)
+    return {
         "sale_id": sale.sale_id,
         "state": phase,
         "available_hint": available,
@@ -95,10 +96,8 @@ def now_body(
         "serving": 0 if room is None else room.serving,
         "joined": 0 if room is None else room.joined,
         "rate_per_second": _rate(sale, room),
+        "lottery": lottery_body(room) if room is not None and is_drawn else None,
     }
-    if room is not None and (sale.room.mode is RoomMode.LOTTERY or room.entrants is not None):
-        body["lottery"] = lottery_body(room)
-    return body
 
 
 def poll_ms(sale: Sale, room: RoomState, now: int) -> int:

@@ -41,3 +41,8 @@ def pass_over(pass_until: int) -> Problem:
 def refuse_ended(sale: Sale, now: int) -> None:
     if sale.phase(now, None) is Phase.ENDED:
         raise sale_over()
+
+
+def room_problems(sale: Sale) -> list[Problem]:
+    """One of each, for the list of reasons."""
+    return [no_room(sale), ticket_required(), ticket_invalid(), place_given_up(), pass_over(0)]

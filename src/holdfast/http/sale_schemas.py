@@ -295,7 +295,7 @@ class NowOut(_Out):
     serving: int
     joined: int
     rate_per_second: int
-    lottery: LotteryOut | None = Field(default=None, description="Where the order is drawn; otherwise left out.")
+    lottery: LotteryOut | None = Field(description="Null where the order is not drawn.")
 
 
 class PurchaseOut(_Out):

@@ -20,6 +20,7 @@ from holdfast.http.problems import (
     unauthorized,
     webhook_not_found,
 )
+from holdfast.http.room_problems import room_problems
 from holdfast.http.sale_problems import (
     admission_required,
     external_payment,
@@ -53,6 +54,7 @@ def _of_sales() -> list[Problem]:
         sale_not_found(),
         order_not_found(),
         *(office_refusal(refused) for refused in Refusal),
+        *room_problems(_SALE),
     ]
 
 
