@@ -12,7 +12,6 @@ from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.domain.reservation import Reservation
 from holdfast.domain.sale import PaymentKind
-from holdfast.errors import Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
@@ -21,6 +20,7 @@ from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import RedisViews
+from holdfast.gate.restock import RedisRestocker
 from holdfast.gate.shard_stock import ShardStock
 from holdfast.gate.shards import ShardedGate
 from holdfast.gate.splits import Splits
@@ -75,6 +75,7 @@ class Engine(Struct, frozen=True, eq=False):
     drainer: Drainer | None = None
     link: RedisLink | None = None
     splits: Splits | None = None
+    restocker: RedisRestocker | None = None
     """Where a pool can be split into shards."""
 
 
@@ -201,6 +202,7 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
         drainer,
         functions.link,
         splits,
+        RedisRestocker(database, splits, carrier),
     )
 
 
@@ -208,19 +210,11 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
 async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
     """Everything about money, with the providers that the settings name."""
     providers = open_providers(settings)
-    restocker = NotWired() if settings.has_redis else None
     try:
-        yield build_cashier(settings, database, engine.gate, providers, restocker)
+        yield build_cashier(settings, database, engine.gate, providers, engine.restocker)
     finally:
         for provider in providers.values():
             await provider.close()
-
-
-class NotWired:
-    """Where Redis is the gate, a restock that is safe to repeat is still to come; until then units wait for it."""
-
-    async def restock(self, sku_id: str, units: int, reference: str) -> None:
-        raise Unavailable(f"{units} units of {sku_id} ({reference}) wait for a restock that is safe to repeat")
 
 
 async def _is_up(_sku_id: str | None) -> None:

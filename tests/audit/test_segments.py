@@ -134,9 +134,13 @@ def test_what_is_older_than_it_is_kept_for_is_forgotten(tmp_path: Path) -> None:
     now = int(time.time() * 1000)
     for days in (6, 8):
         (tmp_path / f"{now - days * DAY_MS:013}-1-x{PARQUET}").write_bytes(segment.read_bytes())
+        (tmp_path / f"{now - days * DAY_MS:013}-1-x.draft").write_bytes(b"half done")
+    (tmp_path / "1-notes.txt").write_text("not ours")
     assert count(tmp_path, "ada") == 3
     Archivist(tmp_path, 7).pass_once()
     assert count(tmp_path, "ada") == 2
+    assert len(list(tmp_path.glob("*.draft"))) == 1
+    assert (tmp_path / "1-notes.txt").exists()
 
 
 def test_where_nothing_can_be_written_refusals_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """`holdfast keys`, on each engine."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 from cli_running import Cli, Here, run_all
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
 from holdfast.ledger.database import open_database
 from holdfast.ledger.keys import Scope, ServiceKey, find_key
@@ -69,3 +72,17 @@ def test_a_whole_key_is_revoked_by_its_id_and_no_secret_is_shown(here: Here) -> 
         unknown = here("keys", "revoke", text)
         assert (unknown.code, unknown.out) == (code, "")
         assert secret not in unknown.err
+
+
+def test_a_token_for_a_buyer_is_signed_with_the_secret_of_the_servers(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, {"BUYER_SECRET": "b0ye45ec" * 4})
+    signed = cli("keys", "token", "ada", "--tier", "2", "--minutes", "10", "--json").json["token"]
+    claims = jwt.decode(signed, OctKey.import_key("b0ye45ec" * 4), algorithms=["HS256"]).claims
+    assert (claims["sub"], claims["tier"]) == ("ada", 2)
+    assert 0 < claims["exp"] - time.time() <= 600
+
+
+def test_no_token_is_signed_where_buyers_keys_are_published(tmp_path: Path) -> None:
+    refused = Cli(tmp_path, {"BUYER_JWKS_URL": "https://login.example.com/jwks"})("keys", "token", "ada")
+    assert (refused.code, refused.out) == (2, "")
+    assert "published keys" in refused.err

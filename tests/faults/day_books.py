@@ -18,6 +18,7 @@ WOUNDS = {
     "a unit sold twice": "UPDATE pools SET sold = sold + 1, total = total + 1",
     "an order without payment": """
         DELETE FROM payments WHERE payment_key = (SELECT payment_key FROM payments WHERE state = 'captured' LIMIT 1)""",
+    "a wallet entry removed": "DELETE FROM wallet_entries WHERE account = 'buyer:ada'",
     "a payment without order": "DELETE FROM orders WHERE order_id = (SELECT order_id FROM orders LIMIT 1)",
 }
 

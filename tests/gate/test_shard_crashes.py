@@ -12,6 +12,7 @@ from shard_world import NAMES, SHARDS, ShardWorld
 from holdfast.domain.command import Give, Provision, Take
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.shards import shard_of_owner
+from holdfast.gate.encoding import Keys
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
 from holdfast.gate.link.redis_link import Command, RedisLink
@@ -85,13 +86,13 @@ async def go_back(scene: Scene) -> None:
 
 
 async def donor_goes_back(scene: Scene) -> None:
-    of_donor = {key: value for key, value in scene.kept.items() if key.startswith(f"hf:{{{DONOR}}}".encode())}
-    put_back(scene.valkey, of_donor, f"hf:{{{DONOR}}}*")
+    of_donor = {key: value for key, value in scene.kept.items() if key.startswith(Keys(DONOR).prefix.encode())}
+    put_back(scene.valkey, of_donor, Keys(DONOR).prefix + "*")
 
 
 async def receiver_goes_back(scene: Scene) -> None:
-    of_receiver = {key: value for key, value in scene.kept.items() if key.startswith(f"hf:{{{RECEIVER}}}".encode())}
-    put_back(scene.valkey, of_receiver, f"hf:{{{RECEIVER}}}*")
+    of_receiver = {key: value for key, value in scene.kept.items() if key.startswith(Keys(RECEIVER).prefix.encode())}
+    put_back(scene.valkey, of_receiver, Keys(RECEIVER).prefix + "*")
 
 
 async def given(scene: Scene) -> None:

@@ -5,13 +5,15 @@ import random
 from collections import Counter
 
 import pytest
-from shard_world import SHARDS, ShardWorld
+from redis.crc import key_slot
+from shard_world import NAMES, SHARDS, ShardWorld
 
 from holdfast.domain.command import Expire, Extend, Move, Provision, Restock, Transition
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Status, new_reservation_id
-from holdfast.domain.shards import shard_name, shard_of, shard_of_owner, spread, whole_pool
+from holdfast.domain.shards import shard_names, shard_of, shard_of_owner, spread, whole_pool
+from holdfast.gate.encoding import Keys
 from redis_world import RedisWorld
 from worlds import MINUTE, SKU
 
@@ -31,6 +33,13 @@ def test_an_owner_and_his_reservations_are_in_one_shard_and_owners_are_spread() 
         assert at == [shard_of(new_reservation_id(SKU, owner), shards) for owner in owners]
         assert set(at) == set(range(shards))
         assert max(Counter(at).values()) < 1.5 * len(owners) / shards
+
+
+def test_the_shards_of_every_sku_are_spread_over_the_slots_of_a_cluster() -> None:
+    for sku_id in (f"sku-{n}" for n in range(50)):
+        for shards in (2, 3, 6, 64):
+            slots = [key_slot(Keys(name).pool.encode()) for name in shard_names(sku_id, shards)]
+            assert [slot * shards // 16384 for slot in slots] == list(range(shards))
 
 
 def test_units_are_spread_evenly_and_all_of_them() -> None:
@@ -73,10 +82,13 @@ async def test_of_two_who_create_it_differently_at_once_one_is_refused(shop: Sha
     asked = [Provision(8, shards=SHARDS), Provision(8, shards=2), Provision(8), Provision(8, shards=SHARDS)]
     told = [v for [v] in await asyncio.gather(*[g.apply(SKU, [p]) for g, p in zip(gates, asked, strict=True)])]
     shards = await shop.world.splits.of(SKU)
-    for provision, verdict in zip(asked, told, strict=True):
+    for gate, provision, verdict in zip(gates, asked, told, strict=True):
+        # Who came while another was making it is told so, and finds it made.
+        [again] = await gate.apply(SKU, [provision])
         expected = Outcome.MOVED if provision.shards in (None, shards) else Outcome.ILLEGAL
-        assert verdict.outcome is expected
-    if shards > 1:
+        assert again.outcome is expected
+        assert verdict.outcome in (expected, Outcome.NOT_READY)
+    if shards == SHARDS:
         await shop.check(total=8)
 
 
@@ -112,7 +124,7 @@ async def test_rules_reach_every_shard_and_a_limit_set_later_counts_what_was_bef
 
 async def test_rules_that_differ_become_those_of_the_first_shard(shop: ShardWorld) -> None:
     await shop.apply(Provision(8, shards=SHARDS))
-    await shop.world.open_gate().apply(shard_name(SKU, 0), [Provision(None, Rules(per_owner_limit=3))])
+    await shop.world.open_gate().apply(NAMES[0], [Provision(None, Rules(per_owner_limit=3))])
     for _ in range(2):
         await shop.world.reconciler.pass_once()
     assert {pool.rules for pool in await shop.shards()} == {Rules(per_owner_limit=3)}
@@ -121,7 +133,7 @@ async def test_rules_that_differ_become_those_of_the_first_shard(shop: ShardWorl
 
 async def test_a_creation_that_died_half_way_is_completed_by_its_repeat(shop: ShardWorld) -> None:
     await shop.world.splits.choose(SKU, SHARDS, 10)
-    await shop.world.open_gate().apply(shard_name(SKU, 0), [Provision(None)])
+    await shop.world.open_gate().apply(NAMES[0], [Provision(None)])
     told = {(await shop.reserve(f"early-{n}")).outcome for n in range(20)}
     assert told <= {Outcome.NOT_READY, Outcome.ALL_HELD, Outcome.RESERVED}
     verdict = await shop.apply(Provision(10, only_if_missing=True))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from http_calling import Shop
+from http_sales import Store, store_of
 from http_serving import Server, database_setting, started
 
 from conftest import ENGINES
@@ -38,3 +39,14 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def shop(server: Server) -> Shop:
     return server.shop()
+
+
+@pytest.fixture
+def store(server: Server) -> Store:
+    return store_of(server)
+
+
+@pytest.fixture
+def quick(embedded: Server) -> Store:
+    """Where the engine makes no difference."""
+    return store_of(embedded)

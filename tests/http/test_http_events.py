@@ -15,16 +15,11 @@ import httpx
 import pytest
 from http_calling import problem_of
 from http_sales import Buyer, Store, body_of, store_of
-from http_serving import Server, started
+from http_serving import started
 
 pytest_plugins = ("http_fixtures",)
 
 UVICORN = (sys.executable, "-m", "uvicorn", "--factory", "holdfast.http.asgi:create_app")
-
-
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
 
 
 class Listener:

@@ -1,17 +1,11 @@
 """Orders: buyers see their own, services all."""
 
-import pytest
 from http_calling import problem_of, wrong_fields
-from http_sales import Store, body_of, store_of
+from http_sales import Store, body_of
 from http_serving import Server
 from http_tokens import buyer_token
 
 pytest_plugins = ("http_fixtures",)
-
-
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
 
 
 def sold_to(store: Store, buyer_id: str, quantity: int = 1) -> str:

@@ -18,16 +18,6 @@ from http_tokens import buyer_token
 pytest_plugins = ("http_fixtures",)
 
 
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
-
-
-@pytest.fixture
-def quick(embedded: Server) -> Store:
-    return store_of(embedded)
-
-
 def test_a_purchase_holds_units_until_a_deadline_at_a_price(store: Store) -> None:
     store.open(per_buyer_limit=3, hold_seconds=120)
     bought = store.buy(quantity=2)
@@ -246,3 +236,17 @@ def test_a_crowd_of_made_up_sales_does_not_become_one_of_queries(embedded: Serve
         return list(await asyncio.gather(*[ask(n) for n in range(200)]))
 
     assert set(asyncio.run(crowd())) == {404}
+
+
+def test_a_refused_purchase_is_on_record_with_its_sale(store: Store) -> None:
+    store.open(starts_at=in_seconds(3_600))
+    buyer_id = f"refused-{store.sale_id}"
+    with store.buyer(buyer_id) as buyer:
+        problem_of(buyer.purchase(), 409, "sale_not_open")
+
+    def told() -> list[Any]:
+        asked = {"buyer_id": buyer_id, "sale_id": store.sale_id}
+        return list(body_of(store.server.client.get("/v1/ops/audit", params=asked))["data"])
+
+    [refused] = eventually(told, within_s=10)
+    assert refused["sale_id"] == store.sale_id

@@ -153,4 +153,4 @@ def test_an_operator_makes_and_checks_a_split_pool_from_the_command_line(splitti
     [mine] = [report for report in json.loads(said)["data"] if report["sku_id"] == "by-hand"]
     assert sum(shard["total_units"] for shard in mine["shards"]) == 5
     code, said, _ = holdfast(splitting, "pools", "check")
-    assert (code, "by-hand/2" in said, "on its way" in said) == (0, True, True)
+    assert (code, "by-hand/2of3" in said, "on its way" in said) == (0, True, True)

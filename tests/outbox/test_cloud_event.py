@@ -133,7 +133,7 @@ async def test_an_order_is_told_as_the_contract_has_it(world: OutboxWorld) -> No
     await world.gate.apply(SKU, [reserve(RESERVATION, "ada", 2), Move(Transition.CONFIRM, RESERVATION)])
     refunded = update(orders).values(status="refunded", refunded_amount=9_998)
     await world.database.write(lambda c: c.execute(refunded))
-    await write_event(world, "order.refunded", ORDER, RESERVATION)
+    await write_event(world, "order.refunded", "rfd_1", RESERVATION)
     heard = await told(world, webhook)
     confirmed, refund = heard["order.confirmed"], heard["order.refunded"]
     assert confirmed["subject"] == refund["subject"] == ORDER

@@ -345,3 +345,15 @@ async def test_a_gate_that_is_away_leaves_the_sale_for_the_next_pass(stall: Stal
     assert (await stall.sale()).state is SaleState.LOADING
     await stall.pass_later()
     assert (await stall.sale()).state is SaleState.READY
+
+
+async def test_a_sale_that_never_got_its_pool_can_be_changed_and_closed(stall: Stall) -> None:
+    loading = replace(SALE, created_at=NOW, updated_at=NOW)
+    await stall.clock.write(lambda c: insert_sale(c, loading))
+    changed = await stall.office.change("drop", {"name": "New", "per_buyer_limit": 2})
+    assert isinstance(changed, Sale)
+    closed = await stall.office.close("drop")
+    assert isinstance(closed, Sale)
+    assert (closed.name, closed.per_buyer_limit, closed.state) == ("New", 2, SaleState.CLOSED)
+    await stall.pass_later()
+    assert await stall.told() == [("sale.closed", "drop")]

@@ -10,10 +10,11 @@ from settle_world import EVERY_ENGINE, Providers, SettleWorld
 from conftest import _exercised, _sweep
 from holdfast.bootstrap import open_engine
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.settings import Settings
+from holdfast.verify.prove import prove
 from valkeys import ValkeyProcess
 
 Place = tuple[str, str, ValkeyProcess | None]
@@ -37,6 +38,7 @@ async def world(place: Place) -> AsyncIterator[SettleWorld]:
     await database.write(_sweep)
     if valkey is None:
         yield SettleWorld(engine, database, SqlGate(database), None)
+        await _prove(database)
         await database.close()
         return
     valkey.command("FLUSHALL")
@@ -45,6 +47,7 @@ async def world(place: Place) -> AsyncIterator[SettleWorld]:
         built = SettleWorld(engine, database, opened.gate, opened.drainer)
         built.reconciler = opened.reconciler
         yield built
+        await _prove(database)
     await database.close()
 
 
@@ -66,3 +69,9 @@ async def providers(sandbox: Sandbox) -> AsyncIterator[Providers]:
     provider = SandboxProvider(sandbox.url, timeout_s=1.0)
     yield {"sandbox": provider}
     await provider.close()
+
+
+async def _prove(database: Database) -> None:
+    """Whatever a test did, the auditor finds nothing wrong in the ledger it leaves."""
+    refuted = [finding.body() for finding in await database.read(prove) if not finding.ok]
+    assert refuted == []

@@ -48,7 +48,6 @@ class SettleWorld:
         self.engine, self.database, self.gate, self.drainer = engine, database, gate, drainer
         self.wallet = Wallet(database)
         self.reconciler: Reconciler | None = None
-        self._lockstep = asyncio.Lock()
 
     def desk(self, attempts_max: int = 12) -> Desk:
         return Desk(

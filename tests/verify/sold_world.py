@@ -196,5 +196,5 @@ def move(
 ) -> None:
     """Both sides of a transfer between a buyer and the house."""
     for account, change in ((f"buyer:{buyer_id}", amount), ("house", -amount)):
-        values = (transfer_id, account, "EUR", change, "made", reservation_id, NOW)
-        connection.execute(insert(wallet_entries).values(values))
+        values = {"transfer_id": transfer_id, "account": account, "currency": "EUR", "amount": change, "kind": "made"}
+        connection.execute(insert(wallet_entries).values(values | {"reservation_id": reservation_id, "at": NOW}))

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, text, update
 
 from holdfast.domain.sale import PaymentKind, order_id_of
 from holdfast.ledger.sale_tables import orders, payments, settlements, wallet_accounts, wallet_entries
-from holdfast.ledger.tables import claims, events, idempotency, pools, reservations
+from holdfast.ledger.tables import claims, events, idempotency, pools, reservations, splits, transfers
 from worlds import NOW
 
 Tamper = Callable[[Connection], None]
@@ -101,6 +101,12 @@ def more_is_claimed_than_there_is(connection: Connection) -> None:
 @names("reservations_have_pool", "pools_count_reservations", "reservations_as_told", "keys_have_reservation")
 def a_reservation_is_of_no_pool(connection: Connection) -> None:
     change(connection, reservations, 10, sku_id="nowhere")
+
+
+@names("splits_add_up")
+def a_unit_is_lost_between_shards(connection: Connection) -> None:
+    connection.execute(insert(splits).values(sku_id="hot", shards=2, total=3))
+    connection.execute(insert(transfers).values(donor="hot", receiver="hot/0", number=1, units=2, given_at=NOW))
 
 
 @names("limits_kept", "keys_have_reservation")

@@ -63,7 +63,7 @@ async def test_a_ledger_in_which_everything_has_happened_is_proven(sold: SoldWor
     assert Proof(list(findings.values()), strict=True).ok, refuted(findings)
     found = {name: finding.count for name, finding in findings.items() if finding.count}
     assert found == {"settlements_open": 1}
-    assert all(finding.looked_at for finding in findings.values() if finding.name != "limits_above_now")
+    assert all(finding.looked_at for finding in findings.values() if finding.name != "splits_add_up")
 
 
 async def test_what_was_tampered_with_is_named_and_nothing_else(sold: SoldWorld) -> None:

@@ -15,7 +15,7 @@ from threading import get_native_id
 import structlog
 
 from holdfast.audit.engine import to_parquet
-from holdfast.audit.segments import DRAFT, PARQUET, RAW, archived, publish, started_ms, taken
+from holdfast.audit.segments import DRAFT, PARQUET, RAW, publish, segment_files, started_ms, taken
 
 log = structlog.get_logger()
 
@@ -61,8 +61,9 @@ class Archivist:
                 return False
 
     def _forget(self) -> None:
+        """Everything that is old, what a crash left half done included. No segment is written to for that long."""
         oldest = time.time_ns() // 1_000_000 - self._keep_days * DAY_MS
-        for path in archived(self._directory):
+        for path in segment_files(self._directory):
             if started_ms(path) < oldest:
                 path.unlink(missing_ok=True)
 
@@ -70,8 +71,11 @@ class Archivist:
 def _archive(raw: Path) -> bool:
     parquet, draft = raw.with_suffix(PARQUET), raw.with_suffix(DRAFT)
     if not parquet.exists() and raw.stat().st_size:
-        to_parquet(raw, draft)
-        publish(draft, parquet)
+        try:
+            to_parquet(raw, draft)
+            publish(draft, parquet)
+        finally:
+            draft.unlink(missing_ok=True)
     raw.unlink()
     return True
 

@@ -1,6 +1,6 @@
 """Refusals on their way to disk, at the price of one append for the request that was refused.
 
-The model. `note` puts a refusal into a list and returns. A thread takes what is there every 50 ms, encodes it in one go
+The model. `note` puts a refusal into a list and returns. A thread takes what is there every 25 ms, encodes it in one go
 and appends it to the raw segment of this process. So `kill -9` loses the refusals of the last 100 ms at most, and what
 was written stays, because it is the operating system's by then. It is not synced: a loss of power may take the last
 seconds. Refusals are a record and not a promise; reservations, which are one, are on disk before anybody is told.
@@ -24,7 +24,7 @@ from holdfast.domain.command import Verdict
 
 log = structlog.get_logger()
 
-WRITE_EVERY_S = 0.05
+WRITE_EVERY_S = 0.025
 # Enough for half a minute of the most that one process can refuse; a refusal takes some 300 bytes until it is written.
 WAITING_MAX = 500_000
 # A segment is rolled into Parquet when it has this size, which a search through it still answers at once, or this age.

@@ -8,6 +8,7 @@ between leaves the raw segment, which is then done again, or which lies beside i
 
 import fcntl
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -19,8 +20,13 @@ RAW, PARQUET, DRAFT, OPENING = ".jsonl", ".parquet", ".draft", ".opening"
 
 def started_ms(segment: Path) -> int:
     """When the segment was begun; its name says so, and survives copying."""
-    text = segment.name.partition("-")[0]
-    return int(text) if text.isdecimal() else 0
+    return int(segment.name.partition("-")[0])
+
+
+def segment_files(directory: Path) -> list[Path]:
+    """All that is ours, finished or not."""
+    named = re.compile(r"\d{13}-[^.]+(\.jsonl|\.parquet|\.draft|\.opening)")
+    return [path for path in directory.glob("*") if named.fullmatch(path.name)]
 
 
 def archived(directory: Path) -> list[Path]:

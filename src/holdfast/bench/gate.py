@@ -135,7 +135,7 @@ def bench_gate(engine: str, seconds: float) -> Report:
             server_url = stack.enter_context(postgres())
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         baselines = stack.enter_context(_baselines(runner, server_url))
-        database = stack.enter_context(_database(runner, engine, server_url))
+        database = stack.enter_context(open_bench_database(runner, engine, server_url))
         rest_collector()
         ours = GateBench(SqlGate(database), taken_in(database), runner)
         figures = ours.figures(usual_sellings()) + baselines.figures()
@@ -161,7 +161,7 @@ def _baselines(runner: asyncio.Runner, url: str) -> Iterator[Baselines]:
 
 
 @contextmanager
-def _database(runner: asyncio.Runner, engine: str, server_url: str) -> Iterator[Database]:
+def open_bench_database(runner: asyncio.Runner, engine: str, server_url: str) -> Iterator[Database]:
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
         database = open_database(f"sqlite:///{Path(directory) / 'holdfast.db'}" if engine == "sqlite" else server_url)
         try:

@@ -16,7 +16,7 @@ COMMANDS = {
     "pools": "Look at pools and change their stock.",
     "sales": "Make sales, look at them, and change how they go on.",
     "reservations": "Look at reservations.",
-    "keys": "Make, list and revoke service keys.",
+    "keys": "Make, list and revoke service keys; sign buyers' tokens to try.",
     "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
     "verify": "Prove from the ledger alone that nothing went wrong.",

@@ -8,7 +8,7 @@ import typer
 from holdfast.audit.ask import Timeline, ask
 from holdfast.audit.body import timeline_body
 from holdfast.audit.search import Question
-from holdfast.cli.ledger import run
+from holdfast.cli.ledger import is_new, run
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 from holdfast.cli.times import moment, since
@@ -43,7 +43,9 @@ def audit(
     settings = settings_from(data)
     now_ms = time.time_ns() // 1_000_000
     question = Question(buyer, sku, sale, None if after is None else since(after, now_ms), limit=limit)
-    timeline = run(settings, lambda database: ask(database, settings.audit_directory, question))
+    timeline = Timeline(buyer, [], {}, [])
+    if not is_new(settings):
+        timeline = run(settings, lambda database: ask(database, settings.audit_directory, question))
     for name in timeline.unreadable:
         complain(f"the segment {name} cannot be read, and was left out")
     if as_json:

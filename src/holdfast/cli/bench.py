@@ -12,6 +12,7 @@ from holdfast.bench.gate import bench_gate
 from holdfast.bench.http import Plan, bench_http, choose_driver
 from holdfast.bench.redis import bench_redis_gate
 from holdfast.bench.report import COLUMNS, Report
+from holdfast.bench.settlement import bench_settlement
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 
 app = typer.Typer(
@@ -106,6 +107,26 @@ def http(
     """
     plan = Plan(engine, seconds, connections, choose_driver(driver), attempts)
     _report(lambda: bench_http(plan), as_json)
+
+
+@app.command(
+    "settlement",
+    epilog=examples(
+        "holdfast bench settlement",
+        "holdfast bench settlement --engine postgres --json",
+    ),
+)
+def settlement(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_json: AsJson = False) -> None:
+    """Orders paid from wallets per second, on one hot pool.
+
+    `holdfast` is the settler, many orders in one transaction; one_per_order writes the same rows with one transaction
+    each. `purchases` are sent by an open loop of 200/s to the same pool while the settler works at full speed: their
+    latency counts from when they were due. Every order waits for the disk, and they are counted after each round.
+    """
+    if engine is Engine.REDIS:
+        complain("settlement works in the ledger, which is PostgreSQL there: use --engine postgres")
+        raise typer.Exit(2)
+    _report(lambda: bench_settlement(engine, seconds), as_json)
 
 
 def _report(bench: Callable[[], Report], as_json: bool) -> None:

@@ -1,9 +1,12 @@
 """`holdfast keys`."""
 
 import re
+import time
 from typing import Annotated, Any
 
 import typer
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
 from holdfast.cli.ledger import is_new, run, shown_url, write
 from holdfast.cli.options import Data, settings_from
@@ -14,13 +17,14 @@ from holdfast.http.times import rfc3339
 from holdfast.ledger.keys import Scope, ServiceKey, create_key, list_keys, revoke_key
 
 app = typer.Typer(
-    help="Make, list and revoke service keys.\n\n"
+    help="Make, list and revoke service keys, and tokens for buyers to try things with.\n\n"
     "The key in HOLDFAST_SERVICE_KEY, or in the data directory, may do everything; these may do what you say.",
     no_args_is_help=True,
     epilog=examples(
         "holdfast keys create --name checkout --scope inventory",
         "holdfast keys list",
         "holdfast keys revoke KEY_ID",
+        "holdfast keys token ada",
     ),
 )
 
@@ -62,6 +66,29 @@ def create(
         return
     typer.echo(f"Key {key.key_id}, named {name}, may use: {', '.join(sorted(key.scopes))}.")
     typer.echo(f"Keep it safe, it is not shown again:\n\n  {text}\n")
+
+
+@app.command(
+    "token",
+    epilog=examples("holdfast keys token ada", "holdfast keys token ada --tier 2 --minutes 10"),
+)
+def token(
+    buyer_id: Annotated[str, typer.Argument(help="Who buys, as your login knows them.", metavar="BUYER")],
+    tier: Annotated[int, typer.Option(help="What a sale may ask for with required_tier.", min=0)] = 0,
+    minutes: Annotated[int, typer.Option(help="How long it is good for.", min=1, max=60 * 24 * 30)] = 60,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a buyer's token, to try things with. In earnest your login does this, with the same secret."""
+    settings = settings_from(data)
+    if settings.buyer_jwks_url:
+        raise SettingsError("buyers' tokens are verified with published keys here, so only their owner can sign one")
+    claims = {"sub": buyer_id, "tier": tier, "exp": int(time.time()) + 60 * minutes}
+    signed = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(settings.buyer_secret_text()))
+    if as_json:
+        print_json({"token": signed})
+    else:
+        typer.echo(signed)
 
 
 @app.command("list")

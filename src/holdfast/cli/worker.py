@@ -23,8 +23,9 @@ log = structlog.get_logger()
 def worker(data: Data = None) -> None:
     """Do the background work alone, beside servers.
 
-    It returns overdue units, prunes old records, checks that the books are right and, where Redis is the gate, copies
-    its journal into the ledger: for servers that were started with --no-background. SIGTERM and Ctrl-C stop it.
+    It settles payments and refunds, returns overdue units, prunes old records, checks that the books are right and,
+    where Redis is the gate, copies its journal into the ledger: for servers that were started with --no-background.
+    SIGTERM and Ctrl-C stop it.
     """
     settings = settings_from(data)
     set_up_logging(settings.log_level)

@@ -135,9 +135,12 @@ def _after_capture(s: Situation) -> Step:
 
 
 def reacquired_id(reservation_id: str) -> str:
-    """The reservation that takes the place of one that ended before its money came: always the same one."""
-    made_at, sku_id = reservation_id[4:16], reservation_id[37:]
-    return f"rsv_{made_at}{sha256(reservation_id.encode()).hexdigest()[:20]}_{sku_id}"
+    """The reservation that takes the place of one that ended before its money came: always the same one.
+
+    It keeps the time, and the owner's mark by which a split pool finds its shard.
+    """
+    made_at, mark_and_sku = reservation_id[4:16], reservation_id[34:]
+    return f"rsv_{made_at}{sha256(reservation_id.encode()).hexdigest()[:18]}{mark_and_sku}"
 
 
 def refund_id_of(payment_key: str, cause: str) -> str:

@@ -14,14 +14,15 @@ MAX_SHARDS = 64
 # Not allowed in a SKU id, so no shard has the name of a SKU.
 _SEPARATOR = "/"
 _MARK = slice(34, 36)
+_MARKS = tuple(f"{number:02x}" for number in range(256))
 
 
-def shard_name(sku_id: str, shard: int) -> str:
-    return f"{sku_id}{_SEPARATOR}{shard}"
+def shard_name(sku_id: str, shard: int, shards: int) -> str:
+    return f"{sku_id}{_SEPARATOR}{shard}of{shards}"
 
 
 def shard_names(sku_id: str, shards: int) -> list[str]:
-    return [shard_name(sku_id, shard) for shard in range(shards)]
+    return [shard_name(sku_id, shard, shards) for shard in range(shards)]
 
 
 def is_shard(pool: str) -> bool:
@@ -33,13 +34,15 @@ def whole_of(pool: str) -> str:
     return pool.partition(_SEPARATOR)[0]
 
 
-def shard_number(pool: str) -> int:
-    return int(pool.partition(_SEPARATOR)[2])
+def shard_number(pool: str) -> tuple[int, int]:
+    """Which one, of how many."""
+    number, _, shards = pool.partition(_SEPARATOR)[2].partition("of")
+    return int(number), int(shards)
 
 
 def mark_of(owner_id: str) -> str:
     """Two hexadecimal digits, the same for an owner wherever and whenever they are made."""
-    return f"{crc32(owner_id.encode()) & 0xFF:02x}"
+    return _MARKS[crc32(owner_id.encode()) & 0xFF]
 
 
 def shard_of_owner(owner_id: str, shards: int) -> int:

@@ -1,16 +1,20 @@
 """What travels between the gate and its functions: msgpack, as `gate/lua/` documents it at each operation."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from holdfast.domain.command import Command, Expire, Extend, Give, Move, Provision, Reserve, Restock, Take, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.shards import is_shard, shard_number
 from holdfast.domain.state import Changes, Counters, Event, Remembered, Transfer
 from holdfast.ledger.journal import Entry
 
@@ -30,7 +34,7 @@ class Keys:
     """The names of everything about one pool. One hash tag puts them on one node of a Cluster."""
 
     def __init__(self, sku_id: str) -> None:
-        self.prefix = f"hf:{{{sku_id}}}:"
+        self.prefix = f"hf:{{{hash_tag(sku_id) if is_shard(sku_id) else sku_id}}}:"
         self.pool, self.holds, self.deadlines, self.owners, self.journal = (self.prefix + name for name in POOL_KEYS)
 
     def call(self, call_id: str) -> str:
@@ -39,6 +43,18 @@ class Keys:
     def idempotency(self, owner_id: str, key: str) -> str:
         """The length keeps owner and key apart, whatever characters they have."""
         return f"{self.prefix}key:{len(owner_id)}:{owner_id}:{key}"
+
+
+@lru_cache(maxsize=4096)
+def hash_tag(shard: str) -> str:
+    """One that puts a shard into its part of the slots of a Cluster.
+
+    Names that differ in a digit alone would not do: their slots differ in the same few bits for every SKU, and the two
+    shards of a pool would never be on different halves.
+    """
+    number, shards = shard_number(shard)
+    tags = (f"{shard}.{attempt}" for attempt in count())
+    return next(tag for tag in tags if key_slot(tag.encode()) * shards // REDIS_CLUSTER_HASH_SLOTS == number)
 
 
 class Batch(Struct, frozen=True):

@@ -133,7 +133,7 @@ class RedisViews:
         if sku_id is None:
             return None
         shards = await self._splits.of(sku_id)
-        holds = Keys(shard_name(sku_id, shard_of(reservation_id, shards)) if shards > 1 else sku_id).holds
+        holds = Keys(shard_name(sku_id, shard_of(reservation_id, shards), shards) if shards > 1 else sku_id).holds
         stored, (seconds, micros) = await self._functions.link.call(holds, ["HGET", holds, reservation_id], ["TIME"])
         if stored is None:
             return await self._database.read(lambda c: find_reservation(c, reservation_id, self._database.now_ms(c)))

@@ -14,6 +14,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from time import monotonic
 
 import structlog
 from msgspec.structs import replace
@@ -31,8 +32,8 @@ from holdfast.gate.splits import Splits, pool_for
 log = structlog.get_logger()
 
 _WANTS_STOCK = frozenset({Outcome.INSUFFICIENT, Outcome.ALL_HELD, Outcome.SOLD_OUT})
-# Other processes may take what was about to be carried; after so many times it is somebody else's turn.
-ROUNDS = 8
+# Others may take what was about to be carried; by then it is their turn. A line is patient for longer.
+PATIENCE_S = 1.0
 LONGEST_PAUSE_S = 0.02
 # What units that are on their way take to arrive, about.
 UNDER_WAY_MS = 50
@@ -51,14 +52,14 @@ class ShardedGate:
         if is_shard(sku_id):
             return await self._apply_to_shard(sku_id, commands)
         shards = await self._splits.of(sku_id)
+        if shards < 2 and Provision not in set(map(type, commands)):
+            return await self._gate.apply(sku_id, commands)
         provisions = [c for c in commands if isinstance(c, Provision)]
         if shards == 0 and provisions:
             shards = await self._splits.choose(sku_id, provisions[0].shards or 1, provisions[0].total or 0)
         if shards > 1:
             return await self._apply_in_turn(sku_id, shards, commands)
-        if any(map(_asks_for_shards, provisions)):
-            return await self._apply_to_whole(sku_id, commands)
-        return await self._gate.apply(sku_id, commands)
+        return await self._apply_to_whole(sku_id, commands)
 
     async def _apply_to_whole(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         """A pool that is whole stays so, and the others in the batch get their answers."""
@@ -126,11 +127,12 @@ class ShardedGate:
         self, name: str, commands: Sequence[Command], verdicts: list[Verdict], short: list[int]
     ) -> None:
         """The refusal of one shard becomes a grant, or the refusal of all of them."""
-        for _ in range(ROUNDS):
+        until = monotonic() + PATIENCE_S
+        while monotonic() < until:
             try:
                 whole = await self._views.whole(whole_of(name))
                 short = await self._refuse_for_all(name, whole, commands, verdicts, short)
-                takes = await self._fetch(name, [commands[i] for i in short]) if short else []
+                takes = await self._fetch(name, [commands[i] for i in short], whole) if short else []
             except OutcomeUnknown:
                 raise
             except EngineError as exc:
@@ -165,10 +167,12 @@ class ShardedGate:
             verdicts[index] = refusal(whole)
         return hopeful
 
-    async def _fetch(self, name: str, commands: Sequence[Command]) -> list[Command]:
+    async def _fetch(self, name: str, commands: Sequence[Command], seen: WholePool | None = None) -> list[Command]:
         wanted = sum(command.quantity for command in commands if isinstance(command, Reserve))
-        async with self._carrying[whole_of(name)]:
-            whole = await self._views.whole(whole_of(name))
+        carrying = self._carrying[whole_of(name)]
+        is_fresh = not carrying.locked()
+        async with carrying:
+            whole = seen if seen is not None and is_fresh else await self._views.whole(whole_of(name))
             if whole.on_its_way:
                 # Somebody may have died over it; who is still at work loses nothing if he is helped.
                 await self._carrier.deliver(whole.shards)

@@ -41,8 +41,8 @@ def pool_for(sku_id: str, shards: int, command: Command) -> str | None:
     """The shard that a command of a buyer is for; None if it is about the stock, which is for all of them."""
     match command:
         case Reserve():
-            return shard_name(sku_id, shard_of_owner(command.owner_id, shards))
+            return shard_name(sku_id, shard_of_owner(command.owner_id, shards), shards)
         case Move() | Extend():
-            return shard_name(sku_id, shard_of(command.reservation_id, shards))
+            return shard_name(sku_id, shard_of(command.reservation_id, shards), shards)
         case _:
             return None

@@ -63,6 +63,9 @@ class PurchaseDesk:
             return await self._repeat(sale, command)
         verdict = await self._reserve(request, sale, command, given.payment_method)
         if verdict.reservation is None:
+            house.refusals.note(
+                verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
+            )
             return refuse(purchase_refusal(verdict, sale))
         if sale.room.mode is not RoomMode.OFF and verdict.outcome is Outcome.RESERVED:
             house.desk.note_use(sale_id, Use(command.owner_id, verdict.reservation.quantity))
@@ -135,6 +138,7 @@ class PurchaseDesk:
             "currency": sale.currency,
             "receipt": self._house.receipts.sign(granted),
         }
+        self._house.cashier.settler.nudge()
         if is_repeat:
             return Answer(200, [_JSON, _REPLAYED], _encode(body))
         return Answer(201, [_JSON], _encode(body))

@@ -221,7 +221,7 @@ def report_body(report: PoolReport) -> dict[str, Any]:
         "ok": report.finding is None,
         "checked_at": rfc3339(report.checked_at),
         "on_its_way": report.on_its_way,
-        "shards": [{"shard": shard_number(part.sku_id), **_report_counts(part)} for part in report.shards],
+        "shards": [{"shard": shard_number(part.sku_id)[0], **_report_counts(part)} for part in report.shards],
         **_report_counts(report),
     }
 

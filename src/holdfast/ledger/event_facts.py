@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Column, Connection, Row, Table
 
+from holdfast.domain.sale import order_id_of
 from holdfast.ledger.rows import encode_rows, rows_matching
 from holdfast.ledger.sale_tables import orders, sales
 from holdfast.ledger.tables import pools, reservations
@@ -41,15 +42,14 @@ class FactQueries:
         }
 
     def about(self, connection: Connection, told: Sequence[Row[Any]]) -> Facts:
-        kinds = {"order": set[str](), "sale": set[str]()}
-        for event in told:
-            if event.subject is not None:
-                kinds.setdefault(event.type.partition(".")[0], set()).add(event.subject)
+        # An event of an order is about a refund at times; which order it is, its reservation says.
+        ordered = {order_id_of(e.reservation_id) for e in told if e.type.startswith("order.") and e.reservation_id}
+        sold = {e.subject for e in told if e.type.startswith("sale.")}
         return Facts(
             self._find(connection, reservations.c.reservation_id, {e.reservation_id for e in told}),
             self._find(connection, pools.c.sku_id, {e.sku_id for e in told}),
-            self._find(connection, orders.c.order_id, kinds["order"]),
-            self._find(connection, sales.c.sale_id, kinds["sale"]),
+            self._find(connection, orders.c.order_id, ordered),
+            self._find(connection, sales.c.sale_id, sold),
         )
 
     def _find(self, connection: Connection, key: Column[Any], wanted: set[str | None] | set[str]) -> Found:

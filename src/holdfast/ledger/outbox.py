@@ -51,7 +51,9 @@ class OutboxQueries:
         if dialect_name == "postgresql":
             snapshot = func.pg_current_snapshot()
             # There is no way from a 64-bit transaction id to a number but through its text.
-            edges = [cast(cast(edge(snapshot), Text), BigInteger) for edge in _EDGES]
+            edges = [
+                cast(cast(edge(snapshot), Text), BigInteger) for edge in (func.pg_snapshot_xmin, func.pg_snapshot_xmax)
+            ]
         self._seen = select(last, *edges)
 
     def look(self, connection: Connection) -> Seen:
@@ -127,6 +129,3 @@ class NewDelivery(Struct, frozen=True):
 def delivery_id(webhook_id: str, seq: int) -> str:
     """Made of the event, so that an event can reach a webhook under one id only."""
     return f"dlv_{webhook_id.removeprefix('wh_')}_{seq}"
-
-
-_EDGES = (func.pg_snapshot_xmin, func.pg_snapshot_xmax)

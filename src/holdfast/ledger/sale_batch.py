@@ -9,6 +9,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.sale import OrderStatus, PaymentKind, order_id_of
+from holdfast.domain.shards import whole_of
 from holdfast.domain.state import Changes
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_parameter
 from holdfast.ledger.sale_tables import orders, sales, settlements
@@ -48,7 +49,9 @@ class SaleQueries:
         self, connection: Connection, sale_id: str, sold: Sequence[Reservation], payment: PaymentKind, now: int
     ) -> None:
         """Write the orders of these reservations, and tell of them, once."""
-        rows = [(order_id_of(r.reservation_id), r.reservation_id, r.sku_id, r.owner_id, r.quantity) for r in sold]
+        rows = [
+            (order_id_of(r.reservation_id), r.reservation_id, whole_of(r.sku_id), r.owner_id, r.quantity) for r in sold
+        ]
         given = {"rows": encode_rows(rows), "of_sale": sale_id, "payment": payment, "now": now}
         fresh = connection.execute(self._insert_orders, given).all()
         if fresh:

@@ -9,7 +9,7 @@ from holdfast.domain.pool import Pool
 from holdfast.domain.sale import Order, Sale, SaleState
 from holdfast.ledger.batch import pool_from_row
 from holdfast.ledger.sale_tables import orders, sales
-from holdfast.ledger.sales import order_from_row, sale_from_row
+from holdfast.ledger.sales import is_pool_of, order_from_row, sale_from_row
 from holdfast.ledger.tables import events, pools
 
 
@@ -33,7 +33,7 @@ def is_in_sale(connection: Connection, sku_id: str, closed_after: int) -> bool:
 
 def sale_of_pool(connection: Connection, sku_id: str) -> str | None:
     """The sale that what happens in this pool belongs to."""
-    sale_id: str | None = connection.execute(select(pools.c.sale_id).where(pools.c.sku_id == sku_id)).scalar()
+    sale_id: str | None = connection.execute(select(pools.c.sale_id).where(is_pool_of(sku_id)).limit(1)).scalar()
     return sale_id
 
 

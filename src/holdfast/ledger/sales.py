@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
 
 from holdfast.domain.sale import (
     Checkout,
@@ -22,13 +22,18 @@ from holdfast.ledger.sale_tables import orders, sales
 from holdfast.ledger.tables import pools
 
 
+def is_pool_of(sku_id: str) -> ColumnElement[bool]:
+    """The pool of a SKU, or its shards."""
+    return (pools.c.sku_id == sku_id) | pools.c.sku_id.startswith(f"{sku_id}/", autoescape=True)
+
+
 def insert_sale(connection: Connection, sale: Sale) -> None:
     connection.execute(insert(sales).values(**sale_values(sale)))
 
 
 def put_pool_in_sale(connection: Connection, sku_id: str, sale_id: str) -> None:
     """From the next batch of the pool on, what is settled or sold there belongs to this sale."""
-    connection.execute(update(pools).where(pools.c.sku_id == sku_id).values(sale_id=sale_id))
+    connection.execute(update(pools).where(is_pool_of(sku_id)).values(sale_id=sale_id))
 
 
 def update_sale(connection: Connection, sale_id: str, changes: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, exists, literal, select, union_all, update
 from sqlalchemy.dialects.postgresql import insert
 
-from holdfast.domain.shards import shard_name, shard_names, spread, whole_of
+from holdfast.domain.shards import shard_names, spread, whole_of
 from holdfast.domain.state import Transfer
 from holdfast.ledger.tables import is_on_its_way, pools, splits, transfers
 from holdfast.ledger.transfers import counters_of, finish, insert_given, waiting_for
@@ -103,8 +103,13 @@ def _set_total(connection: Connection, sku_id: str, total: int) -> None:
 
 def _hand_out(connection: Connection, sku_id: str, shards: int, units: int, now: int) -> None:
     last = counters_of(connection, sku_id).given
-    portions = [(shard_name(sku_id, shard), part) for shard, part in enumerate(spread(units, shards)) if part]
-    insert_given(connection, [Transfer(sku_id, name, last.get(name, 0) + 1, part) for name, part in portions], now)
+    parts = zip(shard_names(sku_id, shards), spread(units, shards), strict=True)
+    given = [Transfer(sku_id, name, last.get(name, 0) + 1, part) for name, part in parts if part]
+    insert_given(connection, given, now)
+
+
+# Units may also be on their way to a pool that is whole, from what they are owed for.
+_is_of_a_split = transfers.c.donor.contains("/") | transfers.c.receiver.contains("/")
 
 
 def sums(connection: Connection) -> Mapping[str, Sums]:
@@ -112,7 +117,7 @@ def sums(connection: Connection) -> Mapping[str, Sums]:
     rows = union_all(
         select(literal("total"), splits.c.sku_id, splits.c.total).where(splits.c.shards > 1),
         select(literal("in_shards"), pools.c.sku_id, pools.c.total).where(pools.c.sku_id.contains("/")),
-        select(literal("on_its_way"), transfers.c.donor, transfers.c.units).where(is_on_its_way),
+        select(literal("on_its_way"), transfers.c.donor, transfers.c.units).where(is_on_its_way, _is_of_a_split),
     )
     found: dict[str, Sums] = {}
     for what, name, units in connection.execute(rows):

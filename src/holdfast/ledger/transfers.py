@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
 from holdfast.domain.state import Changes, Counters, Transfer
 from holdfast.ledger.tables import is_on_its_way, transfers
@@ -83,6 +84,13 @@ def insert_given(connection: Connection, given: Iterable[Transfer], now: int) ->
     ]
     if rows:
         connection.execute(insert(transfers), rows)
+
+
+def insert_once(connection: Connection, given: Transfer, now: int) -> bool:
+    """Whether it was not there yet. Only beside Redis do units travel, and there the ledger is PostgreSQL."""
+    row = {"donor": given.donor, "receiver": given.receiver, "number": given.number, "units": given.units}
+    statement = postgresql_insert(transfers).values(given_at=now, **row).on_conflict_do_nothing()
+    return connection.execute(statement).rowcount > 0
 
 
 def finish(connection: Connection, taken: Iterable[Transfer], now: int) -> None:

@@ -58,6 +58,7 @@ deliveries_due = Index(
     "deliveries_due",
     deliveries.c.webhook_id,
     deliveries.c.due_at,
+    deliveries.c.seq,
     sqlite_where=text("state = 'waiting'"),
     postgresql_where=text("state = 'waiting'"),
 )

@@ -36,6 +36,8 @@ log = structlog.get_logger()
 # than `GATE_S`, so that the two never meet.
 TAKE_UP_AFTER_MS = 15_000
 GATE_S = 10.0
+# A load asks the ledger a dozen things. Whoever makes many sales at once must not take its connections from buyers.
+LOADS_MAX = 2
 
 
 class Obstacle(StrEnum):
@@ -58,17 +60,20 @@ class Loader:
         self._gate = gate
         self._inspector = inspector
         self._catch_up = catch_up
+        self._turns = asyncio.Semaphore(LOADS_MAX)
 
-    async def take_up(self, sale: Sale) -> Loaded | None:
+    async def take_up(self, sale: Sale, now: int) -> Loaded | None:
         """Go on with a sale that somebody began to load, unless somebody else just did."""
-
-        def claim(connection: Connection) -> bool:
-            now = self._database.now_ms(connection)
-            return sale.updated_at <= now - TAKE_UP_AFTER_MS and update_sale_if(connection, sale, {}, now=now)
-
-        return await self.load(sale) if await self._database.write(claim) else None
+        is_left = sale.updated_at <= now - TAKE_UP_AFTER_MS
+        if is_left and await self._database.write(lambda c: update_sale_if(c, sale, {}, now=now)):
+            return await self.load(sale)
+        return None
 
     async def load(self, sale: Sale) -> Loaded:
+        async with self._turns:
+            return await self._load(sale)
+
+    async def _load(self, sale: Sale) -> Loaded:
         obstacle = await self._fill_pool(sale)
         if obstacle is not None:
             return Loaded(await self._note(sale.sale_id, obstacle), obstacle)
@@ -131,10 +136,17 @@ class Loader:
         """The gate keeps to the rules of the sale as its row has them, when this returns. Gives that row."""
         told = None
         while True:
-            now_so = await self._database.read(lambda c: find_sale(c, sale.sale_id))
+            now_so, in_sale = await self._database.read(
+                lambda c: (find_sale(c, sale.sale_id), sale_of_pool(c, sale.sku_id))
+            )
             if now_so is None or now_so.rules == told:
                 return now_so or sale
+            # The pool of a closed sale may be in another by now, and that one's rules are not ours to change.
+            if now_so.state is SaleState.CLOSED and in_sale != now_so.sale_id:
+                return now_so
             verdict = await self._tell(now_so, Provision(None, now_so.rules))
+            if verdict.outcome is Outcome.POOL_NOT_FOUND and now_so.state is SaleState.LOADING:
+                return now_so
             if not verdict.outcome.is_success:
                 raise Unavailable(f"the pool {sale.sku_id} does not take its rules: {verdict.outcome}")
             told = now_so.rules

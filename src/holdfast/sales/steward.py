@@ -71,7 +71,7 @@ class Steward:
         if sale.state is not SaleState.CLOSED and is_over:
             await self._end(sale, now)
         elif sale.state is SaleState.LOADING:
-            await self._loader.take_up(sale)
+            await self._loader.take_up(sale, now)
         elif sale.state is SaleState.READY and sale.starts_at <= now and sale.opened_at is None:
             await self._tell_open(sale, now)
         elif sale.state is SaleState.READY and now < sale.starts_at <= now + CHECK_BEFORE_MS:

@@ -76,7 +76,6 @@ class Case:
         self.has_room = True
         self.is_payment_changed = self.is_work_changed = False
         self.outcome: str | None = None
-        self.refund_cause: str | None = None
 
     @property
     def reservation_id(self) -> str:
@@ -191,7 +190,7 @@ class Case:
 
     def _drop(self, now: int) -> None:
         """Its units return, if it has any."""
-        if self.status is None or self.mark in (PaymentMark.CAPTURED, PaymentMark.DECLINED, PaymentMark.VOIDED):
+        if self.status is None or self.mark is PaymentMark.CAPTURED:
             self.close("dropped", "dropped", "dropped by an operator")
             return
         self.work |= {"attempts": 0, "reason": "dropped by an operator"}

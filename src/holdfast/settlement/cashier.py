@@ -44,8 +44,8 @@ def build_cashier(
         providers,
         rate_per_second=settings.settlement_rate_per_second,
         parallel=settings.settlement_parallel,
-        # Whoever waits for a provider must not lose the lease over it.
-        lease_ms=30_000 + 2 * settings.payment_timeout_ms,
+        # Whoever waits for a provider must not lose the lease over it: it is asked three times at most on the way.
+        lease_ms=5_000 + 4 * settings.payment_timeout_ms,
     )
     refunder = Refunder(database, providers, restocker, attempts_max=attempts_max)
     return Cashier(

@@ -7,6 +7,7 @@ import structlog
 from holdfast.domain.command import Reserve
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.settling import Step, reacquired_id
+from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
 from holdfast.ledger.settle_batch import Item
@@ -92,7 +93,7 @@ class Charger:
             tier=ANY_TIER,
             settle=True,
         )
-        [verdict] = await self._gate.apply(item.sku_id, [reserve])
+        [verdict] = await self._gate.apply(whole_of(item.sku_id), [reserve])
         if verdict.outcome in (Outcome.RESERVED, Outcome.REPLAYED):
             return Reacquired()
         if verdict.outcome is Outcome.NOT_READY:

@@ -102,9 +102,9 @@ class Drainer:
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
         """Drain a pool at least up to what was seen of it, if that is there; others may add to it all the time."""
-        while (at := await self._database.read(lambda c: position(c, sku_id))) is not None:
-            is_behind = at.epoch == seen.epoch and at.seq < seen.seq
-            if not is_behind or not await self.drain_some(sku_id, at):
+        while (at := await self._database.read(lambda c: position(c, sku_id))) is not None and at.epoch == seen.epoch:
+            stored = await self.drain_some(sku_id, at) if at.seq < seen.seq else 0
+            if not stored or at.seq + stored >= seen.seq:
                 return
 
     async def catch_up(self, sku_id: str | None) -> None:

@@ -16,6 +16,7 @@ from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
 from holdfast.domain.settling import PaymentMark
 from holdfast.errors import EngineError
 from holdfast.ledger.database import Database
+from holdfast.ledger.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
 from holdfast.ledger.settle_batch import Item
 from holdfast.ledger.webhook_tables import deliveries
@@ -64,7 +65,10 @@ class Parked:
         def work(connection: Connection) -> int:
             now = self._database.now_ms(connection)
             values: dict[str, object] = {"state": "waiting", "attempts": 0, "due_at": now, "leased_until": 0}
-            return _update_parked(connection, table, column, id_, values)
+            is_found = _update_parked(connection, table, column, id_, values)
+            if is_found and kind == "delivery":
+                retry_delivery(connection, id_, now)
+            return is_found
 
         if not await self._database.write(work):
             raise NotParked
@@ -78,7 +82,13 @@ class Parked:
             return
         if kind == "refund":
             await self._database.read(lambda c: _check_refund(c, id_))
-        if not await self._database.write(lambda c: _update_parked(c, table, column, id_, {"state": "dropped"})):
+
+        def work(connection: Connection) -> int:
+            if kind == "delivery":
+                return drop_delivery(connection, id_, self._database.now_ms(connection))
+            return _update_parked(connection, table, column, id_, {"state": "dropped"})
+
+        if not await self._database.write(work):
             raise NotParked
 
     async def _drop_settlement(self, reservation_id: str) -> None:

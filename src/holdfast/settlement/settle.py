@@ -15,6 +15,7 @@ is fenced: its number is not the row's any more, and nothing it brings is writte
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from time import perf_counter
 
 import structlog
 from sqlalchemy import Connection
@@ -24,6 +25,7 @@ from holdfast.domain.command import Command, Move, Transition, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import Step
+from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
@@ -39,8 +41,12 @@ log = structlog.get_logger()
 
 SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.2
-# On SQLite a transaction keeps purchases waiting, so it must stay short; this many take about ten milliseconds.
+# A transaction at a pool keeps its purchases waiting, so it must stay short: this many orders take some ten
+# milliseconds, and fewer would mostly pay for the transaction itself. Then the purchases that waited have their turn.
 BATCH_MAX = 64
+REST_SHARE = 0.5
+# A look at what is due counts all of it, so those who have much have several turns before the next.
+ROUNDS = 8
 # Beyond the longest call to a provider by far: who is still alive then has been asleep.
 LEASE_MS = 30_000
 
@@ -110,9 +116,11 @@ class Settler:
         # Whoever comes first may use up what there is of rate or parallelism, so everybody comes first in turn.
         self._turn += 1
         start = self._turn % len(due)
-        taken = 0
-        for pool in [*due[start:], *due[:start]]:
-            taken += await self._serve_or_tell(pool, len(due))
+        busy, taken = [*due[start:], *due[:start]], 0
+        for _ in range(ROUNDS):
+            served = [(pool, await self._serve_or_tell(pool, len(busy))) for pool in busy]
+            taken += sum(count for _, count in served)
+            busy = [pool for pool, count in served if count >= BATCH_MAX]
         return taken
 
     def _due(self, connection: Connection) -> list[DuePool]:
@@ -134,6 +142,7 @@ class Settler:
 
     async def _settle_in_ledger(self, pool: DuePool) -> int:
         await self._pace.spend(min(pool.count, BATCH_MAX))
+        started = perf_counter()
         try:
             cases = await self._database.write(lambda c: self._desk.settle_due(c, pool.sku_id, BATCH_MAX))
         except EngineError:
@@ -142,6 +151,8 @@ class Settler:
             log.exception("settlement_batch_failed", sku_id=pool.sku_id)
             return await self._settle_one_by_one(pool)
         _count(cases)
+        if len(cases) == BATCH_MAX:
+            await asyncio.sleep((perf_counter() - started) * REST_SHARE)
         await self._tell(pool.sku_id, [case for case in cases if case.step() is Step.TELL and case.is_open])
         for case in cases:
             if case.is_open and case.step() is Step.WAIT:
@@ -169,9 +180,9 @@ class Settler:
 
     async def _charge_some(self, pool: DuePool, pools: int) -> int:
         free = self._parallel - len(self._under_way)
-        wanted = min(pool.count, max(free // pools, 1), BATCH_MAX)
-        if free <= 0:
+        if free <= self._parallel // 8:
             return 0
+        wanted = min(pool.count, max(free // pools, 1), BATCH_MAX)
         await self._pace.spend(wanted)
         items = await self._database.write(lambda c: self._lease(c, pool.sku_id, wanted))
         for item in items:
@@ -189,7 +200,9 @@ class Settler:
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self.nudge()
+        # A look at what is due for every single one would cost more than it gains.
+        if len(self._under_way) <= self._parallel * 3 // 4:
+            self.nudge()
 
     async def _charge(self, item: Item) -> None:
         await self._guarded(item, lambda: self.charger.settle(item))
@@ -228,7 +241,7 @@ class Settler:
 
     async def _apply(self, sku_id: str, moves: Sequence[Move]) -> list[Verdict]:
         commands: list[Command] = list(moves)
-        return await self._gate.apply(sku_id, commands)
+        return await self._gate.apply(whole_of(sku_id), commands)
 
 
 def _heard(move: Move, verdict: Verdict) -> Heard | Failed:

@@ -66,7 +66,7 @@ class ShardKeeper:
 
     async def _deliver(self, receiver: str) -> None:
         log.warning("units_left_on_their_way", receiver=receiver)
-        if is_shard(receiver):
+        if is_shard(receiver) or await self._splits.of(receiver) == 1:
             await self._carrier.deliver([receiver])
             return
         await self._stock.give_back(receiver)

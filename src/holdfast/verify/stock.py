@@ -6,9 +6,10 @@ from holdfast.domain.reservation import Status
 from holdfast.domain.rulebook import LIVE
 from holdfast.ledger.journal import HELD
 from holdfast.ledger.sale_tables import sales
-from holdfast.ledger.tables import claims, events, pools, reservations
+from holdfast.ledger.tables import claims, events, is_on_its_way, pools, reservations, splits, transfers
 from holdfast.verify.check import Check, Level
 
+_TOTALS = ("pool.provisioned", "pool.restocked", "pool.given", "pool.taken")
 _RETURNS = ("reservation.failed", "reservation.cancelled", "reservation.expired")
 
 
@@ -33,7 +34,7 @@ _confirmed = _sum_where(_type == "reservation.confirmed", _units)
 _by_events = (
     select(
         events.c.sku_id,
-        _sum_where(_type.in_(("pool.provisioned", "pool.restocked")), _units).label("total"),
+        _sum_where(_type.in_(_TOTALS), _units).label("total"),
         (
             _sum_where(_type == "reservation.created", _units) - _confirmed - _sum_where(_type.in_(_RETURNS), _units)
         ).label("held"),
@@ -118,6 +119,33 @@ _have_pool = Check(
     ),
 )
 
+
+def _is_of(name: ColumnElement[str], sku_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a pool is the SKU itself or one of its shards."""
+    return or_(name == sku_id, func.substr(name, 1, func.length(sku_id) + 1) == sku_id.concat("/"))
+
+
+_in_shards = select(func.coalesce(func.sum(pools.c.total), 0)).where(_is_of(pools.c.sku_id, splits.c.sku_id))
+_on_their_way = select(func.coalesce(func.sum(transfers.c.units), 0)).where(
+    is_on_its_way, _is_of(transfers.c.donor, splits.c.sku_id)
+)
+_split = (
+    select(
+        splits.c.sku_id,
+        splits.c.total,
+        _in_shards.scalar_subquery().label("in_shards"),
+        _on_their_way.scalar_subquery().label("on_their_way"),
+    )
+    .where(splits.c.shards > 1)
+    .subquery("split")
+)
+_splits = Check(
+    "splits_add_up",
+    "The units of every SKU that is split are in its shards or on their way between them.",
+    splits,
+    select(_split).where(_split.c.total != _split.c.in_shards + _split.c.on_their_way),
+)
+
 # A limit that is lowered later is legal, and so is who was above it by then. Of a pool in a sale it is known when its
 # rules last changed: whoever was granted something after that and is above the limit should have been refused. Of any
 # other pool, or one whose limit was set past its sale, nothing says when; that is a note.
@@ -154,4 +182,4 @@ _limits_now = Check(
     Level.NOTE,
 )
 
-CHECKS = (_within_total, _count_reservations, _count_events, _have_pool, _limits, _limits_now)
+CHECKS = (_within_total, _count_reservations, _count_events, _have_pool, _splits, _limits, _limits_now)

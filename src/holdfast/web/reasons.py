@@ -16,6 +16,7 @@ from holdfast.http.problems import (
     internal_error,
     refusal,
     reservation_lost,
+    shards_fixed,
     too_many_webhooks,
     unauthorized,
     webhook_not_found,
@@ -76,6 +77,7 @@ def _of_verdicts() -> list[Problem]:
         *moves,
         *(purchase_refusal(Verdict(o, available=0), _SALE) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
+        shards_fixed(4),
     ]
 
 

@@ -106,6 +106,7 @@ async def _begin_to_pay(
     verdict = await _submit(submit, Move(Transition.SETTLE, reservation_id, caller.buyer_id))
     if verdict.reservation is not None and verdict.reservation.status is Status.CONFIRMED:
         return json_response(_body(house, verdict.reservation))
+    house.cashier.settler.nudge()
     response = json_response(_told(house, verdict))
     response.status_code = 202
     return response

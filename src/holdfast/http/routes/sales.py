@@ -1,5 +1,6 @@
 """Sales: what operators do with them, and what everyone may know of one."""
 
+import asyncio
 import hashlib
 from typing import Annotated
 
@@ -61,8 +62,9 @@ async def list_all(house: TheHouse, wanted: Annotated[SaleQuery, Query()]) -> Re
     found, has_more = await house.database.read(
         lambda c: list_sales(c, limit=wanted.limit, starting_after=wanted.starting_after)
     )
+    seen = await asyncio.gather(*[_pool_of(house, sale) for sale in found])
     now = house.catalogue.now_ms()
-    data = [operator_sale_body(sale, await _pool_of(house, sale), now) for sale in found]
+    data = [operator_sale_body(sale, pool, now) for sale, pool in zip(found, seen, strict=True)]
     return json_response({"data": data, "has_more": has_more})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
+from holdfast.domain.sale import order_id_of
 from holdfast.http.times import rfc3339
 from holdfast.ledger.event_facts import Facts
 
@@ -26,7 +27,8 @@ def tell(event: Row[Any], facts: Facts) -> tuple[str, str]:
         case "reservation":
             subject, data = event.reservation_id, _reservation(event, what, sku_id, facts)
         case "order":
-            subject, data = event.subject, _order(event, facts)
+            subject = order_id_of(event.reservation_id) if event.reservation_id else event.subject
+            data = _order(event, subject, facts)
         case "sale":
             subject, data = event.subject, _sale(event.subject, sku_id, facts)
         case _:
@@ -61,10 +63,10 @@ def _reservation(event: Row[Any], what: str, sku_id: str, facts: Facts) -> dict[
     }
 
 
-def _order(event: Row[Any], facts: Facts) -> dict[str, Any]:
-    order = facts.orders.get(event.subject)
+def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:
+    order = facts.orders.get(order_id)
     if order is None:
-        return {"order_id": event.subject, "reservation_id": event.reservation_id}
+        return {"order_id": order_id, "reservation_id": event.reservation_id}
     return {
         "order_id": order.order_id,
         "reservation_id": order.reservation_id,

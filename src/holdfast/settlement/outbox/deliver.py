@@ -31,7 +31,8 @@ PASS_INTERVAL_S = 0.25
 GATHER_S = 0.02
 # Longer than an attempt can take, with time to write down what came of it.
 LEASE_MS = round(SEND_TIMEOUT_S * 1000) + 10_000
-PLACES = 32
+# The pool of connections goes through all of them for each request, so more would cost more than they bring.
+PLACES = 16
 
 
 class Leased(Struct, frozen=True):

@@ -55,7 +55,7 @@ def _create_deliveries() -> None:
     op.create_index("deliveries_by_webhook", "deliveries", ["webhook_id", "seq"])
     for name, columns, condition in (
         ("deliveries_waiting", ["webhook_id", "subject", "seq"], sa.text("state = 'waiting'")),
-        ("deliveries_due", ["webhook_id", "due_at"], sa.text("state = 'waiting'")),
+        ("deliveries_due", ["webhook_id", "due_at", "seq"], sa.text("state = 'waiting'")),
         ("deliveries_ended", ["done_at"], sa.text("done_at IS NOT NULL")),
     ):
         op.create_index(name, "deliveries", columns, sqlite_where=condition, postgresql_where=condition)
