@@ -94,6 +94,8 @@ class Ushering(Struct, frozen=True):
     calls: list[tuple[int, int]] = []
     held: int = 0
     sold: int = 0
+    # All units that were ever reserved, as far as was known when that was seen.
+    taken: int = 0
 
     def to_json(self) -> str:
         # Not by msgspec: to JSON it knows no infinity, and the knee may be there.

@@ -36,13 +36,16 @@ def _odds(sale: Sale, room: RoomState, place: int) -> float:
     if ushering is None:
         return odds_of(sale.loaded_units, [Group(place, Seen())])
     each = ushering.pace.units_each
-    bought = ushering.sold / each
-    returned = max(room.units_taken - ushering.held - ushering.sold, 0) / each
+    holding = ushering.held / each
+    paid = Seen(ushering.sold / each, max(ushering.taken - ushering.held - ushering.sold, 0) / each)
+    # Who holds units now has not bought yet, but is known to have come and tried.
+    bought = paid.did + holding * paid.share
+    did_not = paid.did_not + holding * (1 - paid.share)
     unsold = ushering.seen.available + ushering.held
     before = [
-        Group(int(ushering.held / each), Seen(bought, returned)),
-        Group(_inside(room, place), Seen(bought, returned + room.passes_lapsed)),
-        Group(waiting, Seen(bought, returned + room.passes_lapsed + room.calls_lapsed)),
+        Group(int(holding), paid),
+        Group(_inside(room, place), Seen(bought, did_not + room.passes_lapsed)),
+        Group(waiting, Seen(bought, did_not + room.passes_lapsed + room.calls_lapsed)),
     ]
     return odds_of(unsold, before, basket=Basket(mean=each))
 

@@ -150,7 +150,7 @@ class Usher:
         pace = advance(wanted_pace(before.pace, sale, room), seen, now)
         if pace.serving > room.serving:
             calls = [*calls, (now, pace.serving)]
-        ushering = Ushering(pace, seen, calls, looked.pool.held, looked.pool.sold)
+        ushering = Ushering(pace, seen, calls, looked.pool.held, looked.pool.sold, looked.units_taken)
         return {**counted, "serving": max(pace.serving, room.serving), "let_in": 0, "ushering": ushering.to_json()}
 
     async def _draw(self, room: RoomState) -> None:
@@ -174,7 +174,8 @@ class Usher:
 
 def _begun(sale: Sale, room: RoomState, now: int) -> Ushering:
     target = float(room.rate_per_second or sale.room.rate_per_second)
-    pace = begin(target, sale.room.pass_seconds, now, float(sale.per_buyer_limit or 1))
+    began = now if room.opened_at is None else room.opened_at
+    pace = begin(target, sale.room.pass_seconds, began, float(sale.per_buyer_limit or 1))
     return Ushering(pace, Observation(room.joined, 0, 0, 0))
 
 
