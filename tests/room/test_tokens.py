@@ -14,7 +14,7 @@ from joserfc.jwk import KeySet, OctKey
 
 from holdfast.room import tokens as module
 from holdfast.room.tokens import Pass, Ticket, Tokens, is_in_time
-from holdfast.signing import parse_signing_keys
+from holdfast.signing import base64url, parse_signing_keys
 
 NOW = 1_700_000_000
 OLD, NEW = "old:" + "a" * 32, "new:" + "b" * 32
@@ -81,7 +81,7 @@ STRANGER = Ed25519PrivateKey.generate()
 def signed(head: dict[str, Any], claims: dict[str, Any], sign: Callable[[bytes], bytes]) -> str:
     """By hand: the library would not make what it should refuse."""
     content = f"{encoded(head)}.{encoded(claims)}"
-    return f"{content}.{module.base64url(sign(content.encode())).decode()}"
+    return f"{content}.{base64url(sign(content.encode())).decode()}"
 
 
 def as_pass(head: dict[str, Any], claims: dict[str, Any]) -> str:
@@ -100,7 +100,7 @@ def unsigned(head: dict[str, Any], claims: dict[str, Any]) -> str:
 
 def own_key(head: dict[str, Any], claims: dict[str, Any]) -> str:
     """The key that a pass says it should be checked with is not listened to."""
-    point = module.base64url(STRANGER.public_key().public_bytes_raw()).decode()
+    point = base64url(STRANGER.public_key().public_bytes_raw()).decode()
     return signed(head | {"jwk": {"kty": "OKP", "crv": "Ed25519", "x": point}}, claims, STRANGER.sign)
 
 

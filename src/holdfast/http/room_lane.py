@@ -78,7 +78,8 @@ class RoomLane:
         await check_entry(sale, caller, given.proof, request)
         stand = await self._ask(request, sale, Join(caller.buyer_id, secrets.token_urlsafe(16)))
         assert stand.place is not None
-        room = await self._house.board.find(sale_id)
+        # The place is taken: whoever has it is told so, even if how the room stands was last seen a while ago.
+        room = self._house.board.at_hand(sale_id) or await self._house.board.find(sale_id)
         return Answer(200, [*_JSON], self._told(sale, room, self._ticket(sale, room, stand), stand.serving))
 
     async def status(self, request: Request, sale_id: str) -> Answer:
