@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
 from holdfast.room import tokens as module
-from holdfast.room.tokens import Pass, Ticket, Tokens, is_in_time
+from holdfast.room.tokens import Pass, Ticket, Tokens
 from holdfast.signing import base64url, parse_signing_keys
 
 NOW = 1_700_000_000
@@ -159,8 +159,6 @@ def test_tickets_and_passes_are_not_each_other() -> None:
 def test_a_little_difference_between_clocks_is_allowed(at: int, is_good: bool) -> None:
     text = tokens().sign_ticket(TICKET)
     assert (tokens().read_ticket(text, NOW + at) is not None) is is_good
-    assert is_in_time(PASS, NOW + 329)
-    assert not is_in_time(PASS, NOW + 330)
 
 
 def test_a_pass_read_before_costs_next_to_nothing_and_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ class NowBoard:
             raise sale_not_found()
         try:
             view = await self._house.lookout.look(sale.sku_id)
+            room = None if sale.room.mode is RoomMode.OFF else await self._room_of(sale_id)
         except EngineError:
             last = self._told.get(sale_id)
             if last is None:
@@ -71,15 +72,16 @@ class NowBoard:
             return last
         pool = None if view is None else view.pool
         available, availability = (None, None) if pool is None else (pool.available, pool.availability)
-        body = _encode(now_body(sale, self._room_of(sale), self._house.catalogue.now_ms(), available, availability))
+        body = _encode(now_body(sale, room, self._house.catalogue.now_ms(), available, availability))
         told = _Told(body, f'"{hashlib.blake2b(body, digest_size=9).hexdigest()}"', monotonic() + FRESH_S)
         if len(self._told) >= KEPT_MAX:
             self._told.clear()
         self._told[sale_id] = told
         return told
 
-    def _room_of(self, sale: Sale) -> RoomState | None:
-        return None if sale.room.mode is RoomMode.OFF else self._house.board.at_hand(sale.sale_id)
+    async def _room_of(self, sale_id: str) -> RoomState:
+        """A room that was just made is looked for: the hash of its seed is out before anyone joins."""
+        return self._house.board.at_hand(sale_id) or await self._house.board.find(sale_id)
 
 
 def now_body(
