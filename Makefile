@@ -1,6 +1,6 @@
 # Everything the project does, from a fresh machine: needs Python 3.11 or newer and make, and no root.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run test check format lock bench clean
+.PHONY: help install install-dev run test check format lock bench plots clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,6 +51,9 @@ bench: install-dev ## Measure the gate and the server beside their baselines
 	$(BIN)/holdfast bench gate --engine sqlite
 	$(BIN)/holdfast bench gate --engine postgres
 	$(BIN)/holdfast bench http
+
+plots: install-dev ## Draw the plots of the docs again
+	$(BIN)/python tests/simulation/draw_pace.py
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group build
 lock: ## Choose the newest versions of everything and lock them (needs uv)

@@ -26,13 +26,17 @@ from holdfast.gate.shards import ShardedGate
 from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
 from holdfast.http.identity import BuyerKeys, Doorkeeper
-from holdfast.http.receipts import Receipts, parse_signing_keys
+from holdfast.http.receipts import Receipts
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.payments.providers import open_providers
+from holdfast.room.board import Board
+from holdfast.room.desk import Desk
+from holdfast.room.tokens import Tokens
+from holdfast.room.usher import Usher
 from holdfast.sales.catalogue import Catalogue
 from holdfast.sales.inspection import Inspector
 from holdfast.sales.loading import Loader
@@ -49,6 +53,7 @@ from holdfast.settlement.outbox.sender import Sender
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
 from holdfast.settlement.shard_keeper import ShardKeeper
+from holdfast.signing import parse_signing_keys
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
@@ -87,6 +92,9 @@ class House(Struct, frozen=True, eq=False):
     receipts: Receipts
     catalogue: Catalogue
     office: Office
+    desk: Desk
+    board: Board
+    tokens: Tokens
 
     @property
     def may_lose_holds(self) -> bool:
@@ -135,10 +143,11 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
         ):
             house = _build(settings, database, engine, agents, refusals, cashier)
             agents.start("catalogue", house.catalogue.run())
+            agents.start("board", house.board.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
-                await asyncio.wait_for(house.batcher.drain(), DRAIN_S)
+                await asyncio.wait_for(asyncio.gather(house.batcher.drain(), house.desk.drain()), DRAIN_S)
 
 
 @asynccontextmanager
@@ -234,11 +243,32 @@ def _build(
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
     buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url)
     doorkeeper = Doorkeeper(database, settings.service_key_text(), buyer_keys)
-    receipts = Receipts(parse_signing_keys(settings.signing_key_text()))
+    signing_keys = parse_signing_keys(settings.signing_key_text())
+    receipts, tokens = Receipts(signing_keys), Tokens(signing_keys)
+    desk = Desk(
+        database,
+        batch_max=settings.batch_max,
+        line_max=settings.line_max,
+        patience_s=settings.patience_ms / 1000,
+    )
     catalogue, office = Catalogue(database), build_office(settings, database, engine)
     lookout = Lookout(engine.look_at)
     return House(
-        settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts, catalogue, office
+        settings,
+        database,
+        engine,
+        batcher,
+        lookout,
+        doorkeeper,
+        agents,
+        refusals,
+        cashier,
+        receipts,
+        catalogue,
+        office,
+        desk,
+        Board(database, batcher.slowness_ms),
+        tokens,
     )
 
 
@@ -295,6 +325,7 @@ async def _background(
         agents.start("refunder", cashier.refunder.run())
         agents.start("payment_audit", cashier.audit.run())
         agents.start("steward", Steward(database, _loader(database, engine), _inspector(engine)).run())
+        agents.start("usher", Usher(database, engine.look_at).run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
         _start_outbox(agents, settings, database)

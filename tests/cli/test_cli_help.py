@@ -22,6 +22,7 @@ EVERY = [
     *(["keys", name] for name in KEYS),
     *(["sales", name] for name in SALES),
     ["reservations", "show"],
+    ["lottery", "verify"],
 ]
 SLOW = {"sqlalchemy", "fastapi", "granian", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from http_calling import eventually
 from http_serving import SERVICE_KEY, Server, started
 from http_tokens import buyer_token
 
@@ -20,7 +21,7 @@ import holdfast.http
 from holdfast.domain.sale import order_id_of
 from holdfast.http.docs_page import router
 from holdfast.http.openapi import describe
-from holdfast.http.routes import inventory, operate, orders, reservations, sales
+from holdfast.http.routes import inventory, operate, orders, reservations, rooms, sales
 from holdfast.web.example import Examples
 from holdfast.web.operation import operations_of
 from holdfast.web.reasons import all_reasons
@@ -59,9 +60,10 @@ class Parsed(HTMLParser):
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
     app = FastAPI(title="Holdfast", docs_url=None, redoc_url=None, separate_input_output_schemas=False)
-    for routes in (inventory, sales, reservations, orders, operate):
+    for routes in (inventory, sales, rooms, reservations, orders, operate):
         app.include_router(routes.router)
     app.include_router(sales.public_router)
+    app.include_router(rooms.public_router)
     app.include_router(router)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     return app
@@ -188,7 +190,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def call(serving: Server, curl: str, reservation_id: str) -> tuple[int, Any]:
+def call(serving: Server, curl: str, reservation_id: str, ticket: str = "") -> tuple[int, Any]:
     """Run an example as it stands on the page. Gives the status and what was answered."""
     variables = {
         "HOLDFAST_URL": serving.url,
@@ -197,6 +199,7 @@ def call(serving: Server, curl: str, reservation_id: str) -> tuple[int, Any]:
         "RESERVATION_ID": reservation_id,
         # What is sold in the sale is confirmed by the service, and then an order.
         "ORDER_ID": order_id_of(reservation_id),
+        "TICKET": ticket,
     }
     command = curl.replace("curl ", "curl --silent --noproxy '*' --write-out '\\n%{http_code}' ", 1)
     environment = {"PATH": "/usr/bin:/bin:/usr/local/bin"} | variables
@@ -209,16 +212,22 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving:
     examples = Examples(app.openapi())
     # One purchase from the beginning to the end: the pool first, what ends the reservation last; then one in a sale.
     order = ["put", "reserve", "extend", "confirm", "reservations", "post-v1-sales", "purchase"]
-    order += ["pause", "resume", "restock", "patch", "now", "orders", "close"]
+    # Then people stand in line.
+    order += ["pause", "resume", "restock", "patch", "now", "orders", "post-v1-sales-sale_id-queue", "status"]
+    order += ["admission", "room", "close"]
     operations = sorted(operations_of(app.openapi()), key=lambda o: (o.method == "delete", _place(order, o.anchor)))
-    reservation_id = ""
+    reservation_id = ticket = ""
     for operation in operations:
+        if operation.anchor.endswith("-queue") and not ticket:
+            serving.client.patch("/v1/sales/drop", json={"room": {"mode": "fifo"}}).raise_for_status()
+        if operation.anchor.endswith("admission"):
+            eventually(lambda: serving.client.get("/v1/sales/drop/now").json()["serving"], within_s=10)
         curl = examples.curl(operation.method, operation.path, operation.spec)
         if operation.method == "delete":  # A confirmed reservation cannot be given back, so this one takes another.
             again = next(o for o in operations if o.anchor.endswith("reserve"))
             fresh = examples.curl(again.method, again.path, again.spec).replace("order-1001", "order-1002")
             reservation_id = call(serving, fresh, "")[1]["reservation_id"]
-        status, answered = call(serving, curl, reservation_id)
+        status, answered = call(serving, curl, reservation_id, ticket)
         if operation.anchor.endswith("purchase"):
             confirm = next(o for o in operations if o.anchor.endswith("confirm"))
             told = examples.curl(confirm.method, confirm.path, confirm.spec)
@@ -232,7 +241,7 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving:
             assert [line for line in lines if line not in answered] == []
             continue
         assert answered.keys() == json.loads(shown or "{}").keys(), curl
-        reservation_id = answered.get("reservation_id", reservation_id)
+        reservation_id, ticket = answered.get("reservation_id", reservation_id), answered.get("ticket", ticket)
 
 
 def test_an_extension_by_five_minutes_ends_five_minutes_later(app: FastAPI) -> None:

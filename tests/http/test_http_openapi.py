@@ -29,6 +29,11 @@ CONTRACT = {
     "/v1/sales/{sale_id}/close": {"post"},
     "/v1/sales/{sale_id}/restock": {"post"},
     "/v1/sales/{sale_id}/now": {"get"},
+    "/v1/sales/{sale_id}/queue": {"post", "delete"},
+    "/v1/sales/{sale_id}/queue/status": {"get"},
+    "/v1/sales/{sale_id}/admission": {"post"},
+    "/v1/sales/{sale_id}/room": {"get", "post"},
+    "/.well-known/jwks.json": {"get"},
     "/v1/sales/{sale_id}/purchase": {"post"},
     "/v1/orders": {"get"},
     "/v1/orders/{order_id}": {"get"},
@@ -53,7 +58,7 @@ CONTRACT = {
 }
 # What says itself who sent it, by a signature over the body, needs no key.
 SIGNED = {"/v1/payments/sandbox/webhook", "/v1/payments/stripe/webhook"}
-PUBLIC = {"/v1/sales/{sale_id}", "/v1/sales/{sale_id}/now"}
+PUBLIC = {"/v1/sales/{sale_id}", "/v1/sales/{sale_id}/now", "/.well-known/jwks.json"}
 # A reservation that was cancelled is still there to look at, by contract. And JSON Schema can say neither that a
 # minimum must not be above the quantity nor that 1.0 is no integer, so some of what it thinks valid is not.
 NOT_OURS = "use_after_free,positive_data_acceptance"

@@ -6,8 +6,9 @@ from joserfc.jwk import OctKey
 
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.errors import SettingsError
-from holdfast.http.receipts import TYPE, Receipt, Receipts, parse_signing_keys
+from holdfast.http.receipts import TYPE, Receipt, Receipts
 from holdfast.settings import load_settings
+from holdfast.signing import parse_signing_keys
 
 SECRET, OTHER = "s" * 32, "o" * 32
 GRANTED = Reservation("rsv_1_sku", "sku", "Zoë 🎟", 2, Status.ACTIVE, 1_700_000_000_000, 1_700_000_300_000)

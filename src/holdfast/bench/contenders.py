@@ -64,6 +64,13 @@ class Holdfast:
         load = Load(self.port, "GET", f"/v1/inventory/{self._new_pool(1000)}/available", "", self._authorization)
         return Shot(load, 200, lambda _: None)
 
+    def create_sale(self, terms: dict[str, Any]) -> None:
+        self._client.post("/v1/sales", json=terms).raise_for_status()
+
+    def joined(self, sale_id: str) -> int:
+        """How long the line is."""
+        return int(self._client.get(f"/v1/sales/{sale_id}/room").raise_for_status().json()["joined"])
+
     def _new_pool(self, units: int) -> str:
         self._pools += 1
         # Several servers may share their books.
@@ -131,13 +138,13 @@ class Place(Struct, frozen=True):
 
 
 @contextmanager
-def holdfast_server(place: Place, *, workers: int = 1) -> Iterator[Holdfast]:
+def holdfast_server(place: Place, *, workers: int = 1, **settings: str) -> Iterator[Holdfast]:
     """Where Redis decides, the journal is drained by a process of its own (`holdfast_worker`)."""
     port, key = free_port(), "hf_" + secrets.token_urlsafe(32)
     command = python("holdfast", "serve", "--port", str(port), "--data", str(place.directory / "data"))
     command += ["--workers", str(workers)] + (["--no-background"] if place.redis_url else [])
     name = f"holdfast-{workers}"
-    with running(name, command, place.directory, place.settings(HOLDFAST_SERVICE_KEY=key)) as process:
+    with running(name, command, place.directory, place.settings(HOLDFAST_SERVICE_KEY=key, **settings)) as process:
         server = Holdfast(process, port, key)
         process.await_ready(server.is_ready, _START_TIMEOUT_S)
         yield server

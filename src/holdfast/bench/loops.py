@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import cast
 
 from holdfast.bench.failure import BenchFailed
-from holdfast.bench.load import Load, numbered
+from holdfast.bench.load import Load
 
 _TICK_S = 0.001
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -66,11 +66,12 @@ class _Loop:
         self.asked = 0
         self.started = 0.0
         self.ended = 0.0
+        self._filling = load.filling()
         self._pieces = [piece.encode() for piece in load.pieces()]
 
     def next_request(self) -> bytes:
         self.asked += 1
-        return numbered(self.asked).encode().join(self._pieces)
+        return self._filling(self.asked).join(self._pieces)
 
     def count(self, caller: Caller, status: bytes) -> float:
         now = self.ended = perf_counter()

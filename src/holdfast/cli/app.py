@@ -22,6 +22,7 @@ COMMANDS = {
     "verify": "Prove from the ledger alone that nothing went wrong.",
     "audit": "Say what happened to a buyer, refusals included.",
     "reconcile": "Check stock and money now, and mend what can be mended.",
+    "lottery": "Check the draw of a lottery.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
     "bench": "Measure this machine, beside the usual ways of doing it.",

@@ -12,6 +12,7 @@ from holdfast.bench.gate import bench_gate
 from holdfast.bench.http import Plan, bench_http, choose_driver
 from holdfast.bench.redis import bench_redis_gate
 from holdfast.bench.report import COLUMNS, Report
+from holdfast.bench.room import bench_room
 from holdfast.bench.settlement import bench_settlement
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 
@@ -21,6 +22,7 @@ app = typer.Typer(
         "holdfast bench gate                       the gate on a SQLite file, beside PostgreSQL per request",
         "holdfast bench gate --engine postgres     the gate on PostgreSQL, beside the same",
         "holdfast bench http                       the server over sockets, beside a Redis tutorial",
+        "holdfast bench room                       people who get in line, and looks at `now`",
     ),
     no_args_is_help=True,
 )
@@ -127,6 +129,32 @@ def settlement(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_jso
         complain("settlement works in the ledger, which is PostgreSQL there: use --engine postgres")
         raise typer.Exit(2)
     _report(lambda: bench_settlement(engine, seconds), as_json)
+
+
+@app.command(
+    "room",
+    epilog=examples(
+        "holdfast bench room --seconds 10                       steadier figures",
+        "holdfast bench room --engine postgres --json           for a program to compare",
+    ),
+)
+def room(
+    engine: DecidedOn = Engine.SQLITE,
+    seconds: Seconds = 3.0,
+    connections: Annotated[int, typer.Option(help="Connections kept open by the driver.", min=1, max=4096)] = 256,
+    as_json: AsJson = False,
+) -> None:
+    """People per second who get in line, and looks at `now`, of one server process.
+
+    `joins` are joins over HTTP, each of another buyer with a token of their own; `joins_desk` the same without HTTP;
+    `now` the document that everyone in line looks at. Beside it bare_handler, an ASGI handler that answers a constant
+    on the same web server, and bare_rsgi, the same in the server's own protocol. "ours ÷ that" is `now` divided by each.
+
+    Every place is on disk when it is answered; the line must then be as long as was counted. Places are kept in the
+    ledger whatever the engine, so --engine redis measures PostgreSQL too.
+    """
+    kept_in = Engine.POSTGRES if engine is Engine.REDIS else engine
+    _report(lambda: bench_room(kept_in, seconds, connections), as_json)
 
 
 def _report(bench: Callable[[], Report], as_json: bool) -> None:

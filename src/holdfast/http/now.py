@@ -12,9 +12,11 @@ from msgspec import Struct
 
 from holdfast.bootstrap import House
 from holdfast.domain.pool import Availability, is_sku_id
-from holdfast.domain.sale import Phase, Sale
+from holdfast.domain.room import RoomState, grace_ms
+from holdfast.domain.sale import Phase, RoomMode, Sale
 from holdfast.errors import EngineError
 from holdfast.http.requests import Answer, Request
+from holdfast.http.room_schemas import lottery_body
 from holdfast.http.sale_problems import sale_not_found
 from holdfast.http.times import rfc3339
 
@@ -30,6 +32,8 @@ POLL_MS = {
     Phase.ENDED: 60_000,
 }
 SOONEST_POLL_MS, LATEST_POLL_MS = 1_000, 30_000
+# A long line may look less often: one step more for so many who wait. Never so rarely that a turn would be missed.
+POLL_STEP_MS, WAITING_PER_STEP, LATEST_IN_LINE_MS = 500, 10_000, 10_000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,6 +64,7 @@ class NowBoard:
             raise sale_not_found()
         try:
             view = await self._house.lookout.look(sale.sku_id)
+            room = None if sale.room.mode is RoomMode.OFF else await self._room_of(sale_id)
         except EngineError:
             last = self._told.get(sale_id)
             if last is None:
@@ -67,26 +72,57 @@ class NowBoard:
             return last
         pool = None if view is None else view.pool
         available, availability = (None, None) if pool is None else (pool.available, pool.availability)
-        body = _encode(now_body(sale, self._house.catalogue.now_ms(), available, availability))
+        body = _encode(now_body(sale, room, self._house.catalogue.now_ms(), available, availability))
         told = _Told(body, f'"{hashlib.blake2b(body, digest_size=9).hexdigest()}"', monotonic() + FRESH_S)
         if len(self._told) >= KEPT_MAX:
             self._told.clear()
         self._told[sale_id] = told
         return told
 
+    async def _room_of(self, sale_id: str) -> RoomState:
+        """A room that was just made is looked for: the hash of its seed is out before anyone joins."""
+        return self._house.board.at_hand(sale_id) or await self._house.board.find(sale_id)
 
-def now_body(sale: Sale, now: int, available: int | None, availability: Availability | None) -> dict[str, object]:
+
+def now_body(
+    sale: Sale, room: RoomState | None, now: int, available: int | None, availability: Availability | None
+) -> dict[str, object]:
     phase = sale.phase(now, availability)
+    is_drawn = room is not None and (sale.room.mode is RoomMode.LOTTERY or room.entrants is not None)
     return {
         "sale_id": sale.sale_id,
         "state": phase,
         "available_hint": available,
         "opens_at": rfc3339(sale.starts_at),
-        "next_poll_ms": POLL_MS.get(phase) or _until_opening(sale.starts_at - now),
-        "serving": 0,
-        "joined": 0,
-        "rate_per_second": sale.room.rate_per_second,
+        "next_poll_ms": _poll_ms(phase, sale, room, now),
+        "serving": 0 if room is None else room.serving,
+        "joined": 0 if room is None else room.joined,
+        "rate_per_second": _rate(sale, room),
+        "lottery": lottery_body(room) if room is not None and is_drawn else None,
     }
+
+
+def poll_ms(sale: Sale, room: RoomState, now: int) -> int:
+    """When whoever waits may look again."""
+    return _poll_ms(sale.phase(now, None), sale, room, now)
+
+
+def _poll_ms(phase: Phase, sale: Sale, room: RoomState | None, now: int) -> int:
+    if phase not in POLL_MS:
+        return _until_opening(sale.starts_at - now)
+    if room is None or phase not in (Phase.OPEN, Phase.ALL_HELD):
+        return POLL_MS[phase]
+    steps = max(room.waiting, 0) // WAITING_PER_STEP
+    in_line = min(POLL_MS[phase] + steps * POLL_STEP_MS, LATEST_IN_LINE_MS)
+    in_time = grace_ms(sale.room.pass_seconds) // 2 // POLL_STEP_MS * POLL_STEP_MS
+    return max(min(in_line, in_time), POLL_STEP_MS)
+
+
+def _rate(sale: Sale, room: RoomState | None) -> int:
+    """How many are called per second now; before the opening, how many are to be."""
+    if room is None or room.ushering is None:
+        return sale.room.rate_per_second
+    return round(room.ushering.pace.rate_per_second)
 
 
 def _until_opening(left_ms: int) -> int:

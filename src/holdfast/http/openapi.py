@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from holdfast.domain.pool import SKU_PATTERN
+from holdfast.http.openapi_room import add_room_lane
 from holdfast.http.openapi_sales import PUBLIC, add_sale_lane
 from holdfast.http.schemas import IdempotencyKey, ProblemOut, ReserveIn
 
@@ -36,6 +37,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
         _add_fast_lane(document)
         add_sale_lane(document)
+        add_room_lane(document)
         _add_security(document)
         _add_problems(document)
         app.openapi_schema = document

@@ -3,13 +3,18 @@
 from typing import Any
 
 import msgspec
+from pydantic import BaseModel
 
 from holdfast.domain.pool import SKU_PATTERN
 from holdfast.http.sale_schemas import NowOut, PurchaseIn, PurchaseOut
 from holdfast.http.schemas import IdempotencyKey
 
 _REF = "#/components/schemas/{model}"
-PUBLIC = {("/v1/sales/{sale_id}", "get"), ("/v1/sales/{sale_id}/now", "get")}
+PUBLIC = {
+    ("/v1/sales/{sale_id}", "get"),
+    ("/v1/sales/{sale_id}/now", "get"),
+    ("/.well-known/jwks.json", "get"),
+}
 _EVENTS = """\
 id: 17
 event: reservation.settling
@@ -21,24 +26,28 @@ def add_sale_lane(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     _, structs = msgspec.json.schema_components([PurchaseIn], ref_template=_REF.replace("model", "name"))
     schemas.update(structs)
-    for model in (PurchaseOut, NowOut):
-        schema = model.model_json_schema(ref_template=_REF)
-        schemas.update(schema.pop("$defs", {}) | {model.__name__: schema})
+    add_models(document, PurchaseOut, NowOut)
     document["paths"]["/v1/sales/{sale_id}/purchase"] = {"post": _purchase()}
     document["paths"]["/v1/sales/{sale_id}/now"] = {"get": _now()}
     document["paths"]["/v1/reservations/{reservation_id}/events"] = {"get": _events()}
 
 
-def _sale_id() -> dict[str, Any]:
+def add_models(document: dict[str, Any], *models: type[BaseModel]) -> None:
+    for model in models:
+        schema = model.model_json_schema(ref_template=_REF)
+        document["components"]["schemas"].update(schema.pop("$defs", {}) | {model.__name__: schema})
+
+
+def sale_id() -> dict[str, Any]:
     return {"name": "sale_id", "in": "path", "required": True, "schema": {"type": "string", "pattern": SKU_PATTERN}}
 
 
-def _header(name: str, description: str, *, required: bool = False, schema: Any = None) -> dict[str, Any]:
+def header(name: str, description: str, *, required: bool = False, schema: Any = None) -> dict[str, Any]:
     given = schema or {"type": "string"}
     return {"name": name, "in": "header", "required": required, "description": description, "schema": given}
 
 
-def _json(model: str) -> dict[str, Any]:
+def json_of(model: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF.format(model=model)}}}
 
 
@@ -53,16 +62,16 @@ def _purchase() -> dict[str, Any]:
         "x-caller": "buyer",
         "description": "For buyers. Where checkout is instant, the payment begins at once.",
         "parameters": [
-            _sale_id(),
-            _header("Idempotency-Key", "A new one for each purchase.", required=True, schema=key),
-            _header("Holdfast-Pass", "Where the sale has a waiting room."),
+            sale_id(),
+            header("Idempotency-Key", "A new one for each purchase.", required=True, schema=key),
+            header("Holdfast-Pass", "Where the sale has a waiting room."),
         ],
-        "requestBody": {"required": True, "content": _json("PurchaseIn")},
+        "requestBody": {"required": True, "content": json_of("PurchaseIn")},
         "responses": {
-            "201": {"description": "Reserved, and on disk", "content": _json("PurchaseOut")},
+            "201": {"description": "Reserved, and on disk", "content": json_of("PurchaseOut")},
             "200": {
                 "description": "The first answer again",
-                "content": _json("PurchaseOut"),
+                "content": json_of("PurchaseOut"),
                 "headers": {"Idempotency-Replayed": replayed},
             },
         },
@@ -75,9 +84,9 @@ def _now() -> dict[str, Any]:
         "summary": "How the sale stands now",
         "operationId": "now",
         "description": "Public, the same for everyone, and cacheable for a second.",
-        "parameters": [_sale_id(), _header("If-None-Match", "The ETag of an earlier answer.")],
+        "parameters": [sale_id(), header("If-None-Match", "The ETag of an earlier answer.")],
         "responses": {
-            "200": {"description": "The sale now", "content": _json("NowOut")},
+            "200": {"description": "The sale now", "content": json_of("NowOut")},
             "304": {"description": "As in the answer with this ETag"},
         },
     }
@@ -96,7 +105,7 @@ def _events() -> dict[str, Any]:
         "operationId": "events",
         "description": "Server-sent events: all so far, then each state change. Streams end after a minute at most; "
         "connect again with `Last-Event-ID`.",
-        "parameters": [reservation_id, _header("Last-Event-ID", "The id of the last event that was seen.")],
+        "parameters": [reservation_id, header("Last-Event-ID", "The id of the last event that was seen.")],
         "responses": {
             "200": {
                 "description": "A stream of events",

@@ -7,13 +7,15 @@ the caller is still there; if not, the command is taken out of the line before i
 
 import asyncio
 from time import monotonic
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from holdfast import metrics
-from holdfast.domain.command import Verdict
 from holdfast.http.problems import Problem
 from holdfast.http.requests import MAX_BODY_BYTES, CallerGone, Request, Wire, body_too_large
+
+T = TypeVar("T")
 
 ROUND_S = 0.25
 # A body of 16 KiB takes a phone on a bad line a second or two; ten is somebody holding the connection open.
@@ -36,7 +38,7 @@ class Patrol:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._reading: dict[Request, _Reading] = {}
-        self._waiting: dict[asyncio.Future[Verdict], _Waiting] = {}
+        self._waiting: dict[asyncio.Future[Any], _Waiting] = {}
 
     async def run(self) -> None:
         while True:
@@ -60,7 +62,7 @@ class Patrol:
         finally:
             del self._reading[request]
 
-    async def await_verdict(self, answer: asyncio.Future[Verdict], wire: Wire) -> Verdict:
+    async def await_verdict(self, answer: asyncio.Future[T], wire: Wire) -> T:
         waiting = self._waiting[answer] = _Waiting(wire, monotonic())
         try:
             return await answer
@@ -83,6 +85,6 @@ class Patrol:
                 waiting.listener = self._loop.create_task(_cancel_when_gone(answer, waiting.wire))
 
 
-async def _cancel_when_gone(answer: asyncio.Future[Verdict], wire: Wire) -> None:
+async def _cancel_when_gone(answer: asyncio.Future[Any], wire: Wire) -> None:
     await wire.gone()
     answer.cancel()

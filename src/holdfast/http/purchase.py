@@ -8,6 +8,7 @@ from holdfast.domain.command import Reserve, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Pool, Rules, is_sku_id
 from holdfast.domain.reservation import Reservation, new_reservation_id
+from holdfast.domain.room import Use
 from holdfast.domain.rulebook import decide
 from holdfast.domain.sale import Checkout, PaymentKind, RoomMode, Sale, SaleState
 from holdfast.domain.state import State
@@ -16,7 +17,7 @@ from holdfast.http.identity import Caller
 from holdfast.http.invalid import from_decoding, invalid_request
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import forbidden
-from holdfast.http.requests import Answer, Request, refuse
+from holdfast.http.requests import Answer, Request, header_of, refuse
 from holdfast.http.sale_problems import (
     admission_required,
     idempotency_key_required,
@@ -56,16 +57,33 @@ class PurchaseDesk:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
             raise invalid_request({"min_quantity": "must not be more than quantity"})
         sale = house.catalogue.at_hand(sale_id) or await self._find(sale_id)
-        if sale.room.mode is not RoomMode.OFF:
-            raise admission_required()
         command = _command(sale, caller, key, given)
+        if sale.room.mode is not RoomMode.OFF and not self._is_admitted(request, sale, command.owner_id):
+            return await self._repeat(sale, command)
         verdict = await self._reserve(request, sale, command, given.payment_method)
         if verdict.reservation is None:
             house.refusals.note(
                 verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
             )
             return refuse(purchase_refusal(verdict, sale))
+        if sale.room.mode is not RoomMode.OFF and verdict.outcome is Outcome.RESERVED:
+            house.desk.note_use(sale_id, Use(command.owner_id, verdict.reservation.quantity))
         return self._granted(sale, verdict.reservation, is_repeat=verdict.outcome is Outcome.REPLAYED)
+
+    def _is_admitted(self, request: Request, sale: Sale, buyer_id: str) -> bool:
+        """False for a pass that was good and is over. Raises for anything that never was one, for them, here."""
+        text, now_s = header_of(request, "holdfast-pass"), self._house.catalogue.now_ms() / 1000
+        given = None if text is None else self._house.tokens.read_any_pass(text, now_s)
+        if given is None or (given.sub, given.sale) != (buyer_id, sale.sale_id):
+            raise admission_required()
+        return now_s < given.exp
+
+    async def _repeat(self, sale: Sale, command: Reserve) -> Answer:
+        """The same key gets the same answer, though the pass is over by now."""
+        verdict = await self._recall(sale, command)
+        if verdict.reservation is None:
+            raise admission_required()
+        return self._granted(sale, verdict.reservation, is_repeat=True)
 
     async def _find(self, sale_id: str) -> Sale:
         sale = await self._house.catalogue.find(sale_id) if is_sku_id(sale_id) else None

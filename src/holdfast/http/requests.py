@@ -74,6 +74,11 @@ def request_from(method: str, path: str, query: str, wire: Wire, header: Callabl
     )
 
 
+def header_of(request: Request, name: str) -> str | None:
+    """The value of a header by its name in lower case."""
+    return next((value for given, value in request.wire.headers() if given == name), None)
+
+
 def refuse(problem: Problem) -> Answer:
     return Answer(problem.status, problem.headers(), problem.body())
 

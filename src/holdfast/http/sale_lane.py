@@ -7,6 +7,7 @@ from holdfast.http.now import NowBoard
 from holdfast.http.patrol import Patrol
 from holdfast.http.purchase import PurchaseDesk
 from holdfast.http.requests import Answer, Request
+from holdfast.http.room_lane import RoomLane
 from holdfast.http.streams import Streams
 
 _SALES, _PURCHASE, _NOW = "/v1/sales/", "/purchase", "/now"
@@ -17,6 +18,7 @@ class SaleLane:
     def __init__(self, house: House, patrol: Patrol) -> None:
         self._desk = PurchaseDesk(house, patrol)
         self._board = NowBoard(house)
+        self._room = RoomLane(house, patrol)
         self._streams = Streams(house)
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
@@ -27,7 +29,8 @@ class SaleLane:
                 return self._desk.purchase(request, path[len(_SALES) : -len(_PURCHASE)])
             if path.endswith(_NOW) and method == "GET":
                 return self._board.now(request, path[len(_SALES) : -len(_NOW)])
-        elif path.startswith(_RESERVATIONS) and path.endswith(_EVENTS) and method == "GET":
+            return self._room.answer(request)
+        if path.startswith(_RESERVATIONS) and path.endswith(_EVENTS) and method == "GET":
             return self._streams.events(request, path[len(_RESERVATIONS) : -len(_EVENTS)])
         return None
 

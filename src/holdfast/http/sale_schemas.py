@@ -22,6 +22,7 @@ from holdfast.domain.sale import (
     Sale,
     SaleState,
 )
+from holdfast.http.room_schemas import LotteryOut
 from holdfast.http.schemas import OwnerId, ReservationOut, SkuId, Timestamp, TtlSeconds, reservation_body
 from holdfast.http.times import rfc3339
 
@@ -294,6 +295,7 @@ class NowOut(_Out):
     serving: int
     joined: int
     rate_per_second: int
+    lottery: LotteryOut | None = Field(description="Null where the order is not drawn.")
 
 
 class PurchaseOut(_Out):

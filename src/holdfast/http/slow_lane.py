@@ -22,15 +22,15 @@ from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
-from holdfast.http.routes import audit, inventory, money, operate, orders, parked, reservations, sales, webhooks
+from holdfast.http.routes import audit, inventory, money, operate, orders, parked, reservations, rooms, sales, webhooks
 
 Message = MutableMapping[str, Any]
 
 _ROUTERS = [
     routes.router
-    for routes in (inventory, sales, reservations, orders, money, operate, parked, audit, webhooks, docs_page)
+    for routes in (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks, docs_page)
 ]
-_ROUTERS += [sales.public_router, money.webhooks]
+_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
 
 
 class SlowLane:

@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.domain.command import Restock, Verdict
-from holdfast.domain.sale import FIXED_AT_START, PaymentKind, Sale, SaleState, contradictions
+from holdfast.domain.sale import FIXED_AT_START, PaymentKind, RoomMode, Sale, SaleState, contradictions
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
+from holdfast.ledger.rooms import make_room
 from holdfast.ledger.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
 from holdfast.ledger.sales import find_sale, insert_sale, sale_values
 from holdfast.sales.loading import Loader, Obstacle
@@ -92,6 +93,7 @@ class Office:
             return Refusal.SKU_IN_SALE
         sale = replace(wanted, state=SaleState.LOADING, created_at=now, updated_at=now)
         insert_sale(connection, sale)
+        _make_room_if_wanted(connection, sale, now)
         return Created(sale)
 
     async def change(self, sale_id: str, changes: Mapping[str, object]) -> Sale | Refusal | Contradiction:
@@ -120,6 +122,7 @@ class Office:
         if new:
             values = {name: value for name, value in sale_values(changed).items() if name in new}
             update_sale_if(connection, sale, values, now=now)
+            _make_room_if_wanted(connection, changed, now)
         return changed
 
     async def pause(self, sale_id: str, *, paused: bool) -> Sale | Refusal | Contradiction:
@@ -153,6 +156,12 @@ class Office:
 
 def _terms(sale: Sale) -> dict[str, object]:
     return {name: value for name, value in asdict(sale).items() if name not in _OF_ITS_LIFE}
+
+
+def _make_room_if_wanted(connection: Connection, sale: Sale, now: int) -> None:
+    """At once, so that the hash of the lottery's seed is out before anyone can join."""
+    if sale.room.mode is not RoomMode.OFF:
+        make_room(connection, sale.sale_id, now)
 
 
 def close_sale(connection: Connection, sale: Sale, now: int) -> bool:

@@ -31,6 +31,7 @@ _STORY: dict[str, Any] = {
 # What only the reader has, as a variable of the shell.
 VARIABLES = {"reservation_id": "$RESERVATION_ID", "order_id": "$ORDER_ID"}
 _TOKENS = {"buyer": "$BUYER_TOKEN"}
+_HEADERS = {"Holdfast-Ticket": "$TICKET"}
 # What an operation, by the last word of its path, leaves different.
 _TURNS: dict[str, dict[str, Any]] = {
     "confirm": {"status": "confirmed"},
@@ -56,7 +57,7 @@ class Examples:
             token = _TOKENS.get(operation.get("x-caller", ""), "$HOLDFAST_KEY")
             lines.append(f'-H "Authorization: Bearer {token}"')
         lines += [
-            f'-H "{given["name"]}: {_STORY["idempotency_key"]}"'
+            f'-H "{given["name"]}: {_HEADERS.get(given["name"], _STORY["idempotency_key"])}"'
             for given in operation.get("parameters", [])
             if given["in"] == "header" and given.get("required")
         ]

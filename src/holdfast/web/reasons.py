@@ -21,6 +21,7 @@ from holdfast.http.problems import (
     unauthorized,
     webhook_not_found,
 )
+from holdfast.http.room_problems import room_problems
 from holdfast.http.sale_problems import (
     admission_required,
     external_payment,
@@ -54,6 +55,7 @@ def _of_sales() -> list[Problem]:
         sale_not_found(),
         order_not_found(),
         *(office_refusal(refused) for refused in Refusal),
+        *room_problems(_SALE),
     ]
 
 

@@ -1,0 +1,58 @@
+"""Token buckets: so many requests at once, so many per second after that.
+
+A bucket is kept as the one moment at which it will be full again (the generic cell rate algorithm): nothing has to be
+refilled, an idle bucket can be forgotten, and one number per address or buyer is all the memory it takes.
+"""
+
+from math import ceil, floor
+
+from msgspec import Struct
+
+
+class Policy(Struct, frozen=True):
+    """`burst` at once, and then one more every `every_ms`."""
+
+    name: str
+    burst: int
+    every_ms: float
+
+    @property
+    def window_seconds(self) -> int:
+        """In which an empty bucket fills."""
+        return ceil(self.burst * self.every_ms / 1_000)
+
+    @property
+    def header(self) -> str:
+        """`RateLimit-Policy`, as draft-ietf-httpapi-ratelimit-headers has it."""
+        return f'"{self.name}";q={self.burst};w={self.window_seconds}'
+
+
+class Taken(Struct, frozen=True):
+    is_allowed: bool
+    # When the bucket is full again: what to keep until then, and to hand in next time.
+    full_at: float
+    remaining: int
+    # Until the next token, which is when a refused request may be tried again.
+    next_ms: int
+
+    def header(self, policy: Policy) -> str:
+        """`RateLimit`: how many are left, and in how many seconds there will be more."""
+        return f'"{policy.name}";r={self.remaining};t={ceil(self.next_ms / 1_000)}'
+
+
+def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:
+    """`full_at` is 0 for who was never seen, or was forgotten. What is refused costs nothing."""
+    start = max(full_at, now)
+    # Said so that a full bucket gives its last token whatever becomes of fractions.
+    is_allowed = start - now <= (policy.burst - tokens) * policy.every_ms
+    kept = start + tokens * policy.every_ms if is_allowed else start
+    remaining = max(0, floor(policy.burst - (kept - now) / policy.every_ms))
+    # The bucket holds one token more each `every_ms`; a refused request waits until it holds enough.
+    missing = tokens if not is_allowed else min(remaining + 1, policy.burst)
+    next_ms = ceil(max(0.0, kept - now - (policy.burst - missing) * policy.every_ms))
+    return Taken(is_allowed, kept, remaining, next_ms)
+
+
+def is_idle(full_at: float, now: int) -> bool:
+    """Whether a bucket is full, and need not be kept."""
+    return full_at <= now

@@ -1,0 +1,105 @@
+"""How many requests are worked on at once, found by watching how long they take.
+
+The model. `Limiter` counts what is in flight. Once per window it compares how long answers took with how long they take
+when the machine is at ease (`ease_ms`). As long as that is not much more, the limit grows by its square root, which
+finds a machine of any size within seconds; when answers take more than `TOLERANCE` times as long, people only wait for
+each other, and the limit shrinks in proportion, as in Netflix's gradient limiter and TCP Vegas. What does not fit is
+refused at once, before anything was spent on it. Ease is measured afresh every ten seconds, as TCP BBR does, by letting
+in a tenth as many for a moment: an average that merely forgot would take a long overload for ease.
+
+Priorities. Each kind of request may use a part of the limit, so under pressure the least important are refused first,
+and there is always room to finish a payment.
+
+The invariants: never more in flight than the limit, for any kind no more than its part; the limit stays between LEAST
+and MOST; finishing payments are refused only when everything in flight is as important.
+
+When it fails. A machine that became slower for good looks overloaded until its ease is measured again; until then too
+much is refused. If latency has nothing to do with load, the limit rests at LEAST: slow, but answering. It reads no
+clock and knows nothing about requests.
+"""
+
+from enum import IntEnum
+from math import sqrt
+
+LEAST, MOST = 8, 4_096
+# Answers may take this many times as long as at ease. Batches make waiting together normal: a command that just missed
+# one waits for it and then for its own.
+TOLERANCE = 2.0
+WINDOW_MS = 100
+# Fewer answers than this say nothing yet, and the window goes on.
+WINDOW_ANSWERS = 10
+SHRINK_AT_MOST = 0.5
+# Of every hundred windows, three are for measuring ease. What began before has ended by the last, which counts.
+PROBE_EVERY, PROBE_FOR, PROBE_PART = 100, 3, 0.1
+
+
+class Priority(IntEnum):
+    """From the most important. Console pages are the first to wait."""
+
+    FINISH = 0
+    PURCHASE = 1
+    JOIN = 2
+    READ = 3
+    CONSOLE = 4
+
+
+PARTS = {
+    Priority.FINISH: 1.0,
+    Priority.PURCHASE: 0.9,
+    Priority.JOIN: 0.75,
+    Priority.READ: 0.6,
+    Priority.CONSOLE: 0.4,
+}
+
+
+class Limiter:
+    def __init__(self, limit: float = 64.0) -> None:
+        self.limit = limit
+        self.in_flight = 0
+        self.ease_ms = 0.0
+        self._since = 0.0
+        self._answers = 0
+        self._took_ms = 0.0
+        self._peak = 0
+        self._windows = 0
+        self._before_probe = limit
+
+    def enter(self, priority: Priority) -> bool:
+        """Whether a request may begin. One that began must `leave` exactly once."""
+        if self.in_flight >= self.limit * PARTS[priority]:
+            return False
+        self.in_flight += 1
+        self._peak = max(self._peak, self.in_flight)
+        return True
+
+    def leave(self, took_ms: float, now_ms: float) -> None:
+        self.in_flight -= 1
+        self._answers += 1
+        self._took_ms += took_ms
+        if now_ms - self._since >= WINDOW_MS and self._answers >= WINDOW_ANSWERS:
+            self._adapt(self._took_ms / self._answers)
+            self._since, self._answers, self._took_ms, self._peak = now_ms, 0, 0.0, self.in_flight
+
+    @property
+    def pressure(self) -> float:
+        """How much of the limit is used: what is not essential can be switched off by it."""
+        return self.in_flight / self.limit
+
+    def _adapt(self, took_ms: float) -> None:
+        self._windows += 1
+        phase = self._windows % PROBE_EVERY
+        if phase == PROBE_EVERY - PROBE_FOR:
+            self._before_probe, self.limit = self.limit, max(LEAST, self.limit * PROBE_PART)
+        elif phase == 0:
+            self.ease_ms, self.limit = took_ms, self._before_probe
+        elif phase < PROBE_EVERY - PROBE_FOR:
+            self._follow(took_ms)
+
+    def _follow(self, took_ms: float) -> None:
+        self.ease_ms = min(took_ms, self.ease_ms or took_ms)
+        gradient = TOLERANCE * self.ease_ms / max(took_ms, 1e-6)
+        if gradient < 1:
+            self.limit = max(LEAST, self.limit * max(SHRINK_AT_MOST, gradient))
+        elif self._peak >= self.limit / 2:
+            # A limit that nobody comes near says nothing about what the machine could do.
+            self.limit = min(MOST, self.limit + sqrt(self.limit))

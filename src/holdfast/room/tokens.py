@@ -1,0 +1,160 @@
+"""Tickets and passes: signed, bound to a sale and a buyer, and of one kind each.
+
+Tickets are for us alone and made for everyone who joins, so they are signed with the secret (HS256). Passes are for
+others too: they are signed with an Ed25519 key that is derived from the secret (HKDF), and the public half is published
+as a JWKS, so that any service can check a pass without asking us. A key id means one algorithm and one kind, whatever a
+token says of itself. The first key signs, all are believed: to rotate, put a new one first, and take the old one away
+when its last ticket is over. Nobody is logged out.
+
+Signed by hand, because a library takes several times as long; read by the library, because reading is where mistakes
+are made. Reading a pass takes about half a millisecond, which is more than all the rest of a purchase, so what was read
+or signed here is remembered for as long as it is good, up to a bound.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet, OctKey, OKPKey
+from msgspec import Struct
+
+from holdfast.signing import SigningKey, base64url
+
+# Servers learn the engine's time by asking, and one that was asked in a bad moment is off by as long as that took.
+SKEW_S = 30
+# Nothing lives longer than this from when it was signed; a sale can be that far away, a pass lasts a day at most.
+MAX_TICKET_S, MAX_PASS_S = 400 * 86_400, 86_460
+REMEMBERED_MAX = 50_000
+# Ours have about 400 bytes. Nothing longer is looked at.
+MAX_TOKEN = 2_000
+TICKET, PASS = "holdfast-ticket", "holdfast-pass"
+_HS256, _ED25519 = "HS256", "Ed25519"
+_HKDF_INFO = b"holdfast pass signing key 1"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Ticket(Struct, frozen=True, omit_defaults=True):
+    sub: str
+    sale: str
+    jti: str
+    arrival: int
+    iat: int
+    exp: int
+    # Of a lottery: the commitment at joining. The position, from 1, once it is known.
+    seed_hash: str | None = None
+    position: int | None = None
+
+
+class Pass(Struct, frozen=True):
+    sub: str
+    sale: str
+    jti: str
+    iat: int
+    exp: int
+
+
+class Tokens:
+    def __init__(self, keys: Sequence[SigningKey]) -> None:
+        first = keys[0]
+        mac, private = hmac.new(first.secret.encode(), digestmod="sha256"), _pass_key(first)
+
+        def sign_ticket(content: bytes) -> bytes:
+            keyed = mac.copy()
+            keyed.update(content)
+            return keyed.digest()
+
+        public = [OKPKey.import_key(_public(key)) for key in keys]
+        self.jwks: dict[str, Any] = {"keys": [_public(key) for key in keys]}
+        self._tickets = _Kind(
+            TICKET, _HS256, first.key_id, sign_ticket, KeySet(list(map(_secret, keys))), Ticket, MAX_TICKET_S
+        )
+        self._passes = _Kind(PASS, _ED25519, _pass_id(first), private.sign, KeySet(list(public)), Pass, MAX_PASS_S)
+
+    def sign_ticket(self, ticket: Ticket) -> str:
+        return self._tickets.sign(ticket)
+
+    def sign_pass(self, given: Pass) -> str:
+        return self._passes.sign(given, remember=True)
+
+    def read_ticket(self, text: str, now_s: float) -> Ticket | None:
+        ticket: Ticket | None = self._tickets.read(text, now_s)
+        return ticket if ticket is not None and now_s < ticket.exp + SKEW_S else None
+
+    def read_any_pass(self, text: str, now_s: float) -> Pass | None:
+        """Also one that is over: it was good once."""
+        known: Pass | None = self._passes.read(text, now_s)
+        return known
+
+
+class _Kind(Struct, eq=False):
+    typ: str
+    algorithm: str
+    key_id: str
+    signature: Callable[[bytes], bytes]
+    keys: KeySet
+    claims: Any
+    max_life_s: int
+    known: dict[str, Any] = {}
+
+    def sign(self, claims: Ticket | Pass, *, remember: bool = False) -> str:
+        head = _encode({"alg": self.algorithm, "kid": self.key_id, "typ": self.typ})
+        content = base64url(head) + b"." + base64url(_encode(claims))
+        token = (content + b"." + base64url(self.signature(content))).decode()
+        if remember:
+            self._remember(token, claims)
+        return token
+
+    def read(self, text: str, now_s: float) -> Any:
+        """What it says, if it is one of ours, of this kind, and says nothing impossible. None if not."""
+        claims = self.known.get(text)
+        if claims is None and len(text) <= MAX_TOKEN:
+            claims = self._verified(text)
+            if claims is not None and self._is_possible(claims, now_s):
+                self._remember(text, claims)
+            else:
+                claims = None
+        return claims
+
+    def _verified(self, text: str) -> Any:
+        try:
+            signed = jws.deserialize_compact(text, self.keys, algorithms=[self.algorithm])
+            header = signed.headers()
+            # Without a key id the library would try whichever key fits.
+            if header.get("typ") != self.typ or header.get("kid") is None:
+                return None
+            return msgspec.json.decode(signed.payload, type=self.claims)
+        except (JoseError, msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def _is_possible(self, claims: Ticket | Pass, now_s: float) -> bool:
+        return claims.iat <= now_s + SKEW_S and 0 < claims.exp - claims.iat <= self.max_life_s
+
+    def _remember(self, text: str, claims: Any) -> None:
+        if len(self.known) >= REMEMBERED_MAX:
+            self.known.clear()
+        self.known[text] = claims
+
+
+def _secret(key: SigningKey) -> OctKey:
+    return OctKey.import_key(key.secret, {"kid": key.key_id, "alg": _HS256, "use": "sig"})
+
+
+def _pass_id(key: SigningKey) -> str:
+    return f"{key.key_id}-pass"
+
+
+def _pass_key(key: SigningKey) -> Ed25519PrivateKey:
+    derived = HKDF(SHA256(), 32, None, _HKDF_INFO).derive(key.secret.encode())
+    return Ed25519PrivateKey.from_private_bytes(derived)
+
+
+def _public(key: SigningKey) -> dict[str, Any]:
+    point = base64url(_pass_key(key).public_key().public_bytes_raw()).decode()
+    return {"kty": "OKP", "crv": "Ed25519", "x": point, "kid": _pass_id(key), "alg": _ED25519, "use": "sig"}

@@ -1,0 +1,132 @@
+"""`holdfast lottery verify`: buyers recompute their place from what is public."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_running import Here, Ran
+from joserfc import jwt
+from joserfc.jwk import OctKey
+
+from holdfast.domain.lottery import Draw, Order, digest_of, entry_of, seed_hash
+
+pytest_plugins = ("cli_fixtures",)
+
+SEED = bytes(range(32))
+ENTRIES = [entry_of("drop-1", f"buyer-{number}", f"ticket-{number}") for number in range(40)]
+DRAW = Draw("drop-1", SEED, len(ENTRIES), digest_of(ENTRIES))
+LOTTERY = {"seed_hash": seed_hash(SEED), "seed": SEED.hex(), "entrants": DRAW.entrants, "digest": DRAW.digest}
+POSITION = Order(DRAW).place_of(7) + 1
+
+
+@pytest.fixture
+def now(tmp_path: Path) -> Path:
+    return write_now(tmp_path, LOTTERY)
+
+
+def write_now(directory: Path, lottery: dict[str, Any]) -> Path:
+    path = directory / "now.json"
+    path.write_text(json.dumps({"sale_id": "drop-1", "state": "open", "serving": 3, "lottery": lottery}))
+    return path
+
+
+def ticket(**changed: Any) -> str:
+    claims = {
+        "sale": "drop-1",
+        "sub": "buyer-7",
+        "jti": "ticket-7",
+        "arrival": 7,
+        "position": POSITION,
+        "seed_hash": seed_hash(SEED),
+    }
+    return jwt.encode({"alg": "HS256"}, claims | changed, OctKey.import_key("a secret of at least 32 bytes, for us"))
+
+
+def names_of_wrong(ran: Ran) -> list[str]:
+    return [check["name"] for check in ran.json["checks"] if not check["ok"]]
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(directory))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_ticket_and_the_list_are_confirmed(here: Here, now: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("\n".join([*ENTRIES, ""]))
+    (tmp_path / "ticket.jwt").write_text(ticket() + "\n")
+    ran = here("lottery", "verify", str(now), "--ticket", "ticket.jwt", "--entries", "list.txt", "--json")
+    assert ran.code == 0
+    assert (ran.json["ok"], ran.json["position"], names_of_wrong(ran)) == (True, POSITION, [])
+    assert {check["name"] for check in ran.json["checks"]} >= {"seed", "digest", "entry", "position", "commitment"}
+    told = here("lottery", "verify", str(now), "--ticket", ticket())
+    assert told.code == 0
+    assert told.lines[-1] == f"Arrival number 7 has position {POSITION} in drop-1."
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [({"position": POSITION + 1}, "position"), ({"seed_hash": "0" * 64}, "commitment"), ({"sale": "drop-2"}, "sale")],
+)
+def test_a_wrong_ticket_is_found(here: Here, now: Path, changed: dict[str, Any], wrong: str) -> None:
+    ran = here("lottery", "verify", str(now), "--ticket", ticket(**changed), "--json")
+    assert (ran.code, names_of_wrong(ran)) == (1, [wrong])
+
+
+def test_another_seed_than_the_one_promised_is_found(here: Here, tmp_path: Path) -> None:
+    now = write_now(tmp_path, LOTTERY | {"seed": bytes(32).hex()})
+    assert names_of_wrong(here("lottery", "verify", str(now), "--arrival", "7", "--json")) == ["seed"]
+    assert "WRONG seed" in here("lottery", "verify", str(now), "--arrival", "7").out
+
+
+def test_a_place_is_told_from_an_address_and_an_arrival_number(here: Here, now: Path) -> None:
+    with served(now.parent) as url:
+        ran = here("lottery", "verify", f"{url}/now.json", "--arrival", "7", "--position", str(POSITION), "--json")
+        assert (ran.code, ran.json["position"]) == (0, POSITION)
+        missing = here("lottery", "verify", f"{url}/nothing", "--arrival", "7")
+    assert (missing.code, missing.out) == (2, "")
+    assert "cannot be read" in missing.err
+
+
+def test_before_opening_there_is_nothing_to_check_yet(here: Here, tmp_path: Path) -> None:
+    now = write_now(tmp_path, {"seed_hash": seed_hash(SEED)})
+    ran = here("lottery", "verify", str(now), "--ticket", ticket(position=None))
+    assert (ran.code, ran.out) == (2, "")
+    assert "not published yet" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("lottery", "options"),
+    [
+        (LOTTERY, []),
+        (LOTTERY, ["--arrival", "7", "--ticket", ticket()]),
+        (LOTTERY, ["--arrival", "-1"]),
+        (LOTTERY, ["--ticket", "no-such-file"]),
+        (LOTTERY, ["--ticket", "a.b.c"]),
+        (LOTTERY, ["--ticket", ticket(arrival="7")]),
+        (LOTTERY, ["--arrival", "7", "--entries", "no-such-file"]),
+        (LOTTERY | {"seed": "00"}, ["--arrival", "7"]),
+        (LOTTERY | {"entrants": -1}, ["--arrival", "7"]),
+        ({}, ["--arrival", "7"]),
+    ],
+)
+def test_wrong_use_says_so_and_exits_with_2(
+    here: Here, tmp_path: Path, lottery: dict[str, Any], options: list[str]
+) -> None:
+    ran = here("lottery", "verify", str(write_now(tmp_path, lottery)), *options, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err

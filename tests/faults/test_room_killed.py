@@ -1,0 +1,147 @@
+"""20,000 join while a server is killed: everyone has one place, in the order of arrival, and keeps it."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+from joining import BUYER_SECRET, SIGNING_KEY, Crowd, Told, buyer_token, is_in_arrival_order
+from postgres_process import own_postgres
+from processes import HouseProcess, serving
+from sqlalchemy import select
+
+from holdfast.ledger.database import open_database
+from holdfast.ledger.room_tables import places
+
+PEOPLE = 20_000
+SETTINGS = {"buyer_secret": BUYER_SECRET, "signing_key": SIGNING_KEY}
+
+
+def terms(**more: object) -> dict[str, Any]:
+    return {
+        "sale_id": "drop",
+        "sku_id": "sneaker",
+        "name": "Drop",
+        "total_units": 100,
+        "price": {"amount": 100, "currency": "EUR"},
+        "starts_at": "2100-01-01T00:00:00Z",
+        "payment": "external",
+        "room": {"mode": "fifo"},
+    } | more
+
+
+async def make_sale(house: HouseProcess, **more: object) -> None:
+    async with house.client() as client:
+        answer = await client.post("/v1/sales", json=terms(**more))
+        assert answer.status_code == 201, answer.text
+
+
+async def stored(url: str) -> dict[str, int]:
+    """Each buyer's position; fails if someone has two places or two have one."""
+    database = open_database(url)
+    try:
+        rows = await database.read(lambda c: c.execute(select(places.c.buyer_id, places.c.arrival)).all())
+    finally:
+        await database.close()
+    found = {row.buyer_id: row.arrival + 1 for row in rows}
+    assert sorted(row.arrival for row in rows) == list(range(len(found)))
+    return found
+
+
+def check(told: list[Told], kept: dict[str, int]) -> None:
+    assert len(told) == len(kept) == PEOPLE
+    assert {one.buyer_id: one.position for one in told} == kept
+    assert is_in_arrival_order(told)
+
+
+async def test_two_servers_share_a_line_and_one_of_them_is_killed(
+    tmp_path: Path, postgres_database_url: str, seed: int
+) -> None:
+    url = postgres_database_url
+    async with AsyncExitStack() as stack:
+        houses = [
+            await stack.enter_async_context(serving(tmp_path / name, database_url=url, **SETTINGS)) for name in "ab"
+        ]
+        await make_sale(houses[0])
+        kill_at = Random(seed).randrange(PEOPLE // 4, PEOPLE // 2)
+
+        def kill_one(count: int) -> None:
+            if count == kill_at:
+                houses[1].kill()
+
+        crowd = Crowd("drop", [house.port for house in houses], kill_one)
+        told = await crowd.join([f"b{n}" for n in range(PEOPLE)])
+        assert crowd.retries
+        check(told, await stored(url))
+        await _still_there(houses[0], told[:: PEOPLE // 50])
+
+
+async def test_a_server_on_a_file_is_killed_and_started_again(tmp_path: Path, seed: int) -> None:
+    async with serving(tmp_path / "data", **SETTINGS) as house:
+        await make_sale(house)
+        kill_at = Random(seed).randrange(PEOPLE // 4, PEOPLE // 2)
+        killed = asyncio.Event()
+
+        def kill(count: int) -> None:
+            if count == kill_at:
+                house.kill()
+                killed.set()
+
+        crowd = Crowd("drop", [house.port], kill)
+        joining = asyncio.create_task(crowd.join([f"b{n}" for n in range(PEOPLE)]))
+        await killed.wait()
+        await house.start()
+        told = await joining
+        check(told, await stored(f"sqlite:///{tmp_path / 'data' / 'holdfast.db'}"))
+        await _still_there(house, told[:: PEOPLE // 50])
+
+
+async def _still_there(house: HouseProcess, told: list[Told]) -> None:
+    async with house.client() as client:
+        for one in told:
+            again = await join(client, one.buyer_id)
+            assert again.json()["position"] == one.position
+
+
+async def join(client: httpx.AsyncClient, buyer_id: str) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {buyer_token(buyer_id)}"}
+    return await client.post("/v1/sales/drop/queue", headers=headers)
+
+
+@pytest.mark.usefixtures("postgres_url")
+async def test_while_the_store_is_down_nobody_is_admitted_and_everyone_keeps_their_place(tmp_path: Path) -> None:
+    with own_postgres() as postgres:
+        settings = SETTINGS | {"database_url": postgres.url, "patience_ms": "1000"}
+        async with serving(tmp_path / "data", **settings) as house, house.client() as client:
+            await make_sale(house, starts_at="2020-01-01T00:00:00Z", room={"mode": "fifo", "rate_per_second": 1})
+            before = [(await join(client, f"b{n}")).json() for n in range(30)]
+            async with asyncio.timeout(15):
+                while (await client.get("/v1/sales/drop/now")).json()["serving"] < 1:  # noqa: ASYNC110 - see below
+                    await asyncio.sleep(0.05)  # It is another process that calls people.
+            postgres.signal_all(signal.SIGSTOP)
+            asked = [join(client, "b0"), join(client, "new"), *(admission(client, n, before[n]) for n in range(3))]
+            answers = await asyncio.gather(*asked)
+            assert {(a.status_code, a.json()["reason"]) for a in answers[:3]} <= {(503, "not_ready"), (503, "busy")}
+            assert {answer.status_code for answer in answers[3:]} <= {202, 503}
+            # What is known of the line is too old by now to say whose turn it is.
+            answers = await asyncio.gather(*(admission(client, n, before[n]) for n in range(30)))
+            assert {answer.status_code for answer in answers} == {503}
+            assert (await client.get("/v1/sales/drop/now")).status_code == 200
+
+            postgres.signal_all(signal.SIGCONT)
+            await house.until_ready()
+            async with asyncio.timeout(15):
+                while (first := await admission(client, 0, before[0])).status_code != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert first.json().keys() == {"pass", "expires_at"}
+            after = [(await join(client, f"b{n}")).json()["position"] for n in range(30)]
+            assert after == [body["position"] for body in before]
+
+
+async def admission(client: httpx.AsyncClient, number: int, told: dict[str, Any]) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {buyer_token(f'b{number}')}", "Holdfast-Ticket": told["ticket"]}
+    return await client.post("/v1/sales/drop/admission", headers=headers)

@@ -1,0 +1,137 @@
+"""A sale with a waiting room on one engine, by a clock that the test sets: people join, are called, buy or do not."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+from sqlalchemy import Connection, update
+
+from conftest import _sweep
+from holdfast.domain.command import Provision, Reserve
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.room import Admit, Join, Leave, Place, RoomAsk, RoomState, Stand, Standing, Use
+from holdfast.domain.sale import Checkout, PaymentKind, Room, RoomMode, Sale, SaleState
+from holdfast.gate.port import Gate
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.database import open_database
+from holdfast.ledger.lookout import LookAt, look_into
+from holdfast.ledger.migrate import migrate
+from holdfast.ledger.rooms import find_room, live_rooms, make_room
+from holdfast.ledger.sale_tables import sales
+from holdfast.ledger.sales import insert_sale
+from holdfast.room.desk import Desk
+from holdfast.room.usher import Usher
+from redis_world import RedisWorld
+from set_clock import SetClock
+from valkeys import ValkeyProcess
+from worlds import NOW
+
+STEP_MS = 200
+SALE = Sale(
+    sale_id="drop",
+    sku_id="sneaker",
+    name="Drop",
+    price_amount=4_999,
+    currency="EUR",
+    starts_at=NOW,
+    checkout=Checkout.CART,
+    payment=PaymentKind.EXTERNAL,
+    loaded_units=1_000,
+    room=Room(RoomMode.FIFO, 50, 20),
+    state=SaleState.READY,
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+class Hall:
+    def __init__(self, clock: SetClock, gate: Gate, look_at: LookAt) -> None:
+        self.clock, self.gate, self.look_at = clock, gate, look_at
+        self.sale = SALE
+        self.desk = Desk(clock)
+        self.usher = self.another_usher()
+        self.stood: dict[str, Place] = {}
+
+    def another_usher(self) -> Usher:
+        return Usher(self.clock, self.look_at)
+
+    async def open(self, sale: Sale = SALE) -> None:
+        self.sale = sale
+
+        def make(connection: Connection) -> None:
+            insert_sale(connection, sale)
+            make_room(connection, sale.sale_id, self.clock.now)
+
+        await self.clock.write(make)
+        await self.gate.apply(sale.sku_id, [Provision(sale.loaded_units)])
+
+    async def change(self, **changes: object) -> None:
+        """What is not the room's: a pause of the sale."""
+        self.sale = replace(self.sale, **changes)
+        await self.clock.write(lambda c: c.execute(update(sales).values(**changes)))
+
+    async def ask(self, *asks: RoomAsk) -> list[Stand]:
+        answers = [self.desk.submit(self.sale.sale_id, ask) for ask in asks]
+        return [await answer for answer in answers]
+
+    async def join(self, buyers: Iterable[str]) -> list[Place]:
+        found = []
+        for stand in await self.ask(*(Join(buyer, f"ticket-of-{buyer}") for buyer in buyers)):
+            assert stand.place is not None
+            self.stood[stand.place.buyer_id] = stand.place
+            found.append(stand.place)
+        return found
+
+    async def admit(self, *buyers: str) -> list[Standing]:
+        life = self.sale.room.pass_seconds * 1_000
+        asks = [Admit(b, self.stood[b].arrival, self.stood[b].ticket_id, life) for b in buyers]
+        return [stand.standing for stand in await self.ask(*asks)]
+
+    async def leave(self, buyer: str) -> None:
+        place = self.stood[buyer]
+        await self.ask(Leave(buyer, place.arrival, place.ticket_id))
+
+    async def buy(self, *buyers: str) -> int:
+        """How many got a unit. Their passes are noted as used."""
+        sku_id = self.sale.sku_id
+        commands = [Reserve(new_reservation_id(sku_id, b), b, 1, 1, ttl_ms=1_800_000) for b in buyers]
+        granted = [v.reservation for v in await self.gate.apply(sku_id, commands) if v.reservation is not None]
+        await self.ask(*(Use(reservation.owner_id, 1) for reservation in granted))
+        return len(granted)
+
+    async def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.clock.advance(STEP_MS)
+            await self.usher.pass_once()
+
+    async def room(self) -> RoomState:
+        found = await self.clock.read(lambda c: find_room(c, self.sale.sale_id))
+        assert found is not None
+        return found
+
+    async def serving(self) -> int:
+        return (await self.room()).serving
+
+    def called(self, room: RoomState, since: int = 0) -> list[str]:
+        """Those whose turn has come, in order, from a place on."""
+        turns = {room.place_of(place.arrival): buyer for buyer, place in self.stood.items()}
+        return [turns[place] for place in range(since, room.serving) if place in turns]
+
+    async def rooms(self) -> list[str]:
+        return [one.sale.sale_id for one in await self.clock.read(live_rooms)]
+
+
+@asynccontextmanager
+async def hall_on(url: str, valkey: ValkeyProcess | None) -> AsyncIterator[Hall]:
+    database = open_database(url)
+    await migrate(database)
+    await database.write(_sweep)
+    if valkey is None:
+        clock = SetClock(database)
+        yield Hall(clock, SqlGate(clock), look_into(clock))
+        await database.close()
+        return
+    valkey.command("FLUSHALL")
+    world = RedisWorld(database, valkey.url)
+    yield Hall(world.clock, world.open_gate(), world.views.look_at)
+    await world.close()
