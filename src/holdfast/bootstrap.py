@@ -10,6 +10,7 @@ from sqlalchemy import make_url
 
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
+from holdfast.domain.breaker import Breaker
 from holdfast.domain.reservation import Reservation
 from holdfast.domain.sale import PaymentKind
 from holdfast.errors import Unavailable
@@ -17,6 +18,7 @@ from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
 from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.guarded import GuardedLink, guarded
 from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
@@ -25,13 +27,15 @@ from holdfast.gate.shard_stock import ShardStock
 from holdfast.gate.shards import ShardedGate
 from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
+from holdfast.http.door import Door, build_door
 from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts, parse_signing_keys
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.database import Database, PostgresDatabase, open_database
 from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.providers import open_providers
 from holdfast.sales.catalogue import Catalogue
 from holdfast.sales.inspection import Inspector
@@ -86,6 +90,7 @@ class House(Struct, frozen=True, eq=False):
     receipts: Receipts
     catalogue: Catalogue
     office: Office
+    door: Door
 
     @property
     def may_lose_holds(self) -> bool:
@@ -159,7 +164,7 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
     if not settings.has_redis:
         yield Engine(SqlGate(database), look_into(database), _find_in(database), _is_up, Reconciler(database))
         return
-    link = open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000)
+    link = guarded(open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000))
     try:
         await check_durability(link, fsync=settings.redis_fsync, replicas_min=settings.redis_replicas_min)
         functions = Functions(link)
@@ -198,7 +203,7 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
 @asynccontextmanager
 async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
     """Everything about money, with the providers that the settings name."""
-    providers = open_providers(settings)
+    providers = {name: GuardedProvider(name, provider) for name, provider in open_providers(settings).items()}
     restocker = NotWired() if settings.has_redis else None
     try:
         yield build_cashier(settings, database, engine.gate, providers, restocker)
@@ -243,9 +248,27 @@ def _build(
     receipts = Receipts(parse_signing_keys(settings.signing_key_text()))
     catalogue, office = Catalogue(database), build_office(settings, database, engine)
     lookout = Lookout(engine.look_at)
+    door = build_door(settings, database, [*_breakers_of(database, engine.link), *cashier.breakers])
     return House(
-        settings, database, engine, batcher, lookout, doorkeeper, agents, refusals, cashier, receipts, catalogue, office
+        settings,
+        database,
+        engine,
+        batcher,
+        lookout,
+        doorkeeper,
+        agents,
+        refusals,
+        cashier,
+        receipts,
+        catalogue,
+        office,
+        door,
     )
+
+
+def _breakers_of(database: Database, link: RedisLink | None) -> list[Breaker]:
+    """A file on this machine has none, nor has a cluster."""
+    return [store.breaker for store in (database, link) if isinstance(store, PostgresDatabase | GuardedLink)]
 
 
 @asynccontextmanager

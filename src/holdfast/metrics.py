@@ -83,6 +83,8 @@ CONCURRENCY_LIMIT = Gauge(
 LIMITED = Counter("holdfast_rate_limited", "Requests refused by a rate limit, by policy.", ["policy"])
 _answered: dict[int, int] = {}
 _told: dict[str, int] = {}
+_shed: dict[str, int] = {}
+_limited: dict[str, int] = {}
 
 
 def count_request(status: int) -> None:
@@ -93,6 +95,14 @@ def count_request(status: int) -> None:
 def count_outcome(outcome: str) -> None:
     """As above, and for the same reason."""
     _told[outcome] = _told.get(outcome, 0) + 1
+
+
+def count_shed(priority: str) -> None:
+    _shed[priority] = _shed.get(priority, 0) + 1
+
+
+def count_limited(policy: str) -> None:
+    _limited[policy] = _limited.get(policy, 0) + 1
 
 
 def flush_outcomes() -> None:
@@ -108,6 +118,10 @@ def flush() -> None:
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)
+    for counts, counter in ((_shed, SHED), (_limited, LIMITED)):
+        while counts:
+            label, count = counts.popitem()
+            counter.labels(label).inc(count)
 
 
 _OPENNESS = {Circuit.CLOSED: 0.0, Circuit.HALF_OPEN: 0.5, Circuit.OPEN: 1.0}

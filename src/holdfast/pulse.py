@@ -1,13 +1,13 @@
 """Whether a store still answers, found out before its callers run out of time.
 
-The model. A frozen server does not refuse, it says nothing, and a caller that waits for it learns that only when its own
+The model. A frozen server does not refuse, it says nothing, and a caller that waits for it learns that when its own
 time is up. So one timer looks after all calls under way. When the oldest has taken longer than SUSPECT_S and nothing
 has succeeded since it began, the store is probed on a connection of its own. A store that answers is merely busy with
 something long, and nothing happens. One that fails the probes is taken for dead: the breaker opens, the calls under way
 are cut off, and new ones are refused at once, until a probe succeeds again. No caller is ever spent on finding out.
 
-The invariants: only failed probes, or several failures in a row, open the breaker; only a probe that succeeds closes it;
-while it is open no call reaches the store.
+The invariants: only failed probes, or several failures in a row, open the breaker; only a probe that succeeds closes
+it; while it is open no call reaches the store.
 
 When it fails. If this process was itself stopped for long, a probe may run out of time though the store is well: two
 must fail, and the next one half a second later repairs it.
@@ -46,7 +46,7 @@ class Pulse:
 
     @asynccontextmanager
     async def call(self, timeout_s: float | None) -> AsyncIterator[None]:
-        """Around every call. Raises `Unavailable` at once if the store is known to be away, else TimeoutError in time."""
+        """Around every call. Raises `Unavailable` at once if the store is known to be away, or TimeoutError in time."""
         if not self.breaker.is_closed:
             raise Unavailable(f"{self.breaker.name} does not answer")
         async with asyncio.timeout(timeout_s) as scope:

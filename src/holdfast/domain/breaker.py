@@ -6,8 +6,8 @@ opens: calls are refused without being made. After a pause that grows with every
 
 The invariants: no call while open and before its time; never two at once while half open; one success closes it.
 
-When it fails. A dependency that fails half of the time never opens it, because each success ends the row; that is meant:
-half of the calls are better than none.
+When it fails. A dependency that fails half of the time never opens it, because each success ends the row; that is
+meant: half of the calls are better than none.
 """
 
 from enum import StrEnum
@@ -47,9 +47,7 @@ class Breaker:
 
     def failed(self, now_ms: float) -> None:
         self._failures += 1
-        if self.state is not Circuit.OPEN and self._failures >= self._failures_max:
-            self.trip(now_ms)
-        elif self.state is Circuit.HALF_OPEN:
+        if (self.state is not Circuit.OPEN and self._failures >= self._failures_max) or self.state is Circuit.HALF_OPEN:
             self.trip(now_ms)
 
     def withdrawn(self) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable
 
 from holdfast.bootstrap import House
+from holdfast.http.challenge import ChallengeDesk
 from holdfast.http.now import NowBoard
 from holdfast.http.patrol import Patrol
 from holdfast.http.purchase import PurchaseDesk
 from holdfast.http.requests import Answer, Request
 from holdfast.http.streams import Streams
 
-_SALES, _PURCHASE, _NOW = "/v1/sales/", "/purchase", "/now"
+_SALES, _PURCHASE, _NOW, _CHALLENGE = "/v1/sales/", "/purchase", "/now", "/challenge"
 _RESERVATIONS, _EVENTS = "/v1/reservations/", "/events"
 
 
@@ -17,6 +18,7 @@ class SaleLane:
     def __init__(self, house: House, patrol: Patrol) -> None:
         self._desk = PurchaseDesk(house, patrol)
         self._board = NowBoard(house)
+        self._challenges = ChallengeDesk(house)
         self._streams = Streams(house)
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
@@ -27,6 +29,8 @@ class SaleLane:
                 return self._desk.purchase(request, path[len(_SALES) : -len(_PURCHASE)])
             if path.endswith(_NOW) and method == "GET":
                 return self._board.now(request, path[len(_SALES) : -len(_NOW)])
+            if path.endswith(_CHALLENGE) and method == "GET":
+                return self._challenges.challenge(request, path[len(_SALES) : -len(_CHALLENGE)])
         elif path.startswith(_RESERVATIONS) and path.endswith(_EVENTS) and method == "GET":
             return self._streams.events(request, path[len(_RESERVATIONS) : -len(_EVENTS)])
         return None

@@ -50,10 +50,6 @@ READERS = 4
 class Database(Protocol):
     dialect_name: str
 
-    @property
-    def breaker(self) -> Breaker | None:
-        """Open while the database does not answer. A local file has none."""
-
     async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
         """Run `work` in one transaction; when this returns, it is on disk. Brief work may keep the event loop."""
 
@@ -75,7 +71,6 @@ def open_database(url: str, *, connections: int = 8) -> Database:
 
 class SqliteDatabase:
     dialect_name = "sqlite"
-    breaker = None
 
     def __init__(self, url: URL) -> None:
         self._clock = shared_clock(Path(url.database or ""))
@@ -226,6 +221,7 @@ class PostgresDatabase:
 
     @property
     def breaker(self) -> Breaker:
+        """Open while the server does not answer."""
         return self._pulse.breaker
 
     async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:

@@ -1,7 +1,7 @@
 """All tables together, for whoever compares or creates them."""
 
-from holdfast.ledger import sale_tables, tables, webhook_tables
+from holdfast.ledger import challenges, sale_tables, tables, webhook_tables
 
 metadata = tables.metadata
 
-__all__ = ["metadata", "sale_tables", "tables", "webhook_tables"]
+__all__ = ["challenges", "metadata", "sale_tables", "tables", "webhook_tables"]
