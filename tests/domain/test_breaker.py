@@ -4,7 +4,7 @@ from holdfast.domain.breaker import Breaker, Circuit
 
 
 def opened(**more: float) -> Breaker:
-    breaker = Breaker("store", failures_max=3, **more)  # type: ignore[arg-type]
+    breaker = Breaker("store", failures_max=3, **more)
     for _ in range(3):
         breaker.failed(0)
     return breaker
