@@ -73,7 +73,7 @@ class App:
         """Past the limits and the crowd. A body is read before a place inside is taken: it may take its time."""
         priority = priority_of(request.method, request.path)
         if priority is not None and not self._shedder.has_room(priority):
-            return self._shedder.refuse(priority)
+            return await self._shedder.refuse(priority)
         caller, passed = self._doorkeeper.recognise(request.authorization), None
         if caller is None or caller.buyer_id is not None:
             passed = await self._limit(request, caller)
@@ -84,7 +84,7 @@ class App:
         if priority is None:
             return await self._serve(request)
         if not self._shedder.enter(priority):
-            return self._shedder.refuse(priority)
+            return await self._shedder.refuse(priority)
         entered = monotonic()
         try:
             answer = await self._serve(request)
