@@ -2,7 +2,7 @@
 
 The model. A frozen server does not refuse, it says nothing, and a caller that waits for it learns that when its own
 time is up. So one timer looks after all calls under way. When the oldest has taken longer than SUSPECT_S and nothing
-has succeeded since it began, the store is probed on a connection of its own. A store that answers is merely busy with
+has succeeded for as long, the store is probed on a connection of its own. A store that answers is merely busy with
 something long, and nothing happens. One that fails the probes is taken for dead: the breaker opens, the calls under way
 are cut off, and new ones are refused at once, until a probe succeeds again. No caller is ever spent on finding out.
 
@@ -89,7 +89,7 @@ class Pulse:
     def _is_suspect(self) -> bool:
         oldest = min(self._under_way.values(), default=float("inf"))
         now = asyncio.get_running_loop().time()
-        return now - oldest > SUSPECT_S and self._succeeded_at < oldest
+        return now - max(oldest, self._succeeded_at) > SUSPECT_S
 
     async def _answers(self, probes: int) -> bool:
         for _ in range(probes):
