@@ -143,6 +143,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
                 await asyncio.wait_for(house.batcher.drain(), DRAIN_S)
+            house.door.challenges.close()
 
 
 @asynccontextmanager

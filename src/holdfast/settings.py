@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         "", description="Networks of the proxies in front, as CIDRs: their X-Forwarded-For is believed."
     )
     rate_per_address: int = Field(100, ge=0, description="Requests per second from one address; 0: any.")
-    rate_per_buyer: int = Field(10, ge=0, description="Requests per second of one buyer; 0: any.")
+    rate_per_buyer: int = Field(50, ge=0, description="Requests per second of one buyer; 0: any.")
     places_per_address: int = Field(1000, ge=0, description="Places in line that one address may take; 0: any.")
     limit_loopback: bool = Field(False, description="Limit clients on this machine by address, too.")
     audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")

@@ -9,9 +9,11 @@ from http_sales import Store, store_of
 from http_serving import SERVICE_KEY, Server, started
 from http_tokens import buyer_token
 
+from holdfast.http.limits import BURST_S
+
 pytest_plugins = ("http_fixtures",)
 
-PER_ADDRESS, PER_BUYER, BURST_S = 5, 3, 4
+PER_ADDRESS, PER_BUYER = 4, 3
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from holdfast.bootstrap import House
 from holdfast.errors import EngineError
 from holdfast.http.fast_lane import FastLane
 from holdfast.http.identity import Caller, Unauthorized
-from holdfast.http.limits import Passed
+from holdfast.http.limits import Passed, is_look
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine, internal_error
 from holdfast.http.requests import Answer, CallerGone, Request, refuse
@@ -101,8 +101,12 @@ class App:
         if caller is None:
             try:
                 caller = await self._doorkeeper.identify(request.authorization)
-            except (Unauthorized, EngineError):
+            except Unauthorized:
                 return None  # What is public needs no caller; the rest is refused in its own words.
+            except EngineError:
+                if is_look(request):
+                    return None
+                raise
         return self._limits.check_buyer(request, caller)
 
     def _serve(self, request: Request) -> Awaitable[Answer]:

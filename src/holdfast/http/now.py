@@ -29,7 +29,8 @@ POLL_MS = {
     Phase.PAUSED: 3_000,
     Phase.ENDED: 60_000,
 }
-SOONEST_POLL_MS, LATEST_POLL_MS = 1_000, 30_000
+# Sooner would be too often for a buyer (http/limits.py).
+SOONEST_POLL_MS, LATEST_POLL_MS = 2_000, 30_000
 
 _encode = msgspec.json.Encoder().encode
 
