@@ -10,12 +10,14 @@ from sqlalchemy import make_url
 
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
+from holdfast.domain.breaker import Breaker
 from holdfast.domain.reservation import Reservation
 from holdfast.domain.sale import PaymentKind
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
 from holdfast.gate.link.durability import check_durability
+from holdfast.gate.link.guarded import GuardedLink, guarded
 from holdfast.gate.link.redis_link import RedisLink, open_link
 from holdfast.gate.port import Gate
 from holdfast.gate.redis import RedisGate
@@ -25,13 +27,15 @@ from holdfast.gate.shard_stock import ShardStock
 from holdfast.gate.shards import ShardedGate
 from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
+from holdfast.http.door import Door, build_door
 from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.database import Database, PostgresDatabase, open_database
 from holdfast.ledger.lookout import LookAt, Lookout, look_into
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
+from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.providers import open_providers
 from holdfast.room.board import Board
 from holdfast.room.desk import Desk
@@ -95,6 +99,7 @@ class House(Struct, frozen=True, eq=False):
     desk: Desk
     board: Board
     tokens: Tokens
+    door: Door
 
     @property
     def may_lose_holds(self) -> bool:
@@ -148,6 +153,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(house.batcher.drain(), house.desk.drain()), DRAIN_S)
+            house.door.challenges.close()
 
 
 @asynccontextmanager
@@ -169,7 +175,7 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
     if not settings.has_redis:
         yield Engine(SqlGate(database), look_into(database), _find_in(database), _is_up, Reconciler(database))
         return
-    link = open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000)
+    link = guarded(open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000))
     try:
         await check_durability(link, fsync=settings.redis_fsync, replicas_min=settings.redis_replicas_min)
         functions = Functions(link)
@@ -209,7 +215,7 @@ def _redis_engine(settings: Settings, database: Database, functions: Functions) 
 @asynccontextmanager
 async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
     """Everything about money, with the providers that the settings name."""
-    providers = open_providers(settings)
+    providers = {name: GuardedProvider(name, provider) for name, provider in open_providers(settings).items()}
     try:
         yield build_cashier(settings, database, engine.gate, providers, engine.restocker)
     finally:
@@ -253,6 +259,7 @@ def _build(
     )
     catalogue, office = Catalogue(database), build_office(settings, database, engine)
     lookout = Lookout(engine.look_at)
+    door = build_door(settings, database, [*_breakers_of(database, engine.link), *cashier.breakers])
     return House(
         settings,
         database,
@@ -269,7 +276,13 @@ def _build(
         desk,
         Board(database, batcher.slowness_ms),
         tokens,
+        door,
     )
+
+
+def _breakers_of(database: Database, link: RedisLink | None) -> list[Breaker]:
+    """A file on this machine has none, nor has a cluster."""
+    return [store.breaker for store in (database, link) if isinstance(store, PostgresDatabase | GuardedLink)]
 
 
 @asynccontextmanager

@@ -6,6 +6,8 @@ writes (prometheus_client's multiprocess mode), which is why gauges say how they
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from holdfast.domain.breaker import Breaker, Circuit
+
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 BATCH_SIZE = Histogram(
@@ -70,8 +72,19 @@ SETTLEMENT_OLDEST_SECONDS = Gauge(
     "holdfast_settlement_oldest_seconds", "How long the oldest of them has waited.", multiprocess_mode="livemostrecent"
 )
 PARKED = Gauge("holdfast_parked", "What waits for a person.", ["kind"], multiprocess_mode="livemostrecent")
+BREAKER = Gauge(
+    "holdfast_breaker_open", "1 if calls are refused because it does not answer; one half: it is being tried.",
+    ["dependency"], multiprocess_mode="livemax",
+)  # fmt: skip
+SHED = Counter("holdfast_shed", "Requests refused under load, by priority.", ["priority"])
+CONCURRENCY_LIMIT = Gauge(
+    "holdfast_concurrency_limit", "Requests that may be under way at once.", multiprocess_mode="livesum"
+)
+LIMITED = Counter("holdfast_rate_limited", "Requests refused by a rate limit, by policy.", ["policy"])
 _answered: dict[int, int] = {}
 _told: dict[str, int] = {}
+_shed: dict[str, int] = {}
+_limited: dict[str, int] = {}
 
 
 def count_request(status: int) -> None:
@@ -82,6 +95,14 @@ def count_request(status: int) -> None:
 def count_outcome(outcome: str) -> None:
     """As above, and for the same reason."""
     _told[outcome] = _told.get(outcome, 0) + 1
+
+
+def count_shed(priority: str) -> None:
+    _shed[priority] = _shed.get(priority, 0) + 1
+
+
+def count_limited(policy: str) -> None:
+    _limited[policy] = _limited.get(policy, 0) + 1
 
 
 def flush_outcomes() -> None:
@@ -97,3 +118,14 @@ def flush() -> None:
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)
+    for counts, counter in ((_shed, SHED), (_limited, LIMITED)):
+        while counts:
+            label, count = counts.popitem()
+            counter.labels(label).inc(count)
+
+
+_OPENNESS = {Circuit.CLOSED: 0.0, Circuit.HALF_OPEN: 0.5, Circuit.OPEN: 1.0}
+
+
+def show_breaker(breaker: Breaker) -> None:
+    BREAKER.labels(breaker.name).set(_OPENNESS[breaker.state])

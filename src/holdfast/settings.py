@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError
 
 from holdfast.errors import SettingsError
 from holdfast.gate.link.redis_url import parse_redis_url
+from holdfast.http.client_address import Networks, parse_networks
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")
@@ -68,6 +69,13 @@ class Settings(BaseSettings):
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
     )
+    trusted_proxies: str = Field(
+        "", description="Networks of the proxies in front, as CIDRs: their X-Forwarded-For is believed."
+    )
+    rate_per_address: int = Field(100, ge=0, description="Requests per second from one address; 0: any.")
+    rate_per_buyer: int = Field(50, ge=0, description="Requests per second of one buyer; 0: any.")
+    places_per_address: int = Field(1000, ge=0, description="Places in line that one address may take; 0: any.")
+    limit_loopback: bool = Field(False, description="Limit clients on this machine by address, too.")
     audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
     webhook_private: bool | None = Field(
         None, description="Call webhooks on this machine and in private networks; default: only where SQLite is used."
@@ -94,6 +102,15 @@ class Settings(BaseSettings):
         if text and not (text.startswith("hf_") and len(text) >= MIN_SERVICE_KEY and text.isascii()):
             raise ValueError("must start with hf_ and go on for at least 16 characters")
         return key
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies_are_networks(cls, text: str) -> str:
+        try:
+            parse_networks(text)
+        except ValueError as exc:
+            raise ValueError(f"must be networks such as 10.0.0.0/8,fd00::/8 ({exc})") from exc
+        return text
 
     @field_validator("buyer_jwks_url")
     @classmethod
@@ -155,6 +172,10 @@ class Settings(BaseSettings):
     @property
     def is_embedded(self) -> bool:
         return self.database_url.startswith("sqlite")
+
+    @property
+    def trusted_networks(self) -> Networks:
+        return parse_networks(self.trusted_proxies)
 
     @property
     def has_redis(self) -> bool:

@@ -58,7 +58,7 @@ CONTRACT = {
 }
 # What says itself who sent it, by a signature over the body, needs no key.
 SIGNED = {"/v1/payments/sandbox/webhook", "/v1/payments/stripe/webhook"}
-PUBLIC = {"/v1/sales/{sale_id}", "/v1/sales/{sale_id}/now", "/.well-known/jwks.json"}
+PUBLIC = {f"/v1/sales/{{sale_id}}{rest}" for rest in ("", "/now", "/challenge")} | {"/.well-known/jwks.json"}
 # A reservation that was cancelled is still there to look at, by contract. And JSON Schema can say neither that a
 # minimum must not be above the quantity nor that 1.0 is no integer, so some of what it thinks valid is not.
 NOT_OURS = "use_after_free,positive_data_acceptance"

@@ -43,6 +43,8 @@ class Join(Struct, frozen=True):
     buyer_id: str
     # Of the ticket, if this is somebody new.
     ticket_id: str
+    # The price of entry was paid before: whoever left their place needs to pay again.
+    only_again: bool = False
 
 
 class Admit(Struct, frozen=True):

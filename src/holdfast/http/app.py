@@ -5,7 +5,8 @@ Limits, request ids, error answers and the count of requests under way are the s
 
 import asyncio
 import gc
-from time import perf_counter
+from collections.abc import Awaitable
+from time import monotonic, perf_counter
 
 import structlog
 
@@ -13,10 +14,13 @@ from holdfast import metrics
 from holdfast.bootstrap import House
 from holdfast.errors import EngineError
 from holdfast.http.fast_lane import FastLane
+from holdfast.http.identity import Caller, Unauthorized
+from holdfast.http.limits import Passed, is_look
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine, internal_error
 from holdfast.http.requests import Answer, CallerGone, Request, refuse
 from holdfast.http.sale_lane import SaleLane
+from holdfast.http.shedding import priority_of
 from holdfast.http.slow_lane import SlowLane
 
 log = structlog.get_logger()
@@ -35,21 +39,21 @@ def rest_collector() -> None:
 class App:
     def __init__(self, house: House) -> None:
         rest_collector()
-        self._patrol = Patrol()
+        self._patrol = Patrol(house.door.shedder.show)
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
         self._sales = SaleLane(house, self._patrol)
         self._slow = SlowLane(house, self._patrol)
         self._under_way = 0
         self._idle = asyncio.Event()
+        self._doorkeeper = house.doorkeeper
+        self._limits, self._shedder = house.door.limits, house.door.shedder
 
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None if there is nobody left to tell."""
         self._under_way += 1
         try:
-            if request.has_body:
-                await self._patrol.read_body(request)
-            answer = await (self._fast.answer(request) or self._sales.answer(request) or self._answer_slowly(request))
+            answer = await self._admit(request)
         except CallerGone:
             log.debug("caller_gone", request_id=request.request_id)
             return None
@@ -59,9 +63,54 @@ class App:
             self._under_way -= 1
             if not self._under_way:
                 self._idle.set()
+        if answer.status == 401:
+            self._limits.note_wrong_key(request)
         answer.headers.append(("x-request-id", request.request_id))
         metrics.count_request(answer.status)
         return answer
+
+    async def _admit(self, request: Request) -> Answer:
+        """Past the limits and the crowd. A body is read before a place inside is taken: it may take its time."""
+        priority = priority_of(request.method, request.path)
+        if priority is not None and not self._shedder.has_room(priority):
+            return await self._shedder.refuse(priority)
+        caller, passed = self._doorkeeper.recognise(request.authorization), None
+        if caller is None or caller.buyer_id is not None:
+            passed = await self._limit(request, caller)
+            if isinstance(passed, Answer):
+                return passed
+        if request.has_body:
+            await self._patrol.read_body(request)
+        if priority is None:
+            return await self._serve(request)
+        if not self._shedder.enter(priority):
+            return await self._shedder.refuse(priority)
+        entered = monotonic()
+        try:
+            answer = await self._serve(request)
+        finally:
+            self._shedder.leave(priority, entered)
+        if passed is not None:
+            answer.headers += passed.headers
+        return answer
+
+    async def _limit(self, request: Request, caller: Caller | None) -> Passed | Answer | None:
+        refused = self._limits.check_address(request)
+        if refused is not None or request.authorization is None:
+            return refused
+        if caller is None:
+            try:
+                caller = await self._doorkeeper.identify(request.authorization)
+            except Unauthorized:
+                return None  # What is public needs no caller; the rest is refused in its own words.
+            except EngineError:
+                if is_look(request):
+                    return None
+                raise
+        return self._limits.check_buyer(request, caller)
+
+    def _serve(self, request: Request) -> Awaitable[Answer]:
+        return self._fast.answer(request) or self._sales.answer(request) or self._answer_slowly(request)
 
     def end_streams(self) -> None:
         """To be told before the server is asked to stop: it would wait for those who listen."""

@@ -51,7 +51,8 @@ class AsgiApp:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         wire = _AsgiWire(list(headers.items()), receive)
         query = scope["query_string"].decode("latin-1")
-        return await app.answer(request_from(scope["method"], scope["path"], query, wire, headers.get))
+        peer = (scope.get("client") or ("",))[0]
+        return await app.answer(request_from(scope["method"], scope["path"], query, wire, headers.get, peer))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as stack:

@@ -31,7 +31,8 @@ POLL_MS = {
     Phase.PAUSED: 3_000,
     Phase.ENDED: 60_000,
 }
-SOONEST_POLL_MS, LATEST_POLL_MS = 1_000, 30_000
+# Sooner would be too often for a buyer (http/limits.py).
+SOONEST_POLL_MS, LATEST_POLL_MS = 2_000, 30_000
 # A long line may look less often: one step more for so many who wait. Never so rarely that a turn would be missed.
 POLL_STEP_MS, WAITING_PER_STEP, LATEST_IN_LINE_MS = 500, 10_000, 10_000
 

@@ -24,7 +24,7 @@ _PROBLEMS = {
     "409": "Refused, for the reason given",
     "413": "The body is too large",
     "422": "The request is not valid",
-    "429": "It is not your turn yet",
+    "429": "Too often, or it is not your turn yet",
     "431": "The headers are too large",
     "503": "Busy or not ready; retry",
 }

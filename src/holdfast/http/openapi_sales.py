@@ -6,15 +6,13 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.domain.pool import SKU_PATTERN
+from holdfast.http.challenge_schemas import ChallengeOut
 from holdfast.http.sale_schemas import NowOut, PurchaseIn, PurchaseOut
 from holdfast.http.schemas import IdempotencyKey
 
 _REF = "#/components/schemas/{model}"
-PUBLIC = {
-    ("/v1/sales/{sale_id}", "get"),
-    ("/v1/sales/{sale_id}/now", "get"),
-    ("/.well-known/jwks.json", "get"),
-}
+PUBLIC = {(f"/v1/sales/{{sale_id}}{rest}", "get") for rest in ("", "/now", "/challenge")}
+PUBLIC.add(("/.well-known/jwks.json", "get"))
 _EVENTS = """\
 id: 17
 event: reservation.settling
@@ -26,9 +24,10 @@ def add_sale_lane(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     _, structs = msgspec.json.schema_components([PurchaseIn], ref_template=_REF.replace("model", "name"))
     schemas.update(structs)
-    add_models(document, PurchaseOut, NowOut)
+    add_models(document, PurchaseOut, NowOut, ChallengeOut)
     document["paths"]["/v1/sales/{sale_id}/purchase"] = {"post": _purchase()}
     document["paths"]["/v1/sales/{sale_id}/now"] = {"get": _now()}
+    document["paths"]["/v1/sales/{sale_id}/challenge"] = {"get": _challenge()}
     document["paths"]["/v1/reservations/{reservation_id}/events"] = {"get": _events()}
 
 
@@ -88,6 +87,21 @@ def _now() -> dict[str, Any]:
         "responses": {
             "200": {"description": "The sale now", "content": json_of("NowOut")},
             "304": {"description": "As in the answer with this ETag"},
+        },
+    }
+
+
+def _challenge() -> dict[str, Any]:
+    return {
+        "tags": ["sales"],
+        "summary": "A challenge to solve before joining",
+        "operationId": "challenge",
+        "description": "Public; ALTCHA's clients solve it, and the join takes the solution as `proof`. With a buyer's "
+        "token it is for that buyer alone. It lives for two minutes and is good for one join.",
+        "parameters": [sale_id()],
+        "responses": {
+            "200": {"description": "A new challenge", "content": json_of("ChallengeOut")},
+            "204": {"description": "This sale asks for no proof"},
         },
     }
 

@@ -6,6 +6,7 @@ the caller is still there; if not, the command is taken out of the line before i
 """
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -35,7 +36,8 @@ class _Waiting(Struct, eq=False):
 
 
 class Patrol:
-    def __init__(self) -> None:
+    def __init__(self, each_round: Callable[[], None] = lambda: None) -> None:
+        self._each_round = each_round
         self._loop = asyncio.get_running_loop()
         self._reading: dict[Request, _Reading] = {}
         self._waiting: dict[asyncio.Future[Any], _Waiting] = {}
@@ -77,6 +79,7 @@ class Patrol:
 
     def _walk(self, now: float) -> None:
         metrics.flush()
+        self._each_round()
         for reading in self._reading.values():
             if now - reading.since > BODY_TIMEOUT_S and not reading.cut_off:
                 reading.cut_off = reading.task.cancel()

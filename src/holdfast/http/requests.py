@@ -43,6 +43,8 @@ class Request(Struct, eq=False):
     query: str
     wire: Wire
     request_id: str
+    peer: str = ""
+    """The address at the other end of the connection, with its port; perhaps a proxy's."""
     authorization: str | None = None
     idempotency_key: str | None = None
     content_length: int = 0
@@ -58,7 +60,9 @@ class Answer(Struct):
     stream: AsyncGenerator[bytes, None] | None = None
 
 
-def request_from(method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None]) -> Request:
+def request_from(
+    method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None], peer: str
+) -> Request:
     """`header` gives the value of a header by its name in lower case."""
     length = header("content-length") or "0"
     return Request(
@@ -67,6 +71,7 @@ def request_from(method: str, path: str, query: str, wire: Wire, header: Callabl
         query,
         wire,
         request_id_from(header("x-request-id")),
+        peer,
         header("authorization"),
         header("idempotency-key"),
         int(length) if length.isdecimal() else 0,

@@ -14,7 +14,7 @@ from holdfast.bootstrap import House
 from holdfast.domain.pool import is_sku_id
 from holdfast.domain.room import Admit, Join, Leave, RoomState, Stand, Standing
 from holdfast.domain.sale import RoomMode, Sale
-from holdfast.http.entry import check_entry
+from holdfast.http.challenge import check_entry, refuse_entry
 from holdfast.http.fast_lane import identify
 from holdfast.http.identity import Caller
 from holdfast.http.invalid import from_decoding
@@ -34,6 +34,7 @@ from holdfast.http.room_problems import (
 from holdfast.http.room_schemas import JoinIn
 from holdfast.http.sale_problems import sale_not_found
 from holdfast.http.times import rfc3339
+from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
 from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket
 
@@ -75,9 +76,13 @@ class RoomLane:
         refuse_ended(sale, self._now())
         if sale.required_tier is not None and caller.tier < sale.required_tier:
             raise too_low_tier()
-        await check_entry(sale, caller, given.proof, request)
-        stand = await self._ask(request, sale, Join(caller.buyer_id, secrets.token_urlsafe(16)))
-        assert stand.place is not None
+        entry = await check_entry(self._house, sale, caller.buyer_id, given.proof, request)
+        ticket_id = secrets.token_urlsafe(16)
+        stand = await self._ask(request, sale, Join(caller.buyer_id, ticket_id, entry is Entry.REPEATED))
+        if stand.place is None:
+            raise refuse_entry(Entry.SPENT)
+        if stand.place.ticket_id == ticket_id:
+            self._house.door.places.taken(sale_id, request)
         # The place is taken: whoever has it is told so, even if how the room stands was last seen a while ago.
         room = self._house.board.at_hand(sale_id) or await self._house.board.find(sale_id)
         return Answer(200, [*_JSON], self._told(sale, room, self._ticket(sale, room, stand), stand.serving))
@@ -90,6 +95,7 @@ class RoomLane:
     async def leave(self, request: Request, sale_id: str) -> Answer:
         _, sale, ticket = await self._with_ticket(request, sale_id)
         await self._ask(request, sale, Leave(ticket.sub, ticket.arrival, ticket.jti))
+        self._house.door.places.left(sale_id, request)
         return Answer(204, [], b"")
 
     async def admit(self, request: Request, sale_id: str) -> Answer:

@@ -21,7 +21,7 @@ class RsgiApp:
         # Once: granian makes a copy of all headers each time they are asked for.
         headers = scope.headers
         wire = _RsgiWire(headers, protocol)
-        request = request_from(scope.method, scope.path, scope.query_string, wire, headers.get)
+        request = request_from(scope.method, scope.path, scope.query_string, wire, headers.get, scope.client)
         answer = await self._app.answer(request)
         if answer is not None and answer.stream is not None:
             transport = protocol.response_stream(answer.status, answer.headers)

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 
 from holdfast.bootstrap import House
+from holdfast.http.challenge import ChallengeDesk
 from holdfast.http.now import NowBoard
 from holdfast.http.patrol import Patrol
 from holdfast.http.purchase import PurchaseDesk
@@ -10,7 +11,7 @@ from holdfast.http.requests import Answer, Request
 from holdfast.http.room_lane import RoomLane
 from holdfast.http.streams import Streams
 
-_SALES, _PURCHASE, _NOW = "/v1/sales/", "/purchase", "/now"
+_SALES, _PURCHASE, _NOW, _CHALLENGE = "/v1/sales/", "/purchase", "/now", "/challenge"
 _RESERVATIONS, _EVENTS = "/v1/reservations/", "/events"
 
 
@@ -19,6 +20,7 @@ class SaleLane:
         self._desk = PurchaseDesk(house, patrol)
         self._board = NowBoard(house)
         self._room = RoomLane(house, patrol)
+        self._challenges = ChallengeDesk(house)
         self._streams = Streams(house)
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
@@ -29,6 +31,8 @@ class SaleLane:
                 return self._desk.purchase(request, path[len(_SALES) : -len(_PURCHASE)])
             if path.endswith(_NOW) and method == "GET":
                 return self._board.now(request, path[len(_SALES) : -len(_NOW)])
+            if path.endswith(_CHALLENGE) and method == "GET":
+                return self._challenges.challenge(request, path[len(_SALES) : -len(_CHALLENGE)])
             return self._room.answer(request)
         if path.startswith(_RESERVATIONS) and path.endswith(_EVENTS) and method == "GET":
             return self._streams.events(request, path[len(_RESERVATIONS) : -len(_EVENTS)])

@@ -82,7 +82,9 @@ class RoomIn(_In):
 
 
 class ProofOfWorkIn(_In):
-    cost: int = Field(ge=1, le=10**9)
+    cost: int = Field(
+        ge=1, le=10**9, description="Attempts it takes at most while nobody crowds; never more than a phone can do."
+    )
 
 
 class SaleIn(_In):

@@ -137,6 +137,13 @@ class HealthOut(_Out):
     status: str
 
 
+class ReadyOut(HealthOut):
+    """`switched_off`: features that rest under load. `not_answering`: what we depend on and do without for now."""
+
+    switched_off: list[str]
+    not_answering: list[str]
+
+
 class PoolReportOut(_Out):
     """How a pool stands with the gate and the ledger. `journal_lag`: entries that the ledger does not have yet."""
 

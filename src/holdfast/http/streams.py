@@ -23,6 +23,7 @@ from holdfast.http.problems import reservation_not_found
 from holdfast.http.requests import Answer, Request
 from holdfast.http.sale_problems import busy_with_streams
 from holdfast.http.schemas import RESERVATION_ID_PATTERN, event_body
+from holdfast.http.shedding import Feature
 from holdfast.ledger.keys import Scope
 from holdfast.ledger.watcher import Seen, Watcher
 
@@ -63,6 +64,7 @@ class Streams:
             news = await self._watcher.events_after([(reservation_id, after)])
             # 204 tells a browser that there is nothing to come back for.
             return Answer(200, [*_HEADERS], b"".join(map(_framed, news))) if news else Answer(204, [], b"")
+        self._house.door.shedder.check(Feature.EVENT_STREAMS)
         if self._owners.total() >= STREAMS_MAX or self._owners[found.owner_id] >= STREAMS_PER_OWNER:
             raise busy_with_streams()
         return Answer(200, [*_HEADERS], b"", self._stream(found, after))

@@ -23,11 +23,13 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
+from holdfast.domain.breaker import Breaker
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.ledger.clock import shared_clock
 from holdfast.ledger.postgres_url import for_asyncpg
+from holdfast.pulse import Pulse
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -37,6 +39,9 @@ TRANSACTION_TIMEOUT_S = 5.0
 
 # How long a write on SQLite waits for another process to finish its own.
 BUSY_TIMEOUT_S = 5.0
+
+# How long a transaction waits for a connection while others have them all.
+POOL_TIMEOUT_S = 1.0
 
 # A long listing must not keep a look at the stock waiting.
 READERS = 4
@@ -205,11 +210,19 @@ class PostgresDatabase:
     def __init__(self, url: URL, connections: int) -> None:
         address, arguments = for_asyncpg(url)
         self._engine = create_async_engine(
-            address, pool_size=connections, max_overflow=0, pool_timeout=2.0, connect_args=arguments
+            address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
+        self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
+        self._pulse = Pulse("postgresql", self._probe)
         for given_up in ("close", "invalidate"):
-            event.listen(self._engine.sync_engine, given_up, _drop)
+            for engine in (self._engine, self._probing):
+                event.listen(engine.sync_engine, given_up, _drop)
         self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
+
+    @property
+    def breaker(self) -> Breaker:
+        """Open while the server does not answer."""
+        return self._pulse.breaker
 
     async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
         committing = False
@@ -233,16 +246,27 @@ class PostgresDatabase:
 
     async def _run(self, work: Work[T], timeout_s: float) -> T:
         try:
-            async with asyncio.timeout(timeout_s), self._engine.connect() as connection:
+            async with self._pulse.call(timeout_s), self._engine.connect() as connection:
                 return await connection.run_sync(work)
         except IntegrityError:
             raise
         except POSTGRES_FAILURES as exc:
+            self._pulse.failed()
             reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"
             raise Unavailable(f"PostgreSQL is not available: {reason}") from exc
+
+    async def _probe(self) -> None:
+        """On a connection of its own, so that it waits for nobody."""
+        try:
+            async with self._probing.connect() as connection:
+                await connection.execute(select(1))
+        except POSTGRES_FAILURES as exc:
+            raise Unavailable(f"PostgreSQL is not available: {exc!r}") from exc
 
     def now_ms(self, connection: Connection) -> int:
         return int(connection.execute(self._now).scalar_one())
 
     async def close(self) -> None:
+        await self._pulse.close()
         await self._engine.dispose()
+        await self._probing.dispose()

@@ -93,6 +93,8 @@ class RoomBatch:
     def _join(self, ask: Join, place: Place | None) -> Stand:
         if place is not None and not self._is_over(place):
             return self._stand(Standing.WAITING if place.place is None else Standing.ADMITTED, place)
+        if ask.only_again:
+            return self._stand(Standing.GONE)
         if place is not None:
             self._end(place)
         arrival = self._room.joined + self.counted["joined"]

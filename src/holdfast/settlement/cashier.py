@@ -1,13 +1,15 @@
 """Everything that has to do with money, put together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from holdfast.domain.breaker import Breaker
 from holdfast.gate.port import Gate
 from holdfast.ledger.batch import BatchQueries
 from holdfast.ledger.database import Database
 from holdfast.ledger.wallet import Wallet
+from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.port import PaymentProvider
 from holdfast.settings import Settings
 from holdfast.settlement.compensate import Compensator
@@ -25,6 +27,8 @@ class Cashier(Struct, frozen=True, eq=False):
     parked: Parked
     compensator: Compensator
     audit: PaymentAudit
+    breakers: Sequence[Breaker] = ()
+    """Open for providers that do not answer."""
 
 
 def build_cashier(
@@ -55,4 +59,5 @@ def build_cashier(
         Parked(database, settler, providers),
         Compensator(database, refunder),
         PaymentAudit(database, settler, providers),
+        [provider.breaker for provider in providers.values() if isinstance(provider, GuardedProvider)],
     )

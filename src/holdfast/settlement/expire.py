@@ -14,6 +14,7 @@ from holdfast import metrics
 from holdfast.domain.command import Expire
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
+from holdfast.ledger.challenges import prune_spent
 from holdfast.ledger.database import Database
 from holdfast.ledger.deliveries import prune_deliveries
 from holdfast.ledger.queries import PoolQueries, prune_keys
@@ -28,6 +29,8 @@ BATCH_LIMIT = 500
 KEYS_KEPT_MS = 25 * 3_600_000
 # Long enough to find out why a receiver missed something, and to send it again.
 DELIVERIES_KEPT_MS = 7 * 24 * 3_600_000
+# A challenge expires by the host's clock and is forgotten by the engine's, which may differ.
+SPENT_KEPT_MS = 3_600_000
 PRUNE_INTERVAL_S = 60.0
 PRUNE_LIMIT = 2_000
 
@@ -83,7 +86,7 @@ class Expirer:
 
 
 class Pruner:
-    """Forgets what the promise to keep has ended for a while: idempotency records, and deliveries that are done."""
+    """Forgets what nobody needs any more: idempotency records, deliveries that are done, challenges that are spent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -98,8 +101,9 @@ class Pruner:
             await asyncio.sleep(PRUNE_INTERVAL_S)
 
     async def pass_once(self) -> int:
-        """As many as the fuller of the two portions had."""
-        return max([await self._database.write(work) for work in (self._prune_keys, self._prune_deliveries)])
+        """As many as the fullest portion had."""
+        prunings = (self._prune_keys, self._prune_deliveries, self._prune_spent)
+        return max([await self._database.write(work) for work in prunings])
 
     def _prune_keys(self, connection: Connection) -> int:
         older_than = self._database.now_ms(connection) - KEYS_KEPT_MS
@@ -108,3 +112,7 @@ class Pruner:
     def _prune_deliveries(self, connection: Connection) -> int:
         older_than = self._database.now_ms(connection) - DELIVERIES_KEPT_MS
         return prune_deliveries(connection, older_than, limit=PRUNE_LIMIT)
+
+    def _prune_spent(self, connection: Connection) -> int:
+        older_than = self._database.now_ms(connection) - SPENT_KEPT_MS
+        return prune_spent(connection, older_than, limit=PRUNE_LIMIT)

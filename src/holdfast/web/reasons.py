@@ -6,7 +6,10 @@ from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.sale import Checkout, PaymentKind, Sale
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.http.challenge import proof_problems
+from holdfast.http.limits import rate_limited
 from holdfast.http.money_problems import money_problems
+from holdfast.http.places import too_many_places
 from holdfast.http.problems import (
     Problem,
     below_committed,
@@ -99,6 +102,9 @@ def _of_requests() -> list[Problem]:
         too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),
         *_of_sales(),
+        rate_limited(),
+        too_many_places(),
+        *proof_problems(),
         Problem(413, "body_too_large", "Body too large", "Send at most 16 KiB."),
         Problem(
             422,

@@ -11,6 +11,7 @@ from holdfast.audit.search import Question
 from holdfast.http.invalid import invalid_request
 from holdfast.http.routes.callers import OperatorKey, TheHouse, json_response
 from holdfast.http.schemas import OwnerId, SkuId, Timestamp
+from holdfast.http.shedding import Feature
 from holdfast.http.times import millis
 
 router = APIRouter(tags=["operate"])
@@ -56,6 +57,7 @@ async def get_audit(
 
     Refusals appear up to 100 ms after they were told, and are those of the servers on this data directory.
     """
+    house.door.shedder.check(Feature.AUDIT_SEARCH)
     question = Question(buyer_id, sku_id, sale_id, _moment("since", since), _moment("until", until), limit)
     await house.engine.catch_up(sku_id)
     timeline = await ask(house.database, house.settings.audit_directory, question)

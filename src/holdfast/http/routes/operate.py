@@ -12,7 +12,7 @@ from holdfast import metrics
 from holdfast.http.money_schemas import FullReconciliationOut, payment_report_body
 from holdfast.http.problems import not_working
 from holdfast.http.routes.callers import OperatorKey, TheHouse, json_response
-from holdfast.http.schemas import HealthOut, ReconciliationOut, reconciliation_body
+from holdfast.http.schemas import HealthOut, ReadyOut, ReconciliationOut, reconciliation_body
 from holdfast.ledger.deliveries import backlog as delivery_backlog
 from holdfast.ledger.queries import PoolQueries, PoolView
 from holdfast.ledger.settle_batch import backlog
@@ -39,14 +39,17 @@ async def live() -> Response:
 
 
 @router.head("/healthz/ready", include_in_schema=False)
-@router.get("/healthz/ready", response_model=HealthOut, summary="Requests can be served")
+@router.get("/healthz/ready", response_model=ReadyOut, summary="Requests can be served")
 async def ready(house: TheHouse) -> Response:
     if house.agents.ended:
         raise not_working(house.agents.ended)
     await house.database.read(lambda connection: connection.execute(select(literal(1))).scalar())
     if house.engine.link is not None:
         await house.engine.link.call_everywhere(["PING"])
-    return json_response({"status": "ready"})
+    door = house.door
+    return json_response(
+        {"status": "ready", "switched_off": door.shedder.switched_off, "not_answering": door.open_breakers}
+    )
 
 
 @router.get(

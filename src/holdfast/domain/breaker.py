@@ -1,0 +1,62 @@
+"""A breaker for something we depend on: when it fails, nobody waits for it to fail again.
+
+The model. Closed, calls go through. After so many failures in a row, or at once when somebody found that it hangs, it
+opens: calls are refused without being made. After a pause that grows with every failure, one call goes through to see
+(half open): if it succeeds the breaker closes, if not the pause begins again. It reads no clock.
+
+The invariants: no call while open and before its time; never two at once while half open; one success closes it.
+
+When it fails. A dependency that fails half of the time never opens it, because each success ends the row; that is
+meant: half of the calls are better than none.
+"""
+
+from enum import StrEnum
+
+
+class Circuit(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Breaker:
+    def __init__(
+        self, name: str, *, failures_max: int = 5, least_pause_ms: float = 500, most_pause_ms: float = 500
+    ) -> None:
+        self.name = name
+        self.state = Circuit.CLOSED
+        self._failures_max = failures_max
+        self._least_pause_ms, self._most_pause_ms = least_pause_ms, most_pause_ms
+        self._failures = 0
+        self._pause_ms = least_pause_ms
+        self._until = 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is Circuit.CLOSED
+
+    def allows(self, now_ms: float) -> bool:
+        """Whether a call may be made. Whoever is told yes must tell how it went."""
+        if self.state is Circuit.OPEN and now_ms >= self._until:
+            self.state = Circuit.HALF_OPEN
+            return True
+        return self.state is Circuit.CLOSED
+
+    def succeeded(self) -> None:
+        self.state, self._failures, self._pause_ms = Circuit.CLOSED, 0, self._least_pause_ms
+
+    def failed(self, now_ms: float) -> None:
+        self._failures += 1
+        if (self.state is not Circuit.OPEN and self._failures >= self._failures_max) or self.state is Circuit.HALF_OPEN:
+            self.trip(now_ms)
+
+    def withdrawn(self) -> None:
+        """A call that was let through ended without a word on the dependency: its caller left."""
+        if self.state is Circuit.HALF_OPEN:
+            self.state = Circuit.OPEN
+
+    def trip(self, now_ms: float) -> None:
+        if self.state is Circuit.HALF_OPEN:
+            self._pause_ms = min(2 * self._pause_ms, self._most_pause_ms)
+        self.state = Circuit.OPEN
+        self._until = now_ms + self._pause_ms

@@ -1,0 +1,127 @@
+"""Whether a store still answers, found out before its callers run out of time.
+
+The model. A frozen server does not refuse, it says nothing, and a caller that waits for it learns that when its own
+time is up. So one timer looks after all calls under way. When the oldest has taken longer than SUSPECT_S and nothing
+has succeeded for as long, the store is probed on a connection of its own. A store that answers is merely busy with
+something long, and nothing happens. One that fails the probes is taken for dead: the breaker opens, the calls under way
+are cut off, and new ones are refused at once, until a probe succeeds again. No caller is ever spent on finding out.
+
+The invariants: only failed probes, or several failures in a row, open the breaker; only a probe that succeeds closes
+it; while it is open no call reaches the store.
+
+When it fails. If this process was itself stopped for long, a probe may run out of time though the store is well: two
+must fail, and the next one half a second later repairs it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from holdfast import metrics
+from holdfast.domain.breaker import Breaker
+from holdfast.errors import EngineError, Unavailable
+
+log = structlog.get_logger()
+
+SUSPECT_S = 0.5
+PROBE_S = 0.4
+PROBES = 2
+LOOK_S = 0.1
+PAUSE_S = 0.5
+
+# Asks the store whether it is there; whatever it raises, it is not.
+Probe = Callable[[], Awaitable[object]]
+
+
+class Pulse:
+    def __init__(self, name: str, probe: Probe) -> None:
+        self.breaker = Breaker(name)
+        self._probe = probe
+        self._under_way: dict[asyncio.Timeout, float] = {}
+        self._succeeded_at = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+        self._show()
+
+    @asynccontextmanager
+    async def call(self, timeout_s: float | None) -> AsyncIterator[None]:
+        """Around every call. Raises `Unavailable` at once if the store is known to be away, or TimeoutError in time."""
+        if not self.breaker.is_closed:
+            raise Unavailable(f"{self.breaker.name} does not answer")
+        async with asyncio.timeout(timeout_s) as scope:
+            loop = asyncio.get_running_loop()
+            self._under_way[scope] = loop.time()
+            if self._looking is None:
+                self._looking = loop.create_task(self._look())
+            try:
+                yield
+            finally:
+                del self._under_way[scope]
+        self._succeeded_at = loop.time()
+        if self.breaker.is_closed:
+            self.breaker.succeeded()
+
+    def failed(self) -> None:
+        """A call got no answer, or a refusal that is no answer."""
+        self.breaker.failed(asyncio.get_running_loop().time() * 1000)
+        if not self.breaker.is_closed:
+            self._show()
+            if self._looking is None:
+                self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        """As long as there is something to look after."""
+        try:
+            while self._under_way or not self.breaker.is_closed:
+                if not self.breaker.is_closed:
+                    await self._recover()
+                elif self._is_suspect() and not await self._answers(PROBES):
+                    self._give_up()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self._looking = None
+
+    def _is_suspect(self) -> bool:
+        oldest = min(self._under_way.values(), default=float("inf"))
+        now = asyncio.get_running_loop().time()
+        return now - max(oldest, self._succeeded_at) > SUSPECT_S
+
+    async def _answers(self, probes: int) -> bool:
+        for _ in range(probes):
+            try:
+                async with asyncio.timeout(PROBE_S):
+                    await self._probe()
+            except (EngineError, OSError, TimeoutError) as exc:
+                log.warning("probe_failed", dependency=self.breaker.name, error=str(exc) or type(exc).__name__)
+            else:
+                self._succeeded_at = asyncio.get_running_loop().time()
+                return True
+        return False
+
+    def _give_up(self) -> None:
+        now = asyncio.get_running_loop().time()
+        log.error("dependency_lost", dependency=self.breaker.name, cut_off=len(self._under_way))
+        self.breaker.trip(now * 1000)
+        self._show()
+        for scope in self._under_way:
+            if not scope.expired():
+                scope.reschedule(now)
+
+    async def _recover(self) -> None:
+        await asyncio.sleep(PAUSE_S)
+        if self.breaker.allows(asyncio.get_running_loop().time() * 1000):
+            self._show()
+            if await self._answers(1):
+                log.info("dependency_back", dependency=self.breaker.name)
+                self.breaker.succeeded()
+            else:
+                self.breaker.trip(asyncio.get_running_loop().time() * 1000)
+            self._show()
+
+    def _show(self) -> None:
+        metrics.show_breaker(self.breaker)

@@ -1,0 +1,123 @@
+"""Rates by address and by buyer over HTTP: told in headers, refused in time, never for services."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from http_calling import problem_of
+from http_sales import Store, store_of
+from http_serving import SERVICE_KEY, Server, started
+from http_tokens import buyer_token
+
+from holdfast.http.limits import BURST_S
+
+pytest_plugins = ("http_fixtures",)
+
+PER_ADDRESS, PER_BUYER = 4, 3
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    settings = {
+        "RATE_PER_ADDRESS": str(PER_ADDRESS),
+        "RATE_PER_BUYER": str(PER_BUYER),
+        "TRUSTED_PROXIES": "127.0.0.0/8,10.0.0.0/8",
+    }
+    with started(tmp_path_factory.mktemp("limited"), settings=settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def store(limited: Server) -> Store:
+    store = store_of(limited)
+    store.open()
+    return store
+
+
+def ask(server: Server, path: str, *, through: str = "", token: str | None = None) -> httpx.Response:
+    with server.connect(token) as client:
+        return client.get(path, headers={"X-Forwarded-For": through} if through else {})
+
+
+def statuses(server: Server, path: str, count: int, **how: str) -> list[int]:
+    return [ask(server, path, **how).status_code for _ in range(count)]
+
+
+def test_an_address_that_asks_too_often_is_told_when_to_come_back(limited: Server, store: Store) -> None:
+    path, burst = f"{store.path}/now", PER_ADDRESS * BURST_S
+    first = statuses(limited, path, burst + 20, through="192.0.2.1")
+    assert set(first[:burst]) == {200}
+    assert 429 in first[burst:]
+    refused = [ask(limited, path, through="192.0.2.1") for _ in range(5)][-1]
+    body = problem_of(refused, 429, "rate_limited")
+    assert 0 < body["retry_after_ms"] <= 1_000
+    assert refused.headers["ratelimit-policy"] == f'"address";q={burst};w={BURST_S}'
+    assert refused.headers["ratelimit"].startswith('"address";r=0;t=')
+    assert ask(limited, path, through="192.0.2.2").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        "{n}.1.1.1, 192.0.2.7",
+        "{n}.1.1.1, 192.0.2.7, 10.1.2.3",
+        "garbage {n}, 192.0.2.7:4711, 10.1.2.3, 10.9.9.9",
+        "127.0.0.1, 192.0.2.7",
+    ],
+)
+def test_what_a_client_writes_into_forwarded_for_changes_nothing(limited: Server, store: Store, through: str) -> None:
+    told = [ask(limited, f"{store.path}/now", through=through.format(n=n + 1)).status_code for n in range(40)]
+    assert told.count(429) > 10
+
+
+def test_addresses_of_one_ipv6_network_count_as_one(limited: Server, store: Store) -> None:
+    told = [ask(limited, f"{store.path}/now", through=f"2001:db8:1:2::{n + 1:x}").status_code for n in range(40)]
+    assert told.count(429) > 10
+
+
+def test_loopback_is_exempt_by_address(limited: Server, store: Store) -> None:
+    assert set(statuses(limited, f"{store.path}/now", 60)) == {200}
+
+
+def test_services_and_probes_are_never_limited(limited: Server, store: Store) -> None:
+    assert set(statuses(limited, store.path, 60, through="192.0.2.9", token=SERVICE_KEY)) == {200}
+    assert set(statuses(limited, "/healthz/live", 60, through="192.0.2.9")) == {200}
+    assert ask(limited, store.path, through="192.0.2.9").status_code == 200
+
+
+def test_whoever_tries_keys_is_slowed_down(limited: Server) -> None:
+    told = [ask(limited, "/v1/reservations", through="192.0.2.10", token=f"hf_{n:032}").status_code for n in range(40)]
+    assert set(told[:20]) == {401}
+    assert told.count(429) > 10
+    assert ask(limited, "/v1/reservations", through="192.0.2.11", token=SERVICE_KEY).status_code == 200
+
+
+def test_a_buyer_is_told_what_is_left_and_refused_when_nothing_is(limited: Server) -> None:
+    burst = PER_BUYER * BURST_S
+    with limited.connect(buyer_token("often")) as client:
+        answers = [client.get("/v1/orders") for _ in range(burst + 5)]
+    assert answers[0].headers["ratelimit-policy"] == f'"buyer";q={burst};w={BURST_S}'
+    assert answers[0].headers["ratelimit"] == f'"buyer";r={burst - 1};t=1'
+    assert {answer.status_code for answer in answers[:burst]} == {200}
+    problem_of(answers[-1], 429, "rate_limited")
+    # One token in many spellings is one buyer.
+    with limited.connect() as client:
+        spelled = [{"Authorization": f"{scheme} {buyer_token('often')}"} for scheme in ("bearer", "BEARER", "bEARER")]
+        assert 429 in [client.get("/v1/orders", headers=headers).status_code for headers in spelled]
+
+
+def test_a_buyer_who_looks_more_than_once_in_two_seconds_is_told_to_wait(limited: Server, store: Store) -> None:
+    with limited.connect(buyer_token("looker")) as client:
+        for path in (f"{store.path}/now", store.path):
+            assert client.get(path).status_code == 200
+            refused = client.get(path)
+            assert problem_of(refused, 429, "rate_limited")["retry_after_ms"] <= 1_900
+            assert refused.headers["retry-after"] == "2"
+    with limited.connect(buyer_token("another")) as client:
+        assert client.get(f"{store.path}/now").status_code == 200
+
+
+def test_limits_are_counted(limited: Server) -> None:
+    text = limited.client.get("/metrics").text
+    for policy in ("address", "buyer", "looks", "keys"):
+        assert f'holdfast_rate_limited_total{{policy="{policy}"}}' in text
