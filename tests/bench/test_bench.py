@@ -81,6 +81,15 @@ def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more
     assert report["machine"]["driver"] == "own"
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_the_room_is_measured_beside_a_bare_handler(engine: str) -> None:
+    report = run("room", "--engine", engine, "--seconds", "0.2", "--connections", "32")
+    check_shape(report, {"joins", "joins_desk", "now", "bare_handler", "bare_rsgi"})
+    figures, ratios = report["figures"], report["ratios"]
+    assert ratios["bare_handler"] == pytest.approx(figures["now"] / figures["bare_handler"], rel=0.01)
+    assert set(report["latency_ms"]) == {"joins_desk", "join", "now"}
+
+
 @asynccontextmanager
 async def serving(delay_s: float = 0.0, status: str = "200 OK") -> AsyncIterator[tuple[int, list[bytes]]]:
     """A server that answers every request after a while; gives its port and the bodies it was sent."""

@@ -248,6 +248,25 @@ async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_i
     assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
 
 
+# --- slowness
+
+
+async def test_how_slow_the_gate_is_counts_who_still_waits_and_is_forgotten_when_nobody_asks(hands: Hands) -> None:
+    gate = PacedGate()
+    batcher = Batcher(gate)
+    assert batcher.slowness_ms() == {}
+    [first] = submit_all(batcher, "first")
+    await gate.arrival()
+    hands.turn(0.75)
+    assert batcher.slowness_ms() == {"sku": pytest.approx(750)}
+    gate.let_go()
+    await first
+    hands.turn(0.5)
+    assert batcher.slowness_ms() == {"sku": pytest.approx(750)}
+    hands.turn(0.6)
+    assert batcher.slowness_ms() == {}
+
+
 # --- sold-out memory
 
 

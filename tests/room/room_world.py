@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from msgspec.structs import replace
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from conftest import _sweep
 from holdfast.domain.command import Provision, Reserve
@@ -16,8 +15,7 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import open_database
 from holdfast.ledger.lookout import LookAt, look_into
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.rooms import find_room, live_rooms, make_room
-from holdfast.ledger.sale_tables import sales
+from holdfast.ledger.rooms import find_room, make_room
 from holdfast.ledger.sales import insert_sale
 from holdfast.room.desk import Desk
 from holdfast.room.usher import Usher
@@ -65,11 +63,6 @@ class Hall:
         await self.clock.write(make)
         await self.gate.apply(sale.sku_id, [Provision(sale.loaded_units)])
 
-    async def change(self, **changes: object) -> None:
-        """What is not the room's: a pause of the sale."""
-        self.sale = replace(self.sale, **changes)
-        await self.clock.write(lambda c: c.execute(update(sales).values(**changes)))
-
     async def ask(self, *asks: RoomAsk) -> list[Stand]:
         answers = [self.desk.submit(self.sale.sale_id, ask) for ask in asks]
         return [await answer for answer in answers]
@@ -116,9 +109,6 @@ class Hall:
         """Those whose turn has come, in order, from a place on."""
         turns = {room.place_of(place.arrival): buyer for buyer, place in self.stood.items()}
         return [turns[place] for place in range(since, room.serving) if place in turns]
-
-    async def rooms(self) -> list[str]:
-        return [one.sale.sale_id for one in await self.clock.read(live_rooms)]
 
 
 @asynccontextmanager

@@ -148,7 +148,7 @@ def room(
 
     `joins` are joins over HTTP, each of another buyer with a token of their own; `joins_desk` the same without HTTP;
     `now` the document that everyone in line looks at. Beside it bare_handler, an ASGI handler that answers a constant
-    on the same web server, and bare_rsgi, the same in its own protocol. "ours ÷ that" is `now` divided by each.
+    on the same web server, and bare_rsgi, the same in the server's own protocol. "ours ÷ that": `now` ÷ each.
 
     Every place is on disk when it is answered; the line must then be as long as was counted. Places are kept in the
     ledger whatever the engine, so --engine redis measures PostgreSQL too.
