@@ -2,9 +2,10 @@
 
 The model. A frozen server does not refuse, it says nothing, and a caller that waits for it learns that when its own
 time is up. So one timer looks after all calls under way. When the oldest has taken longer than SUSPECT_S and nothing
-has succeeded for as long, the store is probed on a connection of its own. A store that answers is merely busy with
-something long, and nothing happens. One that fails the probes is taken for dead: the breaker opens, the calls under way
-are cut off, and new ones are refused at once, until a probe succeeds again. No caller is ever spent on finding out.
+has succeeded for as long, or when one failed, the store is probed on a connection of its own. A store that answers is
+merely busy with something long, and nothing happens. One that fails the probes is taken for dead: the breaker opens,
+the calls under way are cut off, and new ones are refused at once, until a probe succeeds again. No caller is ever spent
+on finding out.
 
 The invariants: only failed probes, or several failures in a row, open the breaker; only a probe that succeeds closes
 it; while it is open no call reaches the store.
@@ -29,7 +30,7 @@ SUSPECT_S = 0.5
 PROBE_S = 0.4
 PROBES = 2
 LOOK_S = 0.1
-PAUSE_S = 0.5
+PAUSE_S = 0.25
 
 # Asks the store whether it is there; whatever it raises, it is not.
 Probe = Callable[[], Awaitable[object]]
@@ -37,10 +38,11 @@ Probe = Callable[[], Awaitable[object]]
 
 class Pulse:
     def __init__(self, name: str, probe: Probe) -> None:
-        self.breaker = Breaker(name)
+        self.breaker = Breaker(name, least_pause_ms=PAUSE_S * 1000, most_pause_ms=PAUSE_S * 1000)
         self._probe = probe
         self._under_way: dict[asyncio.Timeout, float] = {}
         self._succeeded_at = float("-inf")
+        self._is_doubted = False
         self._looking: asyncio.Task[None] | None = None
         self._show()
 
@@ -52,8 +54,7 @@ class Pulse:
         async with asyncio.timeout(timeout_s) as scope:
             loop = asyncio.get_running_loop()
             self._under_way[scope] = loop.time()
-            if self._looking is None:
-                self._looking = loop.create_task(self._look())
+            self._start_looking()
             try:
                 yield
             finally:
@@ -63,12 +64,17 @@ class Pulse:
             self.breaker.succeeded()
 
     def failed(self) -> None:
-        """A call got no answer, or a refusal that is no answer."""
+        """A call got no answer, or a refusal that is no answer: the store is probed now."""
+        was_closed = self.breaker.is_closed
         self.breaker.failed(asyncio.get_running_loop().time() * 1000)
-        if not self.breaker.is_closed:
-            self._show()
-            if self._looking is None:
-                self._looking = asyncio.get_running_loop().create_task(self._look())
+        if was_closed and not self.breaker.is_closed:
+            self._give_up()
+        self._is_doubted = True
+        self._start_looking()
+
+    def _start_looking(self) -> None:
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -77,11 +83,12 @@ class Pulse:
     async def _look(self) -> None:
         """As long as there is something to look after."""
         try:
-            while self._under_way or not self.breaker.is_closed:
+            while self._under_way or self._is_doubted or not self.breaker.is_closed:
                 if not self.breaker.is_closed:
                     await self._recover()
                 elif self._is_suspect() and not await self._answers(PROBES):
                     self._give_up()
+                self._is_doubted = False
                 await asyncio.sleep(LOOK_S)
         finally:
             self._looking = None
@@ -89,7 +96,7 @@ class Pulse:
     def _is_suspect(self) -> bool:
         oldest = min(self._under_way.values(), default=float("inf"))
         now = asyncio.get_running_loop().time()
-        return now - max(oldest, self._succeeded_at) > SUSPECT_S
+        return self._is_doubted or now - max(oldest, self._succeeded_at) > SUSPECT_S
 
     async def _answers(self, probes: int) -> bool:
         for _ in range(probes):

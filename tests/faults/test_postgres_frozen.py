@@ -45,7 +45,7 @@ async def test_a_frozen_postgres_is_a_503_in_time_and_then_at_once_and_a_thawed_
             assert monotonic() - started < AT_ONCE_S
             for page in ("/v1/sales/drop/now", "/v1/sales/drop", "/docs", "/healthz/live"):
                 assert (await get_openly(house, page)).status_code == 200
-            assert monotonic() - started < 2 * AT_ONCE_S
+            assert monotonic() - started < FOUND_OUT_S
 
             postgres.signal_all(signal.SIGCONT)
             await house.until_ready()
@@ -88,7 +88,7 @@ async def stock_answer(client: httpx.AsyncClient) -> httpx.Response:
 
 async def get_openly(house: HouseProcess, path: str) -> httpx.Response:
     """As somebody who shows no credentials."""
-    async with httpx.AsyncClient(base_url=house.url, timeout=5.0) as client:
+    async with httpx.AsyncClient(base_url=house.url, timeout=5.0, verify=False) as client:
         return await client.get(path)
 
 

@@ -5,11 +5,12 @@ import random
 import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from time import monotonic
 
 import httpx
 import pytest
 from postgres_process import own_postgres
-from processes import HouseProcess, make_pool, serving, until
+from processes import HouseProcess, ask, make_pool, serving, until
 from redis_site import Burst, RedisSite, confirm, opened, redis_site, reserve, seconds_until_it_sells
 
 from conftest import new_postgres_database
@@ -20,6 +21,7 @@ from valkeys import ValkeyProcess, eventually, running_cluster, running_sentinel
 UNITS = 100_000
 # What is promised for a sale that goes on by itself after Redis has lost everything.
 SELLS_ON_WITHIN_S = 5.0
+AT_ONCE_S = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,7 @@ async def test_kill_9_of_valkey_in_a_burst_loses_nothing_acknowledged(site: Redi
             await burst.until(chance.randint(1, 200))
             site.valkey.kill()
         site.valkey.start()
+        await site.house.until_ready()
         await burst.ask_again()
         tried += burst.tried
         confirmed |= burst.confirmed
@@ -67,6 +70,19 @@ async def test_a_frozen_valkey_is_an_unknown_outcome_and_has_one_effect(site: Re
         await burst.seconds_until_the_next_yes()
     await burst.ask_again()
     assert len((await site.books("frozen")).reservations) == len(burst.tried)
+
+
+async def test_a_frozen_valkey_once_found_out_is_told_of_at_once_and_a_thawed_one_sells_on(site: RedisSite) -> None:
+    await make_pool(site.client, UNITS, "away")
+    site.valkey.freeze()
+    assert (await ask(site.client, "first", "away")).status_code == 503
+    await until(lambda: "dependency_lost" in site.house.log.read_text(), within_s=5)
+    started = monotonic()
+    told = await asyncio.gather(*[ask(site.client, f"k{n}", "away") for n in range(20)])
+    assert {answer.status_code for answer in told} == {503}
+    assert monotonic() - started < AT_ONCE_S
+    site.valkey.thaw()
+    await seconds_until_it_sells(site.client, "after", "away")
 
 
 async def test_a_flush_in_the_middle_of_a_sale_and_it_sells_on_by_itself(site: RedisSite, seed: int) -> None:
