@@ -37,7 +37,10 @@ from holdfast.ledger.tables import reservations
 Account = tuple[str, str]
 
 _PAYMENT = list(payments.c)
-_PAYMENT_CHANGES = [payments.c[name] for name in ("reservation_id", "state", "reference", "reason", "updated_at")]
+_PAYMENT_CHANGES = [
+    payments.c[name]
+    for name in ("reservation_id", "amount", "currency", "state", "reference", "reason", "updated_at")
+]
 _WORK_CHANGES = [
     settlements.c[name] for name in ("state", "ending", "attempts", "due_at", "leased_until", "reason", "history")
 ]

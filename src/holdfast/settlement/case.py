@@ -131,6 +131,9 @@ class Case:
     def set_mark(self, mark: PaymentMark, now: int, reason: str | None = None, reference: str | None = None) -> None:
         if self.payment is None:
             self.payment = self._new_payment(now)
+        if self.mark is PaymentMark.NEW:
+            # What was noted is what was asked for. What is paid is what was granted.
+            self.payment |= {"amount": self.amount, "currency": self.account[1]}
         changes = {"state": mark.value, "reason": reason, "updated_at": now}
         self.payment |= changes | {"reference": reference or self.payment["reference"]}
         self.is_payment_changed = True
@@ -147,6 +150,7 @@ class Case:
             "amount": self.amount,
             "currency": self.sale.currency,
             "reference": None,
+            "state": PaymentMark.NEW.value,
             "created_at": now,
         }
 
