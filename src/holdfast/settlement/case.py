@@ -17,6 +17,8 @@ from holdfast.payments.port import Payment, PaymentState
 FIRST_RETRY_MS = 200
 LONGEST_RETRY_MS = 60_000
 HISTORY_MAX = 20
+# The journal of a gate in Redis reaches the ledger well within this.
+LOOK_AGAIN_MS = 1_000
 
 
 class Told(Struct, frozen=True):
@@ -161,14 +163,13 @@ class Case:
 
     # --- the work
 
-    def close(self, state: str, outcome: str, reason: str | None = None) -> None:
+    def close(self, state: str, outcome: str | None, reason: str | None = None) -> None:
         self.work |= {"state": state, "reason": reason, "leased_until": 0}
         self.is_work_changed, self.outcome = True, outcome
 
     def end_with(self, ending: Transition, *, told: bool, outcome: str, reason: str | None = None) -> None:
         """It is decided how the reservation ends. Unless the gate has been told, that is what is left to do."""
         self.work["ending"] = ending.value
-        self.status = Status.CONFIRMED if ending is Transition.CONFIRM else Status.FAILED
         self.close("done" if told else "telling", outcome, reason)
 
     # --- news
@@ -186,11 +187,22 @@ class Case:
                 self.work["reason"] = refusal
                 self.point_payment_at(self.reservation_id, now)
             case Heard():
-                self.close("done", self.outcome or "told", self.work["reason"])
+                self._absorb_heard(now)
             case Failed():
                 self._put_off(news, now)
             case Dropped():
                 self._drop(now)
+
+    def _absorb_heard(self, now: int) -> None:
+        """A sale is claimed in the ledger. Units that return are only believed once the ledger has read of it."""
+        if self.ending is Transition.FAIL and self.status is Status.SETTLING:
+            self._look_again(now)
+        else:
+            self.close("done", "told", self.work["reason"])
+
+    def _look_again(self, now: int) -> None:
+        self.work |= {"due_at": now + LOOK_AGAIN_MS, "leased_until": 0}
+        self.is_work_changed = True
 
     def _drop(self, now: int) -> None:
         """Its units return, if it has any."""

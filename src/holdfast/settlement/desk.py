@@ -31,9 +31,8 @@ from holdfast.ledger.journal import Journal, claimed_units
 from holdfast.ledger.sales import find_sale
 from holdfast.ledger.settle_batch import Account, Item, SettleQueries
 from holdfast.ledger.wallet import SALES
-from holdfast.settlement.case import Case, Failed, News
+from holdfast.settlement.case import LOOK_AGAIN_MS, Case, Failed, News
 
-TELL_AGAIN_MS = 1_000
 _ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 Asked = tuple[Item, News | None]
 
@@ -91,7 +90,9 @@ class _Sitting:
                 case Step.PARK:
                     case.close("parked", "parked", case.work["reason"] or _why_parked(case))
                 case Step.DONE:
-                    case.close("done", case.outcome or "ended", case.work["reason"])
+                    # How it ended was counted when that was decided.
+                    outcome = None if case.work["state"] == "telling" else "ended"
+                    case.close("done", outcome, case.work["reason"])
                 case _:
                     return
 
@@ -118,7 +119,7 @@ class _Sitting:
         self.ended.append((case, ending))
         case.end_with(ending, told=not self.tells, outcome=outcome, reason=reason)
         # Whoever decided tells the gate at once; others only if that was not heard of.
-        case.work["due_at"] = self.now + TELL_AGAIN_MS
+        case.work["due_at"] = self.now + LOOK_AGAIN_MS
 
     def _refund(self, case: Case) -> None:
         payment = case.payment
