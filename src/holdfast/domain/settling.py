@@ -19,6 +19,10 @@ from msgspec import Struct
 from holdfast.domain.reservation import Status
 
 
+# Idempotency keys of our own begin with it. Callers' keys are printable, so no two can be the same.
+NOBODYS_KEY = "\x01"
+
+
 class PaymentMark(StrEnum):
     """How far the payment of a reservation is, as the ledger knows it."""
 

@@ -102,6 +102,8 @@ settlements = Table(
     # waiting: money is to move. telling: that is decided (`ending`), the gate is to be told. Then done, or parked.
     Column("state", String, nullable=False, server_default="waiting"),
     Column("ending", String),
+    # The reservation that was asked for in its place, when its money came too late: the payment is found under that.
+    Column("successor_id", Id),
     Column("attempts", BigInteger, nullable=False, server_default="0"),
     Column("due_at", Millis, nullable=False),
     Column("leased_until", Millis, nullable=False, server_default="0"),
@@ -121,6 +123,12 @@ settlements_due = Index(
     settlements.c.due_at,
     sqlite_where=text("state IN ('waiting', 'telling')"),
     postgresql_where=text("state IN ('waiting', 'telling')"),
+)
+settlements_by_successor = Index(
+    "settlements_by_successor",
+    settlements.c.successor_id,
+    sqlite_where=text("successor_id IS NOT NULL"),
+    postgresql_where=text("successor_id IS NOT NULL"),
 )
 
 # The money of one reservation, at most one payment each.

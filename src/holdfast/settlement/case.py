@@ -75,6 +75,7 @@ class Case:
         self.sale = sale
         self.attempts_max = attempts_max
         self.fresh = self.refused = False
+        self.has_successor = False
         self.has_room = True
         self.is_payment_changed = self.is_work_changed = False
         self.outcome: str | None = None
@@ -123,6 +124,7 @@ class Case:
                 external=self.kind is PaymentKind.EXTERNAL,
                 telling=self.work["state"] == "telling",
                 refused=self.refused,
+                has_successor=self.has_successor,
                 attempts=self.work["attempts"],
                 attempts_max=self.attempts_max,
             )
@@ -156,10 +158,12 @@ class Case:
             "created_at": now,
         }
 
-    def point_payment_at(self, reservation_id: str, now: int) -> None:
+    def _set_out(self, successor_id: str | None, now: int) -> None:
+        """The money belongs to the successor from now on, or again to this one."""
         assert self.payment is not None
-        self.payment |= {"reservation_id": reservation_id, "updated_at": now}
-        self.is_payment_changed = True
+        self.payment |= {"reservation_id": successor_id or self.reservation_id, "updated_at": now}
+        self.work["successor_id"] = successor_id
+        self.is_payment_changed = self.is_work_changed = True
 
     # --- the work
 
@@ -179,13 +183,14 @@ class Case:
             case Told(payment=payment):
                 self._absorb_told(payment, now)
             case SetOut():
-                self.point_payment_at(reacquired_id(self.reservation_id), now)
+                self._set_out(reacquired_id(self.reservation_id), now)
             case Reacquired(refusal=None):
-                self.close("done", "reacquired", f"paid too late; sold as {reacquired_id(self.reservation_id)}")
+                # A gate may still lose what it granted. The ledger has the last word, so that is waited for.
+                self._look_again(now)
             case Reacquired(refusal=refusal):
                 self.refused = True
+                self._set_out(None, now)
                 self.work["reason"] = refusal
-                self.point_payment_at(self.reservation_id, now)
             case Heard():
                 self._absorb_heard(now)
             case Failed():

@@ -1,6 +1,6 @@
 """What is not finished yet, and so is neither right nor wrong."""
 
-from sqlalchemy import ColumnElement, and_, exists
+from sqlalchemy import ColumnElement, and_, exists, or_
 
 from holdfast.domain.reservation import Status
 from holdfast.ledger.sale_tables import settlements
@@ -14,7 +14,10 @@ _work = settlements.alias("work")
 
 
 def is_being_settled(reservation_id: ColumnElement[str]) -> ColumnElement[bool]:
-    return exists().where(_work.c.reservation_id == reservation_id, _work.c.state.in_(UNDER_WAY))
+    """By its own work, or by that of the one whose place it is to take."""
+    is_under_way = _work.c.state.in_(UNDER_WAY)
+    own = exists().where(_work.c.reservation_id == reservation_id, is_under_way)
+    return or_(own, exists().where(_work.c.successor_id == reservation_id, is_under_way))
 
 
 def is_unheard() -> ColumnElement[bool]:

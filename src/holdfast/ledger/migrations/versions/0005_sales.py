@@ -99,6 +99,7 @@ def _create_settlements() -> None:
         sa.Column("quantity", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.String(), server_default="waiting", nullable=False),
         sa.Column("ending", sa.String()),
+        sa.Column("successor_id", _Id),
         sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("due_at", sa.BigInteger(), nullable=False),
         sa.Column("leased_until", sa.BigInteger(), server_default="0", nullable=False),
@@ -117,6 +118,13 @@ def _create_settlements() -> None:
         ["sku_id", "due_at"],
         sqlite_where=sa.text("state IN ('waiting', 'telling')"),
         postgresql_where=sa.text("state IN ('waiting', 'telling')"),
+    )
+    op.create_index(
+        "settlements_by_successor",
+        "settlements",
+        ["successor_id"],
+        sqlite_where=sa.text("successor_id IS NOT NULL"),
+        postgresql_where=sa.text("successor_id IS NOT NULL"),
     )
 
 
