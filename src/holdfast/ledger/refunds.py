@@ -13,6 +13,9 @@ from holdfast.ledger.sale_tables import is_open_refund, orders, payments, refund
 from holdfast.ledger.tables import events
 from holdfast.ledger.wallet import SALES, add, lock_account
 
+# Those whose money needs nobody else.
+PAID_IN_LEDGER = (PaymentKind.WALLET, PaymentKind.EXTERNAL)
+
 
 class RefundView(Struct, frozen=True):
     refund_id: str

@@ -210,8 +210,11 @@ class Case:
         self.is_work_changed = True
 
     def _drop(self, now: int) -> None:
-        """Its units return, if it has any."""
-        if self.status is None or self.mark is PaymentMark.CAPTURED:
+        """Its units return, if it has any. If money was taken after all, it goes on as if it were tried again."""
+        if self.mark is PaymentMark.CAPTURED:
+            self.work["attempts"] = 0
+            return
+        if self.status is None:
             self.close("dropped", "dropped", "dropped by an operator")
             return
         self.work |= {"attempts": 0, "reason": "dropped by an operator"}

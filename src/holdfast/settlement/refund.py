@@ -27,7 +27,7 @@ from holdfast.errors import EngineError
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger import refunds as ledger
 from holdfast.ledger.database import Database
-from holdfast.ledger.refunds import RefundView, Wanted
+from holdfast.ledger.refunds import PAID_IN_LEDGER, RefundView, Wanted
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState, RefundRefused
 from holdfast.settlement.case import FIRST_RETRY_MS, HISTORY_MAX, LONGEST_RETRY_MS
 from holdfast.settlement.charge import Fenced
@@ -37,8 +37,6 @@ log = structlog.get_logger()
 LEASE_MS = 30_000
 PARALLEL = 16
 REST_S = 0.25
-# Those whose money needs nobody else.
-_IN_LEDGER = (PaymentKind.WALLET, PaymentKind.EXTERNAL)
 
 
 class Restocker(Protocol):
@@ -119,7 +117,7 @@ class Refunder:
     async def _settle(self, refund: Row[Any]) -> None:
         if refund.state == "waiting":
             provider, payment = await self._database.read(lambda c: _provider_and_payment(c, refund))
-            if provider not in _IN_LEDGER and refund.amount:
+            if provider not in PAID_IN_LEDGER and refund.amount:
                 await self._pay_back(provider, payment, refund)
             await self._database.write(lambda c: self._finish(c, refund, provider, payment))
         if refund.restock_units and self._restocker is not None:
