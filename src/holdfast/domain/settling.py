@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from holdfast.domain.reservation import Status
 
-
 # Idempotency keys of our own begin with it. Callers' keys are printable, so no two can be the same.
 NOBODYS_KEY = "\x01"
 

@@ -124,6 +124,12 @@ settlements_due = Index(
     sqlite_where=text("state IN ('waiting', 'telling')"),
     postgresql_where=text("state IN ('waiting', 'telling')"),
 )
+settlements_parked = Index(
+    "settlements_parked",
+    settlements.c.created_at,
+    sqlite_where=text("state = 'parked'"),
+    postgresql_where=text("state = 'parked'"),
+)
 settlements_by_successor = Index(
     "settlements_by_successor",
     settlements.c.successor_id,
@@ -154,6 +160,20 @@ payments = Table(
         "state IN ('new', 'attempted', 'authorised', 'claimed', 'captured', 'declined', 'voided')",
         name="payment_state_known",
     ),
+)
+# Asked, and not decided: only while somebody works on it.
+is_set_aside = payments.c.state.in_([literal_column(f"'{state}'") for state in ("attempted", "authorised", "claimed")])
+payments_set_aside = Index(
+    "payments_set_aside",
+    payments.c.updated_at,
+    sqlite_where=text("state IN ('attempted', 'authorised', 'claimed')"),
+    postgresql_where=text("state IN ('attempted', 'authorised', 'claimed')"),
+)
+payments_captured = Index(
+    "payments_captured",
+    payments.c.updated_at,
+    sqlite_where=text("state = 'captured'"),
+    postgresql_where=text("state = 'captured'"),
 )
 
 refunds = Table(
@@ -190,6 +210,12 @@ refunds_due = Index(
     refunds.c.due_at,
     sqlite_where=text("state IN ('waiting', 'telling')"),
     postgresql_where=text("state IN ('waiting', 'telling')"),
+)
+refunds_parked = Index(
+    "refunds_parked",
+    refunds.c.created_at,
+    sqlite_where=text("state = 'parked'"),
+    postgresql_where=text("state = 'parked'"),
 )
 
 wallet_accounts = Table(

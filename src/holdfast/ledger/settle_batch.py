@@ -38,8 +38,7 @@ Account = tuple[str, str]
 
 _PAYMENT = list(payments.c)
 _PAYMENT_CHANGES = [
-    payments.c[name]
-    for name in ("reservation_id", "amount", "currency", "state", "reference", "reason", "updated_at")
+    payments.c[name] for name in ("reservation_id", "amount", "currency", "state", "reference", "reason", "updated_at")
 ]
 _WORK_CHANGES = [
     settlements.c[name]

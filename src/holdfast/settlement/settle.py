@@ -170,9 +170,7 @@ class Settler:
         if not cases:
             return
         verdicts = await self._apply(sku_id, [_move(case) for case in cases])
-        asked: list[Asked] = [
-            (_item(case), _heard(verdict)) for case, verdict in zip(cases, verdicts, strict=True)
-        ]
+        asked: list[Asked] = [(_item(case), _heard(verdict)) for case, verdict in zip(cases, verdicts, strict=True)]
         await self._post(sku_id, asked)
 
     # --- with a provider, one by one but many at once

@@ -21,6 +21,11 @@ def upgrade() -> None:
     _create_wallet_entries()
 
 
+def _index(name: str, table: str, column: str, where: str) -> None:
+    """One that holds only some of the rows."""
+    op.create_index(name, table, [column], sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
 def _create_sales() -> None:
     op.create_table(
         "sales",
@@ -119,13 +124,8 @@ def _create_settlements() -> None:
         sqlite_where=sa.text("state IN ('waiting', 'telling')"),
         postgresql_where=sa.text("state IN ('waiting', 'telling')"),
     )
-    op.create_index(
-        "settlements_by_successor",
-        "settlements",
-        ["successor_id"],
-        sqlite_where=sa.text("successor_id IS NOT NULL"),
-        postgresql_where=sa.text("successor_id IS NOT NULL"),
-    )
+    _index("settlements_by_successor", "settlements", "successor_id", "successor_id IS NOT NULL")
+    _index("settlements_parked", "settlements", "created_at", "state = 'parked'")
 
 
 def _create_payments() -> None:
@@ -151,6 +151,8 @@ def _create_payments() -> None:
         sa.PrimaryKeyConstraint("payment_key"),
         sa.UniqueConstraint("reservation_id"),
     )
+    _index("payments_set_aside", "payments", "updated_at", "state IN ('attempted', 'authorised', 'claimed')")
+    _index("payments_captured", "payments", "updated_at", "state = 'captured'")
 
 
 def _create_refunds() -> None:
@@ -187,6 +189,7 @@ def _create_refunds() -> None:
         sqlite_where=sa.text("state IN ('waiting', 'telling')"),
         postgresql_where=sa.text("state IN ('waiting', 'telling')"),
     )
+    _index("refunds_parked", "refunds", "created_at", "state = 'parked'")
 
 
 def _create_wallet_accounts() -> None:
