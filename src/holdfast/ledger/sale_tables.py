@@ -183,8 +183,9 @@ refunds = Table(
     Column("payment_key", Id, nullable=False),
     # None for a charge that never became an order.
     Column("order_id", Id),
-    # The caller's idempotency key.
+    # The caller's idempotency key, and the amount that was asked for with it; None for all that was left.
     Column("key", Id),
+    Column("asked_amount", BigInteger),
     Column("sku_id", Id, nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("currency", String, nullable=False),
@@ -199,7 +200,8 @@ refunds = Table(
     Column("history", Text),
     Column("created_at", Millis, nullable=False),
     Column("done_at", Millis),
-    CheckConstraint("amount > 0", name="refund_positive"),
+    # Nothing goes back for what was free, but its units may.
+    CheckConstraint("amount >= 0", name="refund_not_negative"),
     CheckConstraint("state IN ('waiting', 'telling', 'done', 'parked', 'dropped')", name="refund_state_known"),
     Index("refunds_by_payment", "payment_key"),
     Index("refunds_by_key", "order_id", "key", unique=True),

@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Row
 from uuid_utils import uuid7
 
 from holdfast.domain.command import Restock
+from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import PaymentKind
 from holdfast.errors import EngineError
 from holdfast.gate.sql import SqlGate
@@ -139,14 +140,16 @@ class Refunder:
         """The money is back. The pool's lock comes first, if it is needed at all."""
         restocks_here = refund.restock_units and self._restocker is None
         if restocks_here:
-            self._gate.decide(connection, refund.sku_id, [Restock(refund.restock_units)])
+            [verdict] = self._gate.decide(connection, refund.sku_id, [Restock(refund.restock_units)])
+            if verdict.outcome is not Outcome.MOVED:
+                raise RefundRefused(f"the units cannot return: {verdict.outcome}")
         now = self._database.now_ms(connection)
         state = "telling" if refund.restock_units and not restocks_here else "done"
         if refund.order_id is not None:
             ledger.lock_order(connection, refund.order_id)
         if not ledger.store_if_leased(connection, refund, state=state, done_at=now, reason=None):
             raise Fenced
-        if provider is PaymentKind.WALLET and payment is not None:
+        if provider is PaymentKind.WALLET and payment is not None and refund.amount:
             ledger.pay_to_wallet(connection, refund, payment, now)
         ledger.count_on_order(connection, refund, now)
 

@@ -162,6 +162,7 @@ def _create_refunds() -> None:
         sa.Column("payment_key", _Id, nullable=False),
         sa.Column("order_id", _Id),
         sa.Column("key", _Id),
+        sa.Column("asked_amount", sa.BigInteger()),
         sa.Column("sku_id", _Id, nullable=False),
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.String(), nullable=False),
@@ -177,7 +178,7 @@ def _create_refunds() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("done_at", sa.BigInteger()),
         sa.CheckConstraint("state IN ('waiting', 'telling', 'done', 'parked', 'dropped')", name="refund_state_known"),
-        sa.CheckConstraint("amount > 0", name="refund_positive"),
+        sa.CheckConstraint("amount >= 0", name="refund_not_negative"),
         sa.PrimaryKeyConstraint("refund_id"),
     )
     op.create_index("refunds_by_key", "refunds", ["order_id", "key"], unique=True)
