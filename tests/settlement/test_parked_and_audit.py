@@ -174,7 +174,7 @@ async def test_an_order_without_its_money_is_reported_and_left_alone(world: Sett
     await world.wallet.credit("ada", 5_000, "EUR", "k")
     await world.buy("ada")
     await world.settle_all(world.settler())
-    payment = dict((await world.one(payments))._mapping)  # noqa: SLF001 - the documented way to all columns of a row
+    payment = dict((await world.one(payments))._mapping)
     await world.database.write(lambda c: c.execute(delete(payments)))
     report = await PaymentAudit(world.database, world.settler(), {}).look()
     assert [(f.finding, f.is_mended) for f in report.findings] == [("order_without_payment", False)]

@@ -33,6 +33,8 @@ from holdfast.ledger.sale_tables import (
 from holdfast.ledger.tables import reservations
 
 FINDINGS_MAX = 100
+# As many as are forgotten in one short transaction.
+NOTES_MAX = 500
 
 _UNDER_WAY = ("waiting", "telling", "parked")
 _CLOSED = ("done", "dropped")
@@ -145,7 +147,8 @@ def _point_back(connection: Connection, payment: Row[Any], reservation_id: str, 
 
 def notes_for_nothing(connection: Connection, before: int) -> list[str]:
     """Methods that were noted for purchases which were then refused, or lost on the way."""
-    return list(connection.execute(select(payments.c.payment_key).where(_is_note_for_nothing(before))).scalars())
+    found = select(payments.c.payment_key).where(_is_note_for_nothing(before)).limit(NOTES_MAX)
+    return list(connection.execute(found).scalars())
 
 
 def forget_notes(connection: Connection, keys: list[str], before: int) -> int:

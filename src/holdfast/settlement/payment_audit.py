@@ -11,6 +11,7 @@ from how things stand, as it does after a crash. An order without its money is o
 import asyncio
 import random
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -144,10 +145,13 @@ class PaymentAudit:
         for row in await self._rows(orders_without_money()):
             detail = f"{row.amount} {row.currency} by {row.payment} was never taken"
             found.append(PaymentFinding("order_without_payment", row.order_id, detail, is_mended=False))
-        before = await self._database.read(self._database.now_ms) - NOTE_KEPT_MS
-        if notes := await self._database.read(lambda c: notes_for_nothing(c, before)):
-            await self._database.write(lambda c: forget_notes(c, notes, before))
+        await self._forget_notes()
         return found
+
+    async def _forget_notes(self) -> None:
+        before = await self._database.read(self._database.now_ms) - NOTE_KEPT_MS
+        while notes := await self._database.read(lambda c: notes_for_nothing(c, before)):
+            await self._database.write(partial(forget_notes, keys=notes, before=before))
 
     async def _mend_kept(self, since: int) -> list[PaymentFinding]:
         found, kept = [], kept_for_nothing(since)
