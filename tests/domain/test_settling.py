@@ -93,8 +93,14 @@ def test_captured_money_is_never_simply_kept() -> None:
 
 
 def test_whoever_has_tried_often_enough_is_parked_unless_only_the_gate_has_to_be_told() -> None:
-    assert {next_step(s) for s in EVERY if s.attempts == 3} == {Step.PARK, Step.TELL}
-    assert all((next_step(s) is Step.TELL) == s.telling for s in EVERY)
+    assert {next_step(s) for s in EVERY if s.attempts == 3 and not s.telling} == {Step.PARK}
+    assert not any(next_step(s) is Step.TELL for s in EVERY if not s.telling)
+
+
+def test_the_gate_is_told_until_the_ledger_has_read_of_it() -> None:
+    has_ended = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+    told = [s for s in EVERY if s.telling]
+    assert all(next_step(s) is (Step.DONE if s.reservation in has_ended else Step.TELL) for s in told)
 
 
 def test_another_unit_has_an_id_of_its_own_and_always_the_same() -> None:

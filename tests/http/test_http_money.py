@@ -124,6 +124,7 @@ def test_an_order_is_refunded_in_parts(server: Server) -> None:
     assert (first["amount"], first["status"], first["order_id"]) == (400, "done", order_id)
     assert body_of(refund(server, order_id, "k1", amount=400)) == first
     problem_of(refund(server, order_id, "k1", amount=401), 422, "idempotency_key_reused")
+    problem_of(refund(server, order_id, "k1"), 422, "idempotency_key_reused")
     assert problem_of(refund(server, order_id, "k2", amount=601), 409, "refund_exceeds_order")["refundable"] == 600
     assert body_of(refund(server, order_id, "k3"))["amount"] == 600
     problem_of(refund(server, order_id, None), 400, "idempotency_key_required")
@@ -150,7 +151,8 @@ def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -
     eventually(parked, within_s=10)
     assert server.client.post(f"/v1/ops/parked/{parked_id}/drop").status_code == 204
     assert parked() is None
-    problem_of(server.client.post(f"/v1/ops/parked/{parked_id}/drop"), 404, "parked_not_found")
+    for unknown in (parked_id, "refund:rfd_nobody", "delivery:nobody"):
+        problem_of(server.client.post(f"/v1/ops/parked/{unknown}/drop"), 404, "parked_not_found")
     problem_of(server.client.post("/v1/ops/parked/nonsense/retry"), 404, "parked_not_found")
 
 

@@ -7,12 +7,15 @@ from settle_world import SKU, Providers, SettleWorld
 from sqlalchemy import delete, insert, update
 
 from holdfast.domain.command import Move, Transition
-from holdfast.domain.sale import payment_key_of
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.sale import order_id_of, payment_key_of
+from holdfast.ledger.refunds import Wanted
 from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
 from holdfast.ledger.tables import events, pools, reservations
 from holdfast.payments.port import Charge
 from holdfast.settlement.parked import DropRefused, NotParked, Parked
 from holdfast.settlement.payment_audit import PaymentAudit
+from holdfast.settlement.refund import Refunder
 
 pytest_plugins = ("settle_fixtures",)
 
@@ -57,6 +60,7 @@ async def test_a_drop_lets_the_money_go_before_the_units(
     await world.drain()
     assert (await world.one(reservations)).status == "failed"
     assert (await world.one(pools)).held == 0
+    await world.settle_all(world.settler(providers))
     assert (await world.one(settlements)).state == "done"
     await check_money(world, sandbox)
 
@@ -74,6 +78,59 @@ async def test_a_drop_is_refused_while_money_is_out(world: SettleWorld, sandbox:
     await office.retry(f"settlement:{bought}")
     await world.settle_all(world.settler(providers))
     await check_money(world, sandbox)
+
+
+async def test_a_drop_is_refused_if_the_money_came_from_another_reservation(
+    world: SettleWorld, sandbox: Sandbox, providers: Providers
+) -> None:
+    """As after a late success: the payment has the key of the reservation that it was taken for first."""
+    bought = await parked_with(world, sandbox, providers, "pm_error")
+    moved = {"payment_key": payment_key_of(new_reservation_id(SKU, "ada")), "state": "captured"}
+    await world.database.write(lambda c: c.execute(update(payments).values(**moved)))
+    with pytest.raises(DropRefused, match="taken"):
+        await desk_of(world, providers).drop(f"settlement:{bought}")
+    await desk_of(world, providers).retry(f"settlement:{bought}")
+    await world.settle_all(world.settler(providers))
+    assert (await world.one(orders)).reservation_id == bought
+
+
+async def test_a_refund_that_went_back_unheard_cannot_be_dropped(
+    world: SettleWorld, sandbox: Sandbox, providers: Providers
+) -> None:
+    await world.open_sale(1, REMOTE)
+    bought = await world.buy("ada")
+    await world.settle_all(world.settler(providers))
+    office, parked = Refunder(world.database, providers, attempts_max=1), desk_of(world, providers)
+    sandbox.faults(lost_reply=1.0)
+    asked = await office.request(Wanted(order_id_of(bought), "r", 400))
+    assert asked.state == "parked"
+    sandbox.faults(down_ms=3_600_000)
+    with pytest.raises(DropRefused, match="Nobody can say"):
+        await parked.drop(f"refund:{asked.refund_id}")
+    sandbox.faults()
+    with pytest.raises(DropRefused, match="400 went back"):
+        await parked.drop(f"refund:{asked.refund_id}")
+    await parked.retry(f"refund:{asked.refund_id}")
+    await office.pass_once()
+    assert sandbox.books()[payment_key_of(bought)]["refunded"] == (await world.one(orders)).refunded_amount == 400
+
+
+async def test_a_refund_that_did_not_go_back_is_dropped_while_its_order_stands(
+    world: SettleWorld, sandbox: Sandbox, providers: Providers
+) -> None:
+    await world.open_sale(1, REMOTE)
+    bought = await world.buy("ada")
+    await world.settle_all(world.settler(providers))
+    office, parked = Refunder(world.database, providers, attempts_max=1), desk_of(world, providers)
+    sandbox.faults(error=1.0)
+    asked = await office.request(Wanted(order_id_of(bought), "r", 400))
+    sandbox.faults()
+    await parked.drop(f"refund:{asked.refund_id}")
+    for gone in (f"refund:{asked.refund_id}", "refund:rfd_nobody"):
+        with pytest.raises(NotParked):
+            await parked.drop(gone)
+    assert (await office.request(Wanted(order_id_of(bought), "again"))).state == "done"
+    assert sandbox.books()[payment_key_of(bought)]["refunded"] == (await world.one(orders)).refunded_amount
 
 
 async def test_a_charge_without_an_order_becomes_one(
@@ -117,10 +174,13 @@ async def test_an_order_without_its_money_is_reported_and_left_alone(world: Sett
     await world.wallet.credit("ada", 5_000, "EUR", "k")
     await world.buy("ada")
     await world.settle_all(world.settler())
+    payment = dict((await world.one(payments))._mapping)
     await world.database.write(lambda c: c.execute(delete(payments)))
     report = await PaymentAudit(world.database, world.settler(), {}).look()
     assert [(f.finding, f.is_mended) for f in report.findings] == [("order_without_payment", False)]
     assert len(await world.rows(orders)) == 1
+    # The auditor sees it as well, and looks at what every test leaves.
+    await world.database.write(lambda c: c.execute(insert(payments), [payment]))
 
 
 async def test_a_success_after_the_end_is_found_and_walks_the_ladder(

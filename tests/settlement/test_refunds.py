@@ -6,7 +6,8 @@ import pytest
 from settle_sandbox import Sandbox
 from settle_world import PRICE, SALE, SKU, Providers, SettleWorld, other_sale
 
-from holdfast.domain.command import Move, Transition
+from holdfast.domain.command import Move, Provision, Transition
+from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules
 from holdfast.domain.sale import OversellPolicy, PaymentKind, order_id_of, payment_key_of
 from holdfast.ledger.refunds import RefundProblem, Wanted
 from holdfast.ledger.sale_tables import orders, refunds, wallet_accounts, wallet_entries
@@ -78,6 +79,49 @@ async def test_one_key_is_one_refund(world: SettleWorld) -> None:
     with pytest.raises(RefundProblem) as refused:
         await office.request(Wanted(order_id, "same", 301))
     assert refused.value.reason == "idempotency_key_reused"
+
+
+async def test_a_key_is_for_what_was_asked_and_nothing_else(world: SettleWorld) -> None:
+    order_id = await paid(world)
+    office = refunder(world)
+    first = await office.request(Wanted(order_id, "part", 300))
+    assert await office.request(Wanted(order_id, "part", 300)) == first
+    rest = await office.request(Wanted(order_id, "rest"))
+    assert await office.request(Wanted(order_id, "rest")) == rest
+    for reused in (
+        Wanted(order_id, "part"),
+        Wanted(order_id, "rest", rest.amount),
+        Wanted(order_id, "rest", None, True),
+    ):
+        with pytest.raises(RefundProblem) as refused:
+            await office.request(reused)
+        assert refused.value.reason == "idempotency_key_reused"
+
+
+async def test_what_was_free_can_be_returned_once(world: SettleWorld) -> None:
+    await world.open_sale(5, other_sale(SKU, price_amount=0))
+    bought = await world.buy("ada", 2)
+    await world.settle_all(world.settler())
+    office = refunder(world)
+    done = await office.request(Wanted(order_id_of(bought), "r", restock=True))
+    assert (done.amount, done.restock_units, done.state) == (0, 2, "done")
+    assert (await world.one(orders)).status == "refunded"
+    assert await office.request(Wanted(order_id_of(bought), "r", restock=True)) == done
+    with pytest.raises(RefundProblem):
+        await office.request(Wanted(order_id_of(bought), "again", restock=True))
+    if world.engine != "redis":
+        assert (await world.one(pools)).total == 7
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
+async def test_units_that_the_pool_has_no_room_for_wait_for_a_person(world: SettleWorld) -> None:
+    """Units come to a pool in Redis as a transfer, which the gate takes or leaves by itself."""
+    order_id = await paid(world)
+    await world.apply(SKU, Provision(MAX_TOTAL_UNITS, Rules()))
+    asked = await refunder(world).request(Wanted(order_id, "r", restock=True))
+    assert asked.state == "parked"
+    assert (await world.one(orders)).refunded_amount == 0
+    assert (await world.one(wallet_accounts)).balance == 8 * PRICE
 
 
 async def test_refunds_at_once_never_exceed_the_order(world: SettleWorld) -> None:
@@ -158,11 +202,16 @@ async def test_what_cannot_be_delivered_is_cancelled_or_reported(world: SettleWo
     for quantity in (1, 2, 1, 1):
         bought.append(await world.buy("ada", quantity))
         await world.settle_all(world.settler())
+    # A caller's own key of that name must not stand in for the refund that is owed.
+    await refunder(world).request(Wanted(order_id_of(bought[3]), "compensation", 100))
     office = Compensator(world.database, refunder(world))
     first = await office.compensate(SALE.sale_id, 2)
     again = await office.compensate(SALE.sale_id, 2)
     assert first is not None
     assert again is not None
+    assert [o.refunded_amount for o in await world.rows(orders) if o.status == "cancelled"] == [
+        o.amount for o in await world.rows(orders) if o.status == "cancelled"
+    ]
     standing = [o.order_id for o in await world.rows(orders) if o.status == "confirmed"]
     if policy is OversellPolicy.FULFIL_FIRST:
         assert (first.cancelled, first.shortfall_units, len(standing)) == ([], 3, 4)
@@ -171,4 +220,5 @@ async def test_what_cannot_be_delivered_is_cancelled_or_reported(world: SettleWo
     assert (again.cancelled, again.shortfall_units) == ([], 0)
     assert standing == [order_id_of(bought[0])]
     assert (await world.one(wallet_accounts)).balance == 9 * PRICE
+    assert (await office.compensate("no-such-sale", 0)) is None
     assert [e.type for e in await world.rows(events)].count("order.cancelled") == 3

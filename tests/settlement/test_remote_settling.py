@@ -12,6 +12,7 @@ from holdfast.domain.command import Move, Reserve, Transition
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.sale import PaymentKind, payment_key_of
 from holdfast.domain.settling import reacquired_id
+from holdfast.ledger.payment_notes import note_method as note_asked
 from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
 from holdfast.ledger.tables import reservations
 from holdfast.payments.port import Charge
@@ -40,6 +41,20 @@ async def test_each_fault_ends_well(
     await note_method(world, bought, method)
     await world.settle_all(world.settler(providers))
     assert (await world.one(reservations)).status == status
+    await check_money(world, sandbox)
+
+
+async def test_a_part_that_was_granted_is_charged_as_a_part(
+    world: SettleWorld, sandbox: Sandbox, providers: Providers
+) -> None:
+    """Three were asked for, with a card, and one was left."""
+    await world.open_sale(1, REMOTE)
+    bought = new_reservation_id(SKU, "ada")
+    await world.database.write(lambda c: note_asked(c, REMOTE, bought, "ada", 3, "pm_ok", 1))
+    await world.buy_all([Reserve(bought, "ada", 3, 1, settle=True)])
+    await world.settle_all(world.settler(providers))
+    assert (await world.one(payments)).amount == (await world.one(orders)).amount == PRICE
+    assert sandbox.books()[payment_key_of(bought)]["amount"] == PRICE
     await check_money(world, sandbox)
 
 

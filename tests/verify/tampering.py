@@ -228,6 +228,12 @@ def nobody_works_on_a_payment(connection: Connection) -> None:
     connection.execute(delete(settlements).where(settlements.c.reservation_id == id_of(7)))
 
 
+@names("settling_have_work", "payments_resolved")
+def nobody_works_on_a_payment_and_redis_is_the_gate(connection: Connection) -> None:
+    connection.execute(update(pools).values(epoch=1))
+    nobody_works_on_a_payment(connection)
+
+
 # --- money
 
 

@@ -18,6 +18,9 @@ from msgspec import Struct
 
 from holdfast.domain.reservation import Status
 
+# Idempotency keys of our own begin with it. Callers' keys are printable, so no two can be the same.
+NOBODYS_KEY = "\x01"
+
 
 class PaymentMark(StrEnum):
     """How far the payment of a reservation is, as the ledger knows it."""
@@ -77,8 +80,10 @@ class Situation(Struct, frozen=True, kw_only=True):
     in_ledger: bool = False
     # The caller takes the money; there is nothing to settle.
     external: bool = False
-    # The money is decided; only the gate has to hear of it.
+    # The money is decided; only the gate has to hear of it, and the ledger of that.
     telling: bool = False
+    # Whether the ledger has the reservation that took the place of this one.
+    has_successor: bool = False
     # Whether another unit was asked for and refused.
     refused: bool = False
     attempts: int = 0
@@ -87,11 +92,13 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 _NOTHING_ASKED = (None, PaymentMark.NEW)
 _RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+_ENDED = (Status.CONFIRMED, *_RETURNED)
 
 
 def next_step(s: Situation) -> Step:
     if s.telling:
-        return Step.TELL
+        # What the gate has said it may still lose; what the ledger has read of it stays.
+        return Step.DONE if s.reservation in _ENDED else Step.TELL
     if s.attempts >= s.attempts_max or s.reservation is None or s.reservation is Status.ACTIVE:
         return Step.PARK
     if s.external and s.mark in _NOTHING_ASKED:
@@ -125,7 +132,7 @@ def _first(s: Situation) -> Step:
 
 def _after_capture(s: Situation) -> Step:
     """The money is here. It belongs to an order, or goes back."""
-    if s.ordered is Ordered.OURS:
+    if s.ordered is Ordered.OURS or s.has_successor:
         return Step.DONE
     if s.reservation is Status.SETTLING:
         return Step.ORDER if s.has_room else Step.WAIT

@@ -6,12 +6,15 @@ Lock order: the pool's row (only where units are added to it), then the order's,
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, insert, select, update
 
 from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
 from holdfast.ledger.sale_tables import is_open_refund, orders, payments, refunds
 from holdfast.ledger.tables import events
 from holdfast.ledger.wallet import SALES, add, lock_account
+
+# Those whose money needs nobody else.
+PAID_IN_LEDGER = (PaymentKind.WALLET, PaymentKind.EXTERNAL)
 
 
 class RefundView(Struct, frozen=True):
@@ -53,10 +56,10 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
         select(refunds).where(refunds.c.order_id == wanted.order_id, refunds.c.key == wanted.key)
     ).one_or_none()
     if first is not None:
-        return _same_again(first, wanted, order)
-    left = order.amount - _owed(connection, wanted.order_id)
+        return _same_again(first, wanted)
+    left = left_of(connection, order)
     amount = left if wanted.amount is None else wanted.amount
-    if amount > left or amount == 0:
+    if amount > left or (amount == 0 and not _can_return_for_nothing(connection, order)):
         raise RefundProblem("refund_exceeds_order", f"{left} of {order.amount} can still be refunded.", left)
     if wanted.restock and amount < left:
         raise RefundProblem("restock_needs_full_refund", "Units return only with all of the money.", left)
@@ -65,6 +68,7 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
         "payment_key": _payment_key(connection, order.reservation_id),
         "order_id": wanted.order_id,
         "key": wanted.key,
+        "asked_amount": wanted.amount,
         "sku_id": order.sku_id,
         "amount": amount,
         "currency": order.currency,
@@ -83,18 +87,27 @@ def _payment_key(connection: Connection, reservation_id: str) -> str:
     return connection.execute(query).scalar_one_or_none() or payment_key_of(reservation_id)
 
 
-def _same_again(first: Row[Any], wanted: Wanted, order: Row[Any]) -> RefundView:
-    is_same = wanted.amount in (None, first.amount) and wanted.restock == (first.restock_units == order.quantity)
-    if not is_same:
+def _same_again(first: Row[Any], wanted: Wanted) -> RefundView:
+    if (wanted.amount, wanted.restock) != (first.asked_amount, first.restock_units > 0):
         raise RefundProblem("idempotency_key_reused", "This key was used with another request.")
     return view(first)
 
 
-def _owed(connection: Connection, order_id: str) -> int:
-    total = select(func.coalesce(func.sum(refunds.c.amount), 0)).where(
-        refunds.c.order_id == order_id, refunds.c.state != "dropped"
-    )
-    return int(connection.execute(total).scalar_one())
+def left_of(connection: Connection, order: Row[Any]) -> int:
+    """What of an order that is locked is not owed back yet."""
+    total = select(func.coalesce(func.sum(refunds.c.amount), 0)).where(_is_owed_for(order.order_id))
+    return int(order.amount - connection.execute(total).scalar_one())
+
+
+def _can_return_for_nothing(connection: Connection, order: Row[Any]) -> bool:
+    """Whether an order was free, and stands. There is no money to tell whether it went back before."""
+    if order.amount or order.status != OrderStatus.CONFIRMED:
+        return False
+    return not connection.execute(select(exists().where(_is_owed_for(order.order_id)))).scalar()
+
+
+def _is_owed_for(order_id: str) -> ColumnElement[bool]:
+    return (refunds.c.order_id == order_id) & (refunds.c.state != "dropped")
 
 
 def find(connection: Connection, refund_id: str) -> RefundView:

@@ -102,6 +102,8 @@ settlements = Table(
     # waiting: money is to move. telling: that is decided (`ending`), the gate is to be told. Then done, or parked.
     Column("state", String, nullable=False, server_default="waiting"),
     Column("ending", String),
+    # The reservation that was asked for in its place, when its money came too late: the payment is found under that.
+    Column("successor_id", Id),
     Column("attempts", BigInteger, nullable=False, server_default="0"),
     Column("due_at", Millis, nullable=False),
     Column("leased_until", Millis, nullable=False, server_default="0"),
@@ -121,6 +123,18 @@ settlements_due = Index(
     settlements.c.due_at,
     sqlite_where=text("state IN ('waiting', 'telling')"),
     postgresql_where=text("state IN ('waiting', 'telling')"),
+)
+settlements_parked = Index(
+    "settlements_parked",
+    settlements.c.created_at,
+    sqlite_where=text("state = 'parked'"),
+    postgresql_where=text("state = 'parked'"),
+)
+settlements_by_successor = Index(
+    "settlements_by_successor",
+    settlements.c.successor_id,
+    sqlite_where=text("successor_id IS NOT NULL"),
+    postgresql_where=text("successor_id IS NOT NULL"),
 )
 
 # The money of one reservation, at most one payment each.
@@ -147,6 +161,20 @@ payments = Table(
         name="payment_state_known",
     ),
 )
+# Asked, and not decided: only while somebody works on it.
+is_set_aside = payments.c.state.in_([literal_column(f"'{state}'") for state in ("attempted", "authorised", "claimed")])
+payments_set_aside = Index(
+    "payments_set_aside",
+    payments.c.updated_at,
+    sqlite_where=text("state IN ('attempted', 'authorised', 'claimed')"),
+    postgresql_where=text("state IN ('attempted', 'authorised', 'claimed')"),
+)
+payments_captured = Index(
+    "payments_captured",
+    payments.c.updated_at,
+    sqlite_where=text("state = 'captured'"),
+    postgresql_where=text("state = 'captured'"),
+)
 
 refunds = Table(
     "refunds",
@@ -155,8 +183,9 @@ refunds = Table(
     Column("payment_key", Id, nullable=False),
     # None for a charge that never became an order.
     Column("order_id", Id),
-    # The caller's idempotency key.
+    # The caller's idempotency key, and the amount that was asked for with it; None for all that was left.
     Column("key", Id),
+    Column("asked_amount", BigInteger),
     Column("sku_id", Id, nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("currency", String, nullable=False),
@@ -171,7 +200,8 @@ refunds = Table(
     Column("history", Text),
     Column("created_at", Millis, nullable=False),
     Column("done_at", Millis),
-    CheckConstraint("amount > 0", name="refund_positive"),
+    # Nothing goes back for what was free, but its units may.
+    CheckConstraint("amount >= 0", name="refund_not_negative"),
     CheckConstraint("state IN ('waiting', 'telling', 'done', 'parked', 'dropped')", name="refund_state_known"),
     Index("refunds_by_payment", "payment_key"),
     Index("refunds_by_key", "order_id", "key", unique=True),
@@ -182,6 +212,12 @@ refunds_due = Index(
     refunds.c.due_at,
     sqlite_where=text("state IN ('waiting', 'telling')"),
     postgresql_where=text("state IN ('waiting', 'telling')"),
+)
+refunds_parked = Index(
+    "refunds_parked",
+    refunds.c.created_at,
+    sqlite_where=text("state = 'parked'"),
+    postgresql_where=text("state = 'parked'"),
 )
 
 wallet_accounts = Table(

@@ -37,9 +37,12 @@ from holdfast.ledger.tables import reservations
 Account = tuple[str, str]
 
 _PAYMENT = list(payments.c)
-_PAYMENT_CHANGES = [payments.c[name] for name in ("reservation_id", "state", "reference", "reason", "updated_at")]
+_PAYMENT_CHANGES = [
+    payments.c[name] for name in ("reservation_id", "amount", "currency", "state", "reference", "reason", "updated_at")
+]
 _WORK_CHANGES = [
-    settlements.c[name] for name in ("state", "ending", "attempts", "due_at", "leased_until", "reason", "history")
+    settlements.c[name]
+    for name in ("state", "ending", "successor_id", "attempts", "due_at", "leased_until", "reason", "history")
 ]
 _REFUND = [
     refunds.c[name]
@@ -148,6 +151,11 @@ class SettleQueries:
         rows = list(connection.execute(self._payments, {"rows": encode_rows(zip(ids, keys, strict=True))}))
         by_key = {keys[row.payment_key]: row for row in rows if row.payment_key in keys}
         return by_key | {row.reservation_id: row for row in rows}
+
+    def payments_of_successors(self, connection: Connection, successors: Mapping[str, str]) -> dict[str, Row[Any]]:
+        """By the reservation whose place was to be taken."""
+        found = self.payments(connection, list(successors.values()))
+        return {id_: found[successor] for id_, successor in successors.items() if successor in found}
 
     def orders(self, connection: Connection, ids: Sequence[str]) -> dict[str, str]:
         """Who moved the money of the orders there are."""

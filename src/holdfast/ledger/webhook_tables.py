@@ -62,6 +62,13 @@ deliveries_due = Index(
     sqlite_where=text("state = 'waiting'"),
     postgresql_where=text("state = 'waiting'"),
 )
+# Which wait for a person?
+deliveries_parked = Index(
+    "deliveries_parked",
+    deliveries.c.created_at,
+    sqlite_where=text("state = 'parked'"),
+    postgresql_where=text("state = 'parked'"),
+)
 # Which are old enough to be forgotten?
 deliveries_ended = Index(
     "deliveries_ended",

@@ -17,6 +17,8 @@ from holdfast.payments.port import Payment, PaymentState
 FIRST_RETRY_MS = 200
 LONGEST_RETRY_MS = 60_000
 HISTORY_MAX = 20
+# The journal of a gate in Redis reaches the ledger well within this.
+LOOK_AGAIN_MS = 1_000
 
 
 class Told(Struct, frozen=True):
@@ -73,6 +75,7 @@ class Case:
         self.sale = sale
         self.attempts_max = attempts_max
         self.fresh = self.refused = False
+        self.has_successor = False
         self.has_room = True
         self.is_payment_changed = self.is_work_changed = False
         self.outcome: str | None = None
@@ -121,6 +124,7 @@ class Case:
                 external=self.kind is PaymentKind.EXTERNAL,
                 telling=self.work["state"] == "telling",
                 refused=self.refused,
+                has_successor=self.has_successor,
                 attempts=self.work["attempts"],
                 attempts_max=self.attempts_max,
             )
@@ -131,6 +135,9 @@ class Case:
     def set_mark(self, mark: PaymentMark, now: int, reason: str | None = None, reference: str | None = None) -> None:
         if self.payment is None:
             self.payment = self._new_payment(now)
+        if self.mark is PaymentMark.NEW:
+            # What was noted is what was asked for. What is paid is what was granted.
+            self.payment |= {"amount": self.amount, "currency": self.account[1]}
         changes = {"state": mark.value, "reason": reason, "updated_at": now}
         self.payment |= changes | {"reference": reference or self.payment["reference"]}
         self.is_payment_changed = True
@@ -147,24 +154,26 @@ class Case:
             "amount": self.amount,
             "currency": self.sale.currency,
             "reference": None,
+            "state": PaymentMark.NEW.value,
             "created_at": now,
         }
 
-    def point_payment_at(self, reservation_id: str, now: int) -> None:
+    def _set_out(self, successor_id: str | None, now: int) -> None:
+        """The money belongs to the successor from now on, or again to this one."""
         assert self.payment is not None
-        self.payment |= {"reservation_id": reservation_id, "updated_at": now}
-        self.is_payment_changed = True
+        self.payment |= {"reservation_id": successor_id or self.reservation_id, "updated_at": now}
+        self.work["successor_id"] = successor_id
+        self.is_payment_changed = self.is_work_changed = True
 
     # --- the work
 
-    def close(self, state: str, outcome: str, reason: str | None = None) -> None:
+    def close(self, state: str, outcome: str | None, reason: str | None = None) -> None:
         self.work |= {"state": state, "reason": reason, "leased_until": 0}
         self.is_work_changed, self.outcome = True, outcome
 
     def end_with(self, ending: Transition, *, told: bool, outcome: str, reason: str | None = None) -> None:
         """It is decided how the reservation ends. Unless the gate has been told, that is what is left to do."""
         self.work["ending"] = ending.value
-        self.status = Status.CONFIRMED if ending is Transition.CONFIRM else Status.FAILED
         self.close("done" if told else "telling", outcome, reason)
 
     # --- news
@@ -174,23 +183,38 @@ class Case:
             case Told(payment=payment):
                 self._absorb_told(payment, now)
             case SetOut():
-                self.point_payment_at(reacquired_id(self.reservation_id), now)
+                self._set_out(reacquired_id(self.reservation_id), now)
             case Reacquired(refusal=None):
-                self.close("done", "reacquired", f"paid too late; sold as {reacquired_id(self.reservation_id)}")
+                # A gate may still lose what it granted. The ledger has the last word, so that is waited for.
+                self._look_again(now)
             case Reacquired(refusal=refusal):
                 self.refused = True
+                self._set_out(None, now)
                 self.work["reason"] = refusal
-                self.point_payment_at(self.reservation_id, now)
             case Heard():
-                self.close("done", self.outcome or "told", self.work["reason"])
+                self._absorb_heard(now)
             case Failed():
                 self._put_off(news, now)
             case Dropped():
                 self._drop(now)
 
+    def _absorb_heard(self, now: int) -> None:
+        """A sale is claimed in the ledger. Units that return are only believed once the ledger has read of it."""
+        if self.ending is Transition.FAIL and self.status is Status.SETTLING:
+            self._look_again(now)
+        else:
+            self.close("done", "told", self.work["reason"])
+
+    def _look_again(self, now: int) -> None:
+        self.work |= {"due_at": now + LOOK_AGAIN_MS, "leased_until": 0}
+        self.is_work_changed = True
+
     def _drop(self, now: int) -> None:
-        """Its units return, if it has any."""
-        if self.status is None or self.mark is PaymentMark.CAPTURED:
+        """Its units return, if it has any. If money was taken after all, it goes on as if it were tried again."""
+        if self.mark is PaymentMark.CAPTURED:
+            self.work["attempts"] = 0
+            return
+        if self.status is None:
             self.close("dropped", "dropped", "dropped by an operator")
             return
         self.work |= {"attempts": 0, "reason": "dropped by an operator"}

@@ -6,7 +6,7 @@ import structlog
 
 from holdfast.domain.command import Reserve
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.settling import Step, reacquired_id
+from holdfast.domain.settling import NOBODYS_KEY, Step, reacquired_id
 from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.port import Gate
@@ -44,7 +44,7 @@ class Charger:
                 return case
             news = await self._take(step, case)
             case = await self._note(item, news)
-            if isinstance(news, Failed):
+            if isinstance(news, Failed | Reacquired):
                 return case
         return await self._note(item, Failed(step, "it goes round in circles", is_final=True))
 
@@ -89,12 +89,13 @@ class Charger:
             case.work["buyer_id"],
             quantity,
             quantity,
-            key=f"again:{case.reservation_id}",
+            key=f"{NOBODYS_KEY}again:{case.reservation_id}",
             tier=ANY_TIER,
             settle=True,
         )
         [verdict] = await self._gate.apply(whole_of(item.sku_id), [reserve])
-        if verdict.outcome in (Outcome.RESERVED, Outcome.REPLAYED):
+        granted = None if verdict.reservation is None else verdict.reservation.reservation_id
+        if verdict.outcome in (Outcome.RESERVED, Outcome.REPLAYED) and granted == reserve.reservation_id:
             return Reacquired()
         if verdict.outcome is Outcome.NOT_READY:
             return Failed(Step.REACQUIRE, "the gate is not ready")

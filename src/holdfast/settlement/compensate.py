@@ -3,24 +3,29 @@
 The gate never sells more than a pool has. But stock can turn out never to have been there, or to be broken. Then an
 operator says how many units of a sale can be delivered, and the sale's policy decides: `cancel_last` cancels the newest
 orders, as many as it takes, and owes their money back; `fulfil_first` lets all stand and says how many units somebody
-has to find. Cancelling is done order by order under the lock of each, so it may be interrupted and asked for again.
+has to find. Which those are is read once; each is looked at again under its lock, a few in each transaction, so it may
+be interrupted and asked for again, and purchases go on meanwhile.
 The pool keeps counting the units as sold: they are not for sale.
 """
 
-from contextlib import suppress
+from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from holdfast.domain.sale import OrderStatus, OversellPolicy
+from holdfast.domain.settling import NOBODYS_KEY
 from holdfast.ledger.database import Database
-from holdfast.ledger.refunds import RefundProblem, Wanted, enter, lock_order
+from holdfast.ledger.refunds import Wanted, enter, left_of, lock_order
 from holdfast.ledger.sale_tables import orders
 from holdfast.ledger.sales import find_sale
 from holdfast.ledger.tables import events
 from holdfast.settlement.refund import Refunder
 
-REFUND_KEY = "compensation"
+REFUND_KEY = f"{NOBODYS_KEY}compensation"
+# Short transactions: whoever refunds or buys meanwhile waits for one of them at most.
+BATCH_MAX = 32
 
 
 class Compensation(Struct, frozen=True):
@@ -45,37 +50,44 @@ class Compensator:
             return None
         cancelled: list[str] = []
         if sale.oversell_policy is OversellPolicy.CANCEL_LAST:
-            while order_id := await self._database.write(lambda c: self._cancel_last(c, sale_id, deliverable_units)):
-                cancelled.append(order_id)
+            newest = await self._database.read(lambda c: _newest(c, sale_id, deliverable_units))
+            for at in range(0, len(newest), BATCH_MAX):
+                batch = newest[at : at + BATCH_MAX]
+                cancelled += await self._database.write(partial(self._cancel, order_ids=batch))
             while await self._refunder.pass_once():
                 pass
         sold = await self._database.read(lambda c: _sold(c, sale_id))
         short = max(sold - deliverable_units, 0)
         return Compensation(sale_id, sale.oversell_policy, sold, deliverable_units, cancelled, short)
 
-    def _cancel_last(self, connection: Connection, sale_id: str, deliverable_units: int) -> str | None:
-        """Cancel the newest order, if there is still more sold than can be delivered."""
-        newest = (
-            select(orders.c.order_id)
-            .where(_stands(sale_id))
-            .order_by(orders.c.created_at.desc(), orders.c.order_id.desc())
-            .limit(1)
-            .with_for_update()
-        )
-        order_id: str | None = connection.execute(newest).scalar_one_or_none()
-        if order_id is None or _sold(connection, sale_id) <= deliverable_units:
-            return None
+    def _cancel(self, connection: Connection, order_ids: Sequence[str]) -> list[str]:
+        return [order_id for order_id in order_ids if self._cancel_one(connection, order_id)]
+
+    def _cancel_one(self, connection: Connection, order_id: str) -> bool:
         order, now = lock_order(connection, order_id), self._database.now_ms(connection)
-        assert order is not None
+        if order is None or order.status != OrderStatus.CONFIRMED:
+            return False
         # What is on its way back already, on request, is not owed again.
-        with suppress(RefundProblem):
+        if left_of(connection, order):
             enter(connection, f"rfd_{order_id[4:]}", Wanted(order_id, REFUND_KEY), now)
         connection.execute(
             update(orders).where(orders.c.order_id == order_id).values(status=OrderStatus.CANCELLED.value)
         )
         about = {"sku_id": order.sku_id, "reservation_id": order.reservation_id, "subject": order_id}
         connection.execute(insert(events).values(type="order.cancelled", at=now, quantity=order.quantity, **about))
-        return order_id
+        return True
+
+
+def _newest(connection: Connection, sale_id: str, deliverable_units: int) -> list[str]:
+    """The newest orders, as many as it takes until the rest can be delivered."""
+    excess, wanted = _sold(connection, sale_id) - deliverable_units, []
+    newest = select(orders.c.order_id, orders.c.quantity).where(_stands(sale_id))
+    for row in connection.execute(newest.order_by(orders.c.created_at.desc(), orders.c.order_id.desc())):
+        if excess <= 0:
+            break
+        wanted.append(row.order_id)
+        excess -= row.quantity
+    return wanted
 
 
 def _stands(sale_id: str) -> ColumnElement[bool]:

@@ -13,7 +13,7 @@ What happens when it fails. Nothing was written. A worker that lost its lease me
 and nothing of what it brings is taken in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -31,9 +31,8 @@ from holdfast.ledger.journal import Journal, claimed_units
 from holdfast.ledger.sales import find_sale
 from holdfast.ledger.settle_batch import Account, Item, SettleQueries
 from holdfast.ledger.wallet import SALES
-from holdfast.settlement.case import Case, Failed, News
+from holdfast.settlement.case import LOOK_AGAIN_MS, Case, Failed, News
 
-TELL_AGAIN_MS = 1_000
 _ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 Asked = tuple[Item, News | None]
 
@@ -91,7 +90,7 @@ class _Sitting:
                 case Step.PARK:
                     case.close("parked", "parked", case.work["reason"] or _why_parked(case))
                 case Step.DONE:
-                    case.close("done", case.outcome or "ended", case.work["reason"])
+                    _close(case)
                 case _:
                     return
 
@@ -118,7 +117,7 @@ class _Sitting:
         self.ended.append((case, ending))
         case.end_with(ending, told=not self.tells, outcome=outcome, reason=reason)
         # Whoever decided tells the gate at once; others only if that was not heard of.
-        case.work["due_at"] = self.now + TELL_AGAIN_MS
+        case.work["due_at"] = self.now + LOOK_AGAIN_MS
 
     def _refund(self, case: Case) -> None:
         payment = case.payment
@@ -129,6 +128,14 @@ class _Sitting:
             refund_id = refund_id_of(key, cause)
             self.refunds.append((refund_id, key, case.work["sku_id"], *money, cause, self.now, self.now))
         case.close("done", "refunded", case.work["reason"] or cause)
+
+
+def _close(case: Case) -> None:
+    if case.has_successor:
+        case.close("done", "reacquired", f"paid too late; goes on as {case.work['successor_id']}")
+        return
+    # How one ended that was told to the gate was counted when that was decided.
+    case.close("done", None if case.work["state"] == "telling" else "ended", case.work["reason"])
 
 
 def _why_parked(case: Case) -> str:
@@ -181,7 +188,12 @@ class Desk:
         ids = [item.reservation_id for item, _ in asked]
         work = self.queries.lock_work(connection, ids)
         reservations = self.queries.reservations(connection, ids)
+        successors = {id_: row.successor_id for id_, row in work.items() if row.successor_id is not None}
         payments = self.queries.payments(connection, ids)
+        known: Collection[str] = ()
+        if successors:
+            known = self.queries.reservations(connection, list(successors.values()))
+            payments = self.queries.payments_of_successors(connection, successors) | payments
         # There is no order as long as a reservation is settling and nothing was captured for it.
         may_have_order = [
             id_ for id_ in ids if id_ in payments or id_ not in reservations or reservations[id_].status in _ENDED
@@ -198,6 +210,7 @@ class Desk:
             case = Case(
                 row, reservations.get(id_), payments.get(id_), orders.get(id_), sales[row.sale_id], self._attempts_max
             )
+            case.has_successor = row.successor_id in known
             if id_ in claimed and row.state == "waiting":
                 # Somebody else confirmed it, and the journal has not told of that yet.
                 case.status = Status.CONFIRMED

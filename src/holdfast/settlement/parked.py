@@ -2,7 +2,8 @@
 
 Giving up keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is sure
 that no money was taken: the provider is asked, what is set aside is let go, and then the units return. If money was
-taken, or nobody can say, it is refused. A refund of money that belongs to no order that stands cannot be dropped.
+taken, or nobody can say, it is refused. A refund is dropped only while its order stands, and once it is sure that the
+money did not go back after all: otherwise it could be asked for, and go back, a second time.
 """
 
 from collections.abc import Mapping
@@ -10,14 +11,15 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Table, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal_column, or_, select, update
 
 from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
 from holdfast.domain.settling import PaymentMark
 from holdfast.errors import EngineError
 from holdfast.ledger.database import Database
 from holdfast.ledger.deliveries import drop_delivery, retry_delivery
-from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
+from holdfast.ledger.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
+from holdfast.ledger.sale_tables import payments, refunds, settlements
 from holdfast.ledger.settle_batch import Item
 from holdfast.ledger.webhook_tables import deliveries
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
@@ -76,24 +78,24 @@ class Parked:
             self._settler.nudge()
 
     async def drop(self, parked_id: str) -> None:
-        kind, table, column, id_ = _named(parked_id)
+        kind, _, _, id_ = _named(parked_id)
         if kind == "settlement":
             await self._drop_settlement(id_)
-            return
-        if kind == "refund":
-            await self._database.read(lambda c: _check_refund(c, id_))
-
-        def work(connection: Connection) -> int:
-            if kind == "delivery":
-                return drop_delivery(connection, id_, self._database.now_ms(connection))
-            return _update_parked(connection, table, column, id_, {"state": "dropped"})
-
-        if not await self._database.write(work):
+        elif kind == "refund":
+            await self._drop_refund(id_)
+        elif not await self._database.write(lambda c: drop_delivery(c, id_, self._database.now_ms(c))):
             raise NotParked
 
+    async def _drop_refund(self, refund_id: str) -> None:
+        refund, kind, done = await self._database.read(lambda c: _refund(c, refund_id))
+        if kind not in PAID_IN_LEDGER and refund.amount:
+            known = await self._look_up(kind, refund.payment_key, "went back")
+            if known is not None and known.refunded > done:
+                raise DropRefused(f"{known.refunded} went back, and the ledger knows of {done}. Retry it.")
+        await self._database.write(lambda c: _give_up_refund(c, refund))
+
     async def _drop_settlement(self, reservation_id: str) -> None:
-        payment = await self._database.read(lambda c: _payment(c, reservation_id))
-        if payment is not None:
+        for payment in await self._database.read(lambda c: _payments(c, reservation_id)):
             await self._let_go(payment)
         item = await self._database.write(lambda c: self._take(c, reservation_id))
         await self._settler.finish(item, Dropped())
@@ -104,17 +106,25 @@ class Parked:
             raise DropRefused("The money was taken. Retry it: it ends as an order or a refund.")
         if payment.state not in _MAYBE_TAKEN:
             return
-        provider = self._providers.get(PaymentKind(payment.provider))
-        if provider is None:
-            raise DropRefused(f"Nobody can say whether money was taken: {payment.provider} is not configured.")
-        try:
-            known = await provider.look_up(payment.payment_key)
-            if known is not None and known.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
-                known = await provider.void(Payment(known.key, known.state, known.reference, amount=known.amount))
-        except EngineError as exc:
-            raise DropRefused(f"Nobody can say whether money was taken: {exc}") from exc
+        kind = PaymentKind(payment.provider)
+        known = await self._look_up(kind, payment.payment_key, "was taken")
+        if known is not None and known.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
+            set_aside = Payment(known.key, known.state, known.reference, amount=known.amount)
+            try:
+                known = await self._providers[kind].void(set_aside)
+            except EngineError as exc:
+                raise DropRefused(f"Nobody can say whether money was taken: {exc}") from exc
         if known is not None and known.state not in (PaymentState.VOIDED, PaymentState.DECLINED):
             raise DropRefused(f"The payment is {known.state}. Retry it: it ends as an order or a refund.")
+
+    async def _look_up(self, kind: PaymentKind, payment_key: str, what: str) -> Payment | None:
+        provider = self._providers.get(kind)
+        if provider is None:
+            raise DropRefused(f"Nobody can say whether money {what}: {kind} is not configured.")
+        try:
+            return await provider.look_up(payment_key)
+        except EngineError as exc:
+            raise DropRefused(f"Nobody can say whether money {what}: {exc}") from exc
 
     def _take(self, connection: Connection, reservation_id: str) -> Item:
         """Like a lease: from now on nobody else writes to it."""
@@ -137,9 +147,7 @@ def _named(parked_id: str) -> tuple[str, Table, str, str]:
 
 def _items(connection: Connection, kind: str) -> list[ParkedItem]:
     table, column = _TABLES[kind]
-    rows = connection.execute(
-        select(table).where(table.c.state == "parked").order_by(table.c.created_at).limit(LIST_MAX)
-    )
+    rows = connection.execute(select(table).where(_is_parked(table)).order_by(table.c.created_at).limit(LIST_MAX))
     return [
         ParkedItem(
             f"{kind}:{row._mapping[column]}",  # noqa: SLF001 - the documented way to a column by its name
@@ -155,9 +163,14 @@ def _items(connection: Connection, kind: str) -> list[ParkedItem]:
 
 def count_parked(connection: Connection) -> dict[str, int]:
     return {
-        kind: connection.execute(select(func.count()).where(table.c.state == "parked")).scalar_one()
+        kind: connection.execute(select(func.count()).select_from(table).where(_is_parked(table))).scalar_one()
         for kind, (table, _) in _TABLES.items()
     }
+
+
+def _is_parked(table: Table) -> ColumnElement[bool]:
+    """Written out, so that the engines see that the partial index serves the question."""
+    return table.c.state == literal_column("'parked'")
 
 
 def _update_parked(connection: Connection, table: Table, column: str, id_: str, values: dict[str, object]) -> int:
@@ -165,13 +178,33 @@ def _update_parked(connection: Connection, table: Table, column: str, id_: str, 
     return connection.execute(update(table).where(*is_it).values(**values)).rowcount
 
 
-def _payment(connection: Connection, reservation_id: str) -> Any:
-    key = payment_key_of(reservation_id)
-    return connection.execute(select(payments).where(payments.c.payment_key == key)).one_or_none()
+def _payments(connection: Connection, reservation_id: str) -> list[Any]:
+    """The reservation's own, and one that came from another or went on to one: wherever its money may be."""
+    successor = select(settlements.c.successor_id).where(settlements.c.reservation_id == reservation_id)
+    is_of_it = or_(
+        payments.c.payment_key == payment_key_of(reservation_id),
+        payments.c.reservation_id == reservation_id,
+        payments.c.reservation_id == successor.scalar_subquery(),
+    )
+    return list(connection.execute(select(payments).where(is_of_it)))
 
 
-def _check_refund(connection: Connection, refund_id: str) -> None:
-    order_id = connection.execute(select(refunds.c.order_id).where(refunds.c.refund_id == refund_id)).scalar()
-    status = connection.execute(select(orders.c.status).where(orders.c.order_id == order_id)).scalar()
-    if status not in (OrderStatus.CONFIRMED, OrderStatus.REFUNDED):
+def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, int]:
+    """The refund as it is parked, who would give the money back, and how much of the payment surely went back."""
+    is_it = [refunds.c.refund_id == refund_id, refunds.c.state == "parked"]
+    refund = connection.execute(select(refunds).where(*is_it)).one_or_none()
+    if refund is None:
+        raise NotParked
+    is_done = [refunds.c.payment_key == refund.payment_key, refunds.c.done_at.is_not(None)]
+    done = connection.execute(select(func.coalesce(func.sum(refunds.c.amount), 0)).where(*is_done)).scalar_one()
+    return refund, provider_of(connection, refund, payment_of(connection, refund)), int(done)
+
+
+def _give_up_refund(connection: Connection, refund: Row[Any]) -> None:
+    """If it is still as it was when the provider was asked about it."""
+    order = None if refund.order_id is None else lock_order(connection, refund.order_id)
+    if order is None or order.status == OrderStatus.CANCELLED:
         raise DropRefused("The buyer paid for nothing that stands, so the money must go back. Retry it.")
+    is_it = [refunds.c.refund_id == refund.refund_id, refunds.c.state == "parked", refunds.c.fence == refund.fence]
+    if not connection.execute(update(refunds).where(*is_it).values(state="dropped")).rowcount:
+        raise NotParked

@@ -1,41 +1,59 @@
 """Do the ledger's orders and the money agree, and does the provider say the same?
 
 The model. Every charge ends as an order or a refund, and nothing stays set aside for what has ended. What breaks that
-is found from the ledger alone, by a few set queries; a thorough look also asks the providers about the payments that
-were settled lately. Most of it is mended in one way: the settlement is opened again, and the settler walks it to its
-end from how things stand, as it does after a crash. An order without its money is only reported: that needs a person.
+is found from the ledger alone, by a few set queries (`ledger/money_at_odds.py`), which only read: purchases must not
+wait for them. Most looks ask about what was paid lately; now and then, and on demand, about everything. A thorough look
+also asks the providers about the payments that were settled lately. Most of it is mended in one way: in a short
+transaction of its own, in which it is asked again, the settlement is opened again, and the settler walks it to its end
+from how things stand, as it does after a crash. An order without its money is only reported: that needs a person.
 """
 
 import asyncio
 import random
 from collections.abc import Mapping
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import structlog
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, and_, exists, select, update
+from sqlalchemy import Connection, Row, Select, select, update
 
 from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import PaymentMark
 from holdfast.errors import EngineError
 from holdfast.ledger.database import Database
-from holdfast.ledger.sale_tables import is_open_settlement, orders, payments, refunds, settlements
+from holdfast.ledger.money_at_odds import (
+    doubt,
+    forget_notes,
+    kept_for_nothing,
+    notes_for_nothing,
+    orders_without_money,
+    reopen,
+    set_aside_for_nothing,
+    settled_lately,
+    stuck,
+    take_up,
+)
+from holdfast.ledger.sale_tables import payments, settlements
 from holdfast.payments.port import PaymentProvider, PaymentState
 from holdfast.settlement.parked import count_parked
 from holdfast.settlement.settle import Settler
 
 log = structlog.get_logger()
 
-FINDINGS_MAX = 100
 PASS_INTERVAL_S = 30.0
+# What was paid before this was looked at several times already.
+RECENT_MS = 180_000
+# How often to look at everything.
+FULL_INTERVAL_S = 3_600.0
+# A purchase takes seconds from noting the method to its reservation.
+NOTE_KEPT_MS = 3_600_000
 # A settlement takes seconds; one that is open for longer is being held up by something.
 STUCK_AFTER_MS = 300_000
 # How far back, and how many payments, a thorough look asks the providers about.
 ASKED_SINCE_MS = 3_600_000
 ASKED_MAX = 200
-
-_CLOSED = ("done", "dropped")
-_SET_ASIDE = (PaymentMark.ATTEMPTED, PaymentMark.AUTHORISED, PaymentMark.CLAIMED)
 
 
 class PaymentFinding(Struct, frozen=True):
@@ -61,6 +79,7 @@ class PaymentAudit:
         self._database = database
         self._settler = settler
         self._providers = providers
+        self._full_at = -FULL_INTERVAL_S
 
     async def run(self) -> None:
         while True:
@@ -74,7 +93,10 @@ class PaymentAudit:
 
     async def look(self, *, thorough: bool = False) -> PaymentReport:
         """Find what is wrong, and mend what can be mended."""
-        found = await self._database.write(self._look_and_mend)
+        is_full = thorough or monotonic() - self._full_at >= FULL_INTERVAL_S
+        found = await self._look_recently() + (await self._look_at_all() if is_full else [])
+        if is_full:
+            self._full_at = monotonic()
         if thorough:
             found += await self._ask_providers()
         if any(finding.is_mended for finding in found):
@@ -100,38 +122,55 @@ class PaymentAudit:
         due = update(settlements).where(*is_open, settlements.c.leased_until <= now).values(due_at=now)
         is_due = connection.execute(due).rowcount
         if not is_due and payment.state in (PaymentMark.DECLINED, PaymentMark.VOIDED):
-            self._reopen(connection, payment.reservation_id, now, doubtful=payment.payment_key)
+            reopen(connection, payment.reservation_id, now)
+            doubt(connection, payment_key, now)
         return True
 
     # --- from the ledger
 
-    def _look_and_mend(self, connection: Connection) -> list[PaymentFinding]:
-        now = self._database.now_ms(connection)
-        found: list[PaymentFinding] = []
-        for row in connection.execute(_kept_for_nothing()):
-            self._reopen(connection, row.reservation_id, now)
-            detail = f"{row.amount} {row.currency} was taken, and there is neither an order nor a refund"
-            found.append(PaymentFinding("payment_without_order", row.payment_key, detail, is_mended=True))
-        for row in connection.execute(_set_aside_for_nothing()):
-            self._reopen(connection, row.reservation_id, now)
+    async def _look_recently(self) -> list[PaymentFinding]:
+        now = await self._database.read(self._database.now_ms)
+        found = await self._mend_kept(now - RECENT_MS)
+        aside = set_aside_for_nothing()
+        for row in await self._rows(aside):
             detail = f"it is {row.state}, and its reservation has ended"
-            found.append(PaymentFinding("payment_left_open", row.payment_key, detail, is_mended=True))
-        for row in connection.execute(_orders_without_money()):
-            detail = f"{row.amount} {row.currency} by {row.payment} was never taken"
-            found.append(PaymentFinding("order_without_payment", row.order_id, detail, is_mended=False))
-        for row in connection.execute(_stuck(now - STUCK_AFTER_MS)):
+            found += await self._mend(aside, row, "payment_left_open", detail)
+        for row in await self._rows(stuck(now - STUCK_AFTER_MS)):
             detail = f"open for {(now - row.created_at) // 1000} s: {row.reason or 'no reason known'}"
             found.append(PaymentFinding("settlement_stuck", row.reservation_id, detail, is_mended=False))
         return found
 
-    def _reopen(self, connection: Connection, reservation_id: str, now: int, doubtful: str | None = None) -> None:
-        """The settler looks at it again. What is doubtful is looked up first."""
-        if doubtful is not None:
-            mark = {"state": PaymentMark.ATTEMPTED.value, "updated_at": now}
-            connection.execute(update(payments).where(payments.c.payment_key == doubtful).values(**mark))
-        values = {"state": "waiting", "ending": None, "attempts": 0, "due_at": now, "leased_until": 0}
-        is_closed = [settlements.c.reservation_id == reservation_id, settlements.c.state.in_(_CLOSED)]
-        connection.execute(update(settlements).where(*is_closed).values(**values, fence=settlements.c.fence + 1))
+    async def _look_at_all(self) -> list[PaymentFinding]:
+        found = await self._mend_kept(since=0)
+        for row in await self._rows(orders_without_money()):
+            detail = f"{row.amount} {row.currency} by {row.payment} was never taken"
+            found.append(PaymentFinding("order_without_payment", row.order_id, detail, is_mended=False))
+        await self._forget_notes()
+        return found
+
+    async def _forget_notes(self) -> None:
+        before = await self._database.read(self._database.now_ms) - NOTE_KEPT_MS
+        while notes := await self._database.read(lambda c: notes_for_nothing(c, before)):
+            await self._database.write(partial(forget_notes, keys=notes, before=before))
+
+    async def _mend_kept(self, since: int) -> list[PaymentFinding]:
+        found, kept = [], kept_for_nothing(since)
+        for row in await self._rows(kept):
+            detail = f"{row.amount} {row.currency} was taken, and there is neither an order nor a refund"
+            found += await self._mend(kept, row, "payment_without_order", detail)
+        return found
+
+    async def _rows(self, question: Select[Any]) -> list[Row[Any]]:
+        return await self._database.read(lambda c: list(c.execute(question)))
+
+    async def _mend(self, question: Select[Any], payment: Row[Any], name: str, detail: str) -> list[PaymentFinding]:
+        """What is in order by the time that it is looked at again was on its way there."""
+
+        def work(connection: Connection) -> bool | None:
+            return take_up(connection, question, payment.payment_key, self._database.now_ms(connection))
+
+        is_mended = await self._database.write(work)
+        return [] if is_mended is None else [PaymentFinding(name, payment.payment_key, detail, is_mended=is_mended)]
 
     # --- from the providers
 
@@ -153,14 +192,9 @@ class PaymentAudit:
                     await self.hint(row.payment_key)
         return found
 
-    def _lately(self, connection: Connection) -> list[Any]:
+    def _lately(self, connection: Connection) -> list[Row[Any]]:
         since = self._database.now_ms(connection) - ASKED_SINCE_MS
-        settled = (PaymentMark.CAPTURED, PaymentMark.DECLINED, PaymentMark.VOIDED)
-        query = select(payments).where(
-            payments.c.updated_at > since, payments.c.state.in_(settled), payments.c.amount > 0
-        )
-        newest = query.order_by(payments.c.updated_at.desc()).limit(ASKED_MAX)
-        return list(connection.execute(newest))
+        return list(connection.execute(settled_lately(since, ASKED_MAX)))
 
 
 def _compare(row: Any, told: PaymentState | None) -> PaymentFinding | None:
@@ -169,33 +203,3 @@ def _compare(row: Any, told: PaymentState | None) -> PaymentFinding | None:
         return None
     detail = f"the ledger has it as {row.state}, {row.provider} as {told or 'unknown'}"
     return PaymentFinding("provider_disagrees", row.payment_key, detail, is_mended=not is_taken)
-
-
-def _work_is_closed() -> ColumnElement[bool]:
-    return exists().where(settlements.c.reservation_id == payments.c.reservation_id, settlements.c.state.in_(_CLOSED))
-
-
-def _kept_for_nothing() -> Any:
-    has_order = exists().where(
-        orders.c.reservation_id == payments.c.reservation_id, orders.c.payment == payments.c.provider
-    )
-    has_refund = exists().where(refunds.c.payment_key == payments.c.payment_key)
-    is_kept = and_(payments.c.state == PaymentMark.CAPTURED.value, ~has_order, ~has_refund, _work_is_closed())
-    return select(payments).where(is_kept).limit(FINDINGS_MAX)
-
-
-def _set_aside_for_nothing() -> Any:
-    is_open = payments.c.state.in_([mark.value for mark in _SET_ASIDE])
-    return select(payments).where(is_open, _work_is_closed()).limit(FINDINGS_MAX)
-
-
-def _orders_without_money() -> Any:
-    was_taken = exists().where(
-        payments.c.reservation_id == orders.c.reservation_id, payments.c.state == PaymentMark.CAPTURED.value
-    )
-    is_ours = orders.c.payment != PaymentKind.EXTERNAL.value
-    return select(orders).where(is_ours, ~was_taken).limit(FINDINGS_MAX)
-
-
-def _stuck(since: int) -> Any:
-    return select(settlements).where(is_open_settlement, settlements.c.created_at < since).limit(FINDINGS_MAX)

@@ -22,12 +22,13 @@ from sqlalchemy import Connection, Row
 from uuid_utils import uuid7
 
 from holdfast.domain.command import Restock
+from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import PaymentKind
 from holdfast.errors import EngineError
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger import refunds as ledger
 from holdfast.ledger.database import Database
-from holdfast.ledger.refunds import RefundView, Wanted
+from holdfast.ledger.refunds import PAID_IN_LEDGER, RefundView, Wanted
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState, RefundRefused
 from holdfast.settlement.case import FIRST_RETRY_MS, HISTORY_MAX, LONGEST_RETRY_MS
 from holdfast.settlement.charge import Fenced
@@ -37,8 +38,6 @@ log = structlog.get_logger()
 LEASE_MS = 30_000
 PARALLEL = 16
 REST_S = 0.25
-# Those whose money needs nobody else.
-_IN_LEDGER = (PaymentKind.WALLET, PaymentKind.EXTERNAL)
 
 
 class Restocker(Protocol):
@@ -119,7 +118,7 @@ class Refunder:
     async def _settle(self, refund: Row[Any]) -> None:
         if refund.state == "waiting":
             provider, payment = await self._database.read(lambda c: _provider_and_payment(c, refund))
-            if provider not in _IN_LEDGER and refund.amount:
+            if provider not in PAID_IN_LEDGER and refund.amount:
                 await self._pay_back(provider, payment, refund)
             await self._database.write(lambda c: self._finish(c, refund, provider, payment))
         if refund.restock_units and self._restocker is not None:
@@ -141,14 +140,16 @@ class Refunder:
         """The money is back. The pool's lock comes first, if it is needed at all."""
         restocks_here = refund.restock_units and self._restocker is None
         if restocks_here:
-            self._gate.decide(connection, refund.sku_id, [Restock(refund.restock_units)])
+            [verdict] = self._gate.decide(connection, refund.sku_id, [Restock(refund.restock_units)])
+            if verdict.outcome is not Outcome.MOVED:
+                raise RefundRefused(f"the units cannot return: {verdict.outcome}")
         now = self._database.now_ms(connection)
         state = "telling" if refund.restock_units and not restocks_here else "done"
         if refund.order_id is not None:
             ledger.lock_order(connection, refund.order_id)
         if not ledger.store_if_leased(connection, refund, state=state, done_at=now, reason=None):
             raise Fenced
-        if provider is PaymentKind.WALLET and payment is not None:
+        if provider is PaymentKind.WALLET and payment is not None and refund.amount:
             ledger.pay_to_wallet(connection, refund, payment, now)
         ledger.count_on_order(connection, refund, now)
 

@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import Connection
 
 from holdfast import metrics
-from holdfast.domain.command import Command, Move, Transition, Verdict
+from holdfast.domain.command import Command, Move, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import PaymentKind
 from holdfast.domain.settling import Step
@@ -169,11 +169,8 @@ class Settler:
     async def _tell(self, sku_id: str, cases: Sequence[Case]) -> None:
         if not cases:
             return
-        moves = [_move(case) for case in cases]
-        verdicts = await self._apply(sku_id, moves)
-        asked: list[Asked] = [
-            (_item(case), _heard(move, verdict)) for case, move, verdict in zip(cases, moves, verdicts, strict=True)
-        ]
+        verdicts = await self._apply(sku_id, [_move(case) for case in cases])
+        asked: list[Asked] = [(_item(case), _heard(verdict)) for case, verdict in zip(cases, verdicts, strict=True)]
         await self._post(sku_id, asked)
 
     # --- with a provider, one by one but many at once
@@ -211,9 +208,8 @@ class Settler:
         try:
             case = await work()
             if case is not None and case.is_open and case.step() is Step.TELL:
-                move = _move(case)
-                verdict = await self._telling.submit(item.sku_id, move)
-                await self._posting.submit(item.sku_id, (item, _heard(move, verdict)))
+                verdict = await self._telling.submit(item.sku_id, _move(case))
+                await self._posting.submit(item.sku_id, (item, _heard(verdict)))
             _count([case] if case is not None else [])
         except Fenced:
             log.warning("settlement_fenced", reservation_id=item.reservation_id)
@@ -244,13 +240,12 @@ class Settler:
         return await self._gate.apply(whole_of(sku_id), commands)
 
 
-def _heard(move: Move, verdict: Verdict) -> Heard | Failed:
+def _heard(verdict: Verdict) -> Heard | Failed:
     """Whether the gate knows. A confirmation is claimed in the ledger, so a gate that contradicts will be put right."""
     if verdict.outcome in (Outcome.MOVED, Outcome.ALREADY):
         return Heard()
-    if move.transition is Transition.FAIL and verdict.outcome in (Outcome.ILLEGAL, Outcome.NOT_FOUND):
-        # There is nothing to return: somebody else has ended it.
-        return Heard()
+    # A failure that is illegal, or of nothing, is one that somebody else ended, or that a gate has lost. Which it is,
+    # the ledger will say.
     return Failed(Step.TELL, f"the gate says {verdict.outcome}")
 
 

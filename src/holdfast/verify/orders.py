@@ -86,11 +86,12 @@ _sold_have_order = Check(
 )
 _settling_have_work = Check(
     "settling_have_work",
-    "Whoever waits for a payment in a sale has somebody who works on it.",
+    "Whoever waits for a payment in a sale has somebody who works on it, unless the caller takes the money.",
     settlements,
     _in_open_sale.join(reservations, reservations.c.reservation_id == events.c.reservation_id).where(
         events.c.type == "reservation.settling",
         reservations.c.status == Status.SETTLING,
+        sales.c.payment != PaymentKind.EXTERNAL,
         ~is_being_settled(reservations.c.reservation_id),
         ~is_unheard(),
     ),

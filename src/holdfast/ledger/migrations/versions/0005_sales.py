@@ -21,6 +21,11 @@ def upgrade() -> None:
     _create_wallet_entries()
 
 
+def _index(name: str, table: str, column: str, where: str) -> None:
+    """One that holds only some of the rows."""
+    op.create_index(name, table, [column], sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
 def _create_sales() -> None:
     op.create_table(
         "sales",
@@ -99,6 +104,7 @@ def _create_settlements() -> None:
         sa.Column("quantity", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.String(), server_default="waiting", nullable=False),
         sa.Column("ending", sa.String()),
+        sa.Column("successor_id", _Id),
         sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("due_at", sa.BigInteger(), nullable=False),
         sa.Column("leased_until", sa.BigInteger(), server_default="0", nullable=False),
@@ -118,6 +124,8 @@ def _create_settlements() -> None:
         sqlite_where=sa.text("state IN ('waiting', 'telling')"),
         postgresql_where=sa.text("state IN ('waiting', 'telling')"),
     )
+    _index("settlements_by_successor", "settlements", "successor_id", "successor_id IS NOT NULL")
+    _index("settlements_parked", "settlements", "created_at", "state = 'parked'")
 
 
 def _create_payments() -> None:
@@ -143,6 +151,8 @@ def _create_payments() -> None:
         sa.PrimaryKeyConstraint("payment_key"),
         sa.UniqueConstraint("reservation_id"),
     )
+    _index("payments_set_aside", "payments", "updated_at", "state IN ('attempted', 'authorised', 'claimed')")
+    _index("payments_captured", "payments", "updated_at", "state = 'captured'")
 
 
 def _create_refunds() -> None:
@@ -152,6 +162,7 @@ def _create_refunds() -> None:
         sa.Column("payment_key", _Id, nullable=False),
         sa.Column("order_id", _Id),
         sa.Column("key", _Id),
+        sa.Column("asked_amount", sa.BigInteger()),
         sa.Column("sku_id", _Id, nullable=False),
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.String(), nullable=False),
@@ -167,7 +178,7 @@ def _create_refunds() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("done_at", sa.BigInteger()),
         sa.CheckConstraint("state IN ('waiting', 'telling', 'done', 'parked', 'dropped')", name="refund_state_known"),
-        sa.CheckConstraint("amount > 0", name="refund_positive"),
+        sa.CheckConstraint("amount >= 0", name="refund_not_negative"),
         sa.PrimaryKeyConstraint("refund_id"),
     )
     op.create_index("refunds_by_key", "refunds", ["order_id", "key"], unique=True)
@@ -179,6 +190,7 @@ def _create_refunds() -> None:
         sqlite_where=sa.text("state IN ('waiting', 'telling')"),
         postgresql_where=sa.text("state IN ('waiting', 'telling')"),
     )
+    _index("refunds_parked", "refunds", "created_at", "state = 'parked'")
 
 
 def _create_wallet_accounts() -> None:

@@ -56,6 +56,7 @@ def _create_deliveries() -> None:
     for name, columns, condition in (
         ("deliveries_waiting", ["webhook_id", "subject", "seq"], sa.text("state = 'waiting'")),
         ("deliveries_due", ["webhook_id", "due_at", "seq"], sa.text("state = 'waiting'")),
+        ("deliveries_parked", ["created_at"], sa.text("state = 'parked'")),
         ("deliveries_ended", ["done_at"], sa.text("done_at IS NOT NULL")),
     ):
         op.create_index(name, "deliveries", columns, sqlite_where=condition, postgresql_where=condition)
