@@ -6,7 +6,7 @@ Lock order: the pool's row (only where units are added to it), then the order's,
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, insert, select, update
 
 from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
 from holdfast.ledger.sale_tables import is_open_refund, orders, payments, refunds
@@ -162,8 +162,16 @@ def count_on_order(connection: Connection, refund: Row[Any], now: int) -> None:
 # --- work
 
 
+def _due(now: int) -> Select[Any]:
+    return select(refunds.c.refund_id).where(is_open_refund, refunds.c.due_at <= now, refunds.c.leased_until <= now)
+
+
+def is_any_due(connection: Connection, now: int) -> bool:
+    return connection.execute(_due(now).limit(1)).scalar() is not None
+
+
 def lease(connection: Connection, now: int, until: int, limit: int, only: str | None = None) -> list[Row[Any]]:
-    query = select(refunds.c.refund_id).where(is_open_refund, refunds.c.due_at <= now, refunds.c.leased_until <= now)
+    query = _due(now)
     if only is not None:
         query = query.where(refunds.c.refund_id == only)
     wanted = query.order_by(refunds.c.due_at).limit(limit).with_for_update(skip_locked=True)
