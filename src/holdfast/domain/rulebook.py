@@ -302,7 +302,8 @@ class _Round:
     def _provision(self, command: Provision) -> Verdict:
         if command.only_if_missing and self._exists:
             return Verdict(Outcome.ALREADY, pool=self._pool())
-        if command.total is None and not self._exists:
+        if command.total is None and not self._exists and not is_shard(self._sku_id):
+            # Only a shard is made without units, which are brought to it.
             return Verdict(Outcome.POOL_NOT_FOUND)
         total = self._total if command.total is None else command.total
         rules = command.rules or self._rules
