@@ -25,7 +25,7 @@ from holdfast.settlement.refund import Refunder
 
 REFUND_KEY = f"{NOBODYS_KEY}compensation"
 # Short transactions: whoever refunds or buys meanwhile waits for one of them at most.
-BATCH_MAX = 32
+BATCH_MAX = 16
 
 
 class Compensation(Struct, frozen=True):
