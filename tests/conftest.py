@@ -104,6 +104,13 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
         yield server
 
 
+@pytest.fixture(scope="session")
+def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
+    """For tests that run the function library as it is, with Redis's own clock; others load one with a clock of theirs."""
+    with running_valkey(tmp_path_factory.mktemp("steady-valkey")) as server:
+        yield server
+
+
 @pytest.fixture
 async def redis_world(valkey_server: ValkeyProcess, _swept_postgres_url: str) -> AsyncIterator[RedisWorld]:
     """The gate in Valkey with its ledger in PostgreSQL, both with nothing in them, by a clock that the test sets."""

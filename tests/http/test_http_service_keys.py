@@ -99,7 +99,9 @@ def test_a_key_is_told_once_and_kept_as_a_hash(embedded: Server, keys: dict[str,
     assert key["key_id"] in [entry["key_id"] for entry in listed]
     assert key["key"] not in str(listed)
     secret = key["key"].split("_", 2)[2].encode()
-    assert not [file for file in (embedded.directory / "data").iterdir() if secret in file.read_bytes()]
+    assert not [
+        file for file in (embedded.directory / "data").rglob("*") if file.is_file() and secret in file.read_bytes()
+    ]
 
 
 def test_a_revoked_key_is_refused_within_seconds(embedded: Server) -> None:

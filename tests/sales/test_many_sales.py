@@ -29,7 +29,7 @@ def settings_given(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, 
     if request.param != "sqlite":
         given["database_url"] = new_postgres_database(request.getfixturevalue("postgres_url"))
     if request.param == "redis":
-        valkey: ValkeyProcess = request.getfixturevalue("valkey_server")
+        valkey: ValkeyProcess = request.getfixturevalue("steady_valkey")
         valkey.command("FLUSHALL")
         given["redis_url"] = valkey.url
     return given

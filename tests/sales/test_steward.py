@@ -89,7 +89,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ValkeyPro
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'holdfast.db'}", None
     url = request.getfixturevalue("_swept_postgres_url")
-    return url, request.getfixturevalue("valkey_server") if request.param == "redis" else None
+    return url, request.getfixturevalue("steady_valkey") if request.param == "redis" else None
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     _exercised.add(engine)
     if engine == "sqlite":
         return engine, f"sqlite:///{tmp_path / 'w.db'}", None
-    valkey = request.getfixturevalue("valkey_server") if engine == "redis" else None
+    valkey = request.getfixturevalue("steady_valkey") if engine == "redis" else None
     return engine, request.getfixturevalue("_swept_postgres_url"), valkey
 
 

@@ -19,7 +19,7 @@ async def rebuild(world: SettleWorld) -> None:
 
 
 async def test_units_return_though_the_gate_loses_that_they_did(
-    world: SettleWorld, valkey_server: ValkeyProcess
+    world: SettleWorld, steady_valkey: ValkeyProcess
 ) -> None:
     await world.open_sale(1)
     await world.buy("ada")
@@ -27,7 +27,7 @@ async def test_units_return_though_the_gate_loses_that_they_did(
     await settler.settle_all()
     # There was no money for it. The gate has heard, the ledger has not: that is not the end of it.
     assert (await world.one(settlements)).state == "telling"
-    valkey_server.command("FLUSHALL")
+    steady_valkey.command("FLUSHALL")
     await rebuild(world)
     assert (await world.one(reservations)).status == "settling"
     await world.settle_all(settler)
@@ -37,11 +37,11 @@ async def test_units_return_though_the_gate_loses_that_they_did(
 
 
 async def test_a_gate_that_has_lost_the_hold_is_not_taken_for_having_returned_it(
-    world: SettleWorld, valkey_server: ValkeyProcess
+    world: SettleWorld, steady_valkey: ValkeyProcess
 ) -> None:
     await world.open_sale(1)
     await world.buy("ada")
-    valkey_server.command("DEL", Keys(SKU).holds)
+    steady_valkey.command("DEL", Keys(SKU).holds)
     settler = world.settler()
     await settler.settle_all()
     assert (await world.one(settlements)).state == "telling"

@@ -75,13 +75,13 @@ async def test_who_took_the_place_of_another_and_ended_too_gets_a_third_or_the_m
 @pytest.mark.parametrize("place", ["redis"], indirect=True)
 @pytest.mark.parametrize("is_sold_out", [False, True])
 async def test_a_unit_that_the_gate_loses_before_the_ledger_has_it_is_asked_for_again(
-    world: SettleWorld, sandbox: Sandbox, providers: Providers, valkey_server: ValkeyProcess, is_sold_out: bool
+    world: SettleWorld, sandbox: Sandbox, providers: Providers, steady_valkey: ValkeyProcess, is_sold_out: bool
 ) -> None:
     late = await paid_too_late(world, providers, 1)
     await world.settler(providers).settle_all()
     row = await world.one(settlements)
     assert (row.state, row.successor_id) == ("waiting", reacquired_id(late))
-    valkey_server.command("FLUSHALL")
+    steady_valkey.command("FLUSHALL")
     assert world.reconciler is not None
     await world.reconciler.pass_once(thorough=True)
     if is_sold_out:

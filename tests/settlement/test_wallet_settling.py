@@ -114,7 +114,7 @@ async def test_an_order_stands_though_redis_forgets_everything_before_it_is_told
     desk = world.desk()
     [case] = await world.database.write(lambda c: desk.settle_due(c, SKU, 10))
     assert (case.work["state"], case.ending) == ("telling", Transition.CONFIRM)
-    request.getfixturevalue("valkey_server").command("FLUSHALL")
+    request.getfixturevalue("steady_valkey").command("FLUSHALL")
     await reconciler.pass_once(thorough=True)
     await world.settle_all(world.settler())
     assert (await world.one(orders)).reservation_id == bought

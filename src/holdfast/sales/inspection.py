@@ -22,9 +22,16 @@ class Inspector:
 
     async def problem_of(self, sale: Sale) -> str | None:
         """What keeps the sale from opening, in words for its operator; None if nothing does."""
+        for pool in await self._reconciler.pools_of(sale.sku_id):
+            problem = await self._problem_of_pool(sale, pool)
+            if problem is not None:
+                return problem
+        return None
+
+    async def _problem_of_pool(self, sale: Sale, pool: str) -> str | None:
         for look in range(LOOKS):
-            await self._catch_up(sale.sku_id)
-            report = await self._reconciler.examine(sale.sku_id)
+            await self._catch_up(pool)
+            report = await self._reconciler.examine(pool)
             if report is None:
                 return "there is no pool"
             if look == LOOKS - 1 or not _is_moving(report):

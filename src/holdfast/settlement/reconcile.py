@@ -29,6 +29,7 @@ from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.drift import record_drift
 from holdfast.ledger.journal import claimed_units, follows
+from holdfast.ledger.splits import names_of
 from holdfast.ledger.transfers import passage_of
 from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.shard_keeper import ShardKeeper
@@ -159,6 +160,10 @@ class Reconciler:
     def _shards_of(self, sku_id: str) -> tuple[PoolReport, ...]:
         found = [report for name, report in self.reports.items() if is_shard(name) and whole_of(name) == sku_id]
         return tuple(sorted(found, key=lambda report: shard_number(report.sku_id)))
+
+    async def pools_of(self, sku_id: str) -> list[str]:
+        """The pool of a SKU, or its shards."""
+        return await self._database.read(lambda c: names_of(c, sku_id))
 
     async def examine(self, sku_id: str) -> PoolReport | None:
         """One pool, reservation by reservation; None if the ledger has none by this name."""
