@@ -106,7 +106,7 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
 
 @pytest.fixture(scope="session")
 def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
-    """For tests that run the function library as it is, with Redis's own clock; others load one with a clock of theirs."""
+    """For tests that run the function library as it is; others load one whose clock they set."""
     with running_valkey(tmp_path_factory.mktemp("steady-valkey")) as server:
         yield server
 

@@ -214,7 +214,7 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving:
     order = ["put", "reserve", "extend", "confirm", "reservations", "post-v1-sales", "purchase"]
     # Then people stand in line.
     order += ["pause", "resume", "restock", "patch", "now", "orders", "post-v1-sales-sale_id-queue", "status"]
-    order += ["admission", "room", "close"]
+    order += ["challenge", "admission", "room", "close"]
     operations = sorted(operations_of(app.openapi()), key=lambda o: (o.method == "delete", _place(order, o.anchor)))
     reservation_id = ticket = ""
     for operation in operations:
@@ -222,6 +222,8 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(serving:
             serving.client.patch("/v1/sales/drop", json={"room": {"mode": "fifo"}}).raise_for_status()
         if operation.anchor.endswith("admission"):
             eventually(lambda: serving.client.get("/v1/sales/drop/now").json()["serving"], within_s=10)
+        asks_for_proof = {"cost": 1_000} if operation.anchor.endswith("challenge") else None
+        serving.client.patch("/v1/sales/drop", json={"proof_of_work": asks_for_proof})
         curl = examples.curl(operation.method, operation.path, operation.spec)
         if operation.method == "delete":  # A confirmed reservation cannot be given back, so this one takes another.
             again = next(o for o in operations if o.anchor.endswith("reserve"))

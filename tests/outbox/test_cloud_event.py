@@ -43,6 +43,7 @@ CONTRACT = [
     "reservation.failed",
     "order.confirmed",
     "order.refunded",
+    "order.cancelled",
     "pool.sold_out",
     "pool.returned",
     "pool.drift",
@@ -81,7 +82,12 @@ async def write_event(world: OutboxWorld, kind: str, subject: str, reservation_i
 def test_the_types_are_those_of_the_contract() -> None:
     assert list(EventType) == CONTRACT
     assert wanted_types(["*"]) == set(CONTRACT)
-    assert wanted_types(["order.*", "pool.drift"]) == {"order.confirmed", "order.refunded", "pool.drift"}
+    assert wanted_types(["order.*", "pool.drift"]) == {
+        "order.confirmed",
+        "order.refunded",
+        "order.cancelled",
+        "pool.drift",
+    }
     assert set(CONTRACT) | {"*", "reservation.*", "order.*", "pool.*", "sale.*"} == EVENT_PATTERNS
 
 

@@ -17,7 +17,7 @@ from holdfast.http.times import rfc3339
 from holdfast.ledger.keys import Scope, ServiceKey, create_key, list_keys, revoke_key
 
 app = typer.Typer(
-    help="Make, list and revoke service keys, and tokens for buyers to try things with.\n\n"
+    help="Make, list and revoke service keys; sign buyers' tokens to try.\n\n"
     "The key in HOLDFAST_SERVICE_KEY, or in the data directory, may do everything; these may do what you say.",
     no_args_is_help=True,
     epilog=examples(

@@ -227,8 +227,7 @@ class _Round:
             return Verdict(Outcome.NOT_FOUND)
         if reservation.status is not Status.ACTIVE:
             return Verdict(Outcome.ILLEGAL, reservation)
-        latest = reservation.created_at + command.max_hold_ms
-        expires_at = reservation.expires_at + command.ttl_ms
+        latest, expires_at = reservation.created_at + command.max_hold_ms, reservation.expires_at + command.ttl_ms
         if expires_at > latest:
             return Verdict(Outcome.EXTENSION_LIMIT, reservation, latest_expires_at=latest)
         extended = replace(reservation, expires_at=expires_at)
@@ -302,8 +301,8 @@ class _Round:
     def _provision(self, command: Provision) -> Verdict:
         if command.only_if_missing and self._exists:
             return Verdict(Outcome.ALREADY, pool=self._pool())
-        if command.total is None and not self._exists and not is_shard(self._sku_id):
-            # Only a shard is made without units, which are brought to it.
+        # Only a shard is made without units, which are brought to it.
+        if command.total is None and not (self._exists or is_shard(self._sku_id)):
             return Verdict(Outcome.POOL_NOT_FOUND)
         total = self._total if command.total is None else command.total
         rules = command.rules or self._rules

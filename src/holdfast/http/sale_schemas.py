@@ -333,9 +333,7 @@ class OrderOut(_Out):
     refunded_amount: int
     currency: str
     status: OrderStatus
-    payment: PaymentKind = Field(
-        description="Who moved the money: the provider of the sale, or `external` where a service key confirmed."
-    )
+    payment: PaymentKind = Field(description="Who moved the money; `external` where a service key confirmed.")
     created_at: Timestamp
 
 
