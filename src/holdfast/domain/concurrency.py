@@ -20,11 +20,11 @@ best rate is forgotten by half in a quarter of a minute.
 Only like can be compared with like: whoever answers reads in no time beside purchases that wait for a disk says `None`
 for what is not to be measured.
 
-The invariants: never more in flight than the limit, for any kind no more than its part; the limit stays between LEAST
+The invariants: never more in flight than the limit, for any kind no more than its part; the limit stays between `least`
 and MOST; finishing payments are refused only when everything in flight is as important.
 
 When it fails. A machine that became slower for good looks overloaded until its ease is measured again; until then too
-much is refused. If latency has nothing to do with load, the limit rests at LEAST: slow, but answering. It reads no
+much is refused. If latency has nothing to do with load, the limit rests at `least`: slow, but answering. It reads no
 clock and knows nothing about requests.
 """
 
@@ -67,7 +67,8 @@ _PARTS = tuple(PARTS[priority] for priority in Priority)
 
 
 class Limiter:
-    def __init__(self, limit: float = 64.0, unnoticed_ms: float = 0.0) -> None:
+    def __init__(self, limit: float = 64.0, unnoticed_ms: float = 0.0, least: float = LEAST) -> None:
+        self._floor = least
         self.limit = limit
         self._unnoticed_ms = unnoticed_ms
         self.in_flight = 0
@@ -110,7 +111,7 @@ class Limiter:
 
     @property
     def _least(self) -> float:
-        return max(LEAST, self._best_per_ms * self._unnoticed_ms)
+        return max(self._floor, self._best_per_ms * self._unnoticed_ms)
 
     def _adapt(self, took_ms: float) -> None:
         self._windows += 1

@@ -19,6 +19,8 @@ from holdfast.http.requests import Answer
 
 # High at first, because it shrinks within a second and grows over several.
 FIRST_LIMIT = 1_024
+# So many wait together for half a batch, however slow the engine is: refusing them would win nothing.
+ALWAYS_SERVED = 256
 # A purchase that takes this long is still taken for immediate, and batches are at their best with many in them.
 UNNOTICED_MS = 50.0
 # Features come back when nobody has been refused for this long.
@@ -47,7 +49,7 @@ class Feature(StrEnum):
 
 class Shedder:
     def __init__(self, limiter: Limiter | None = None) -> None:
-        self.limiter = limiter or Limiter(FIRST_LIMIT, UNNOTICED_MS)
+        self.limiter = limiter or Limiter(FIRST_LIMIT, UNNOTICED_MS, ALWAYS_SERVED)
         self._refused_at = self._next_refusal = float("-inf")
         busy = Problem(503, "busy", "Busy", "Too many requests at once. Nothing was changed; try again shortly.")
         self._body = busy.body()
