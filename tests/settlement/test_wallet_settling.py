@@ -11,6 +11,7 @@ from holdfast.domain.reservation import new_reservation_id
 from holdfast.ledger.sale_tables import orders, payments, settlements, wallet_accounts, wallet_entries
 from holdfast.ledger.tables import claims, events, pools, reservations
 from holdfast.settlement.settle import BATCH_MAX
+from valkeys import ValkeyProcess
 
 pytest_plugins = ("settle_fixtures",)
 
@@ -102,20 +103,19 @@ async def test_a_poisoned_item_is_parked_and_the_rest_flows(world: SettleWorld) 
     assert len(await world.rows(orders)) == 1
 
 
+@pytest.mark.parametrize("place", ["redis"], indirect=True)
 async def test_an_order_stands_though_redis_forgets_everything_before_it_is_told(
-    world: SettleWorld, request: pytest.FixtureRequest
+    world: SettleWorld, steady_valkey: ValkeyProcess
 ) -> None:
-    reconciler = world.reconciler
-    if reconciler is None:
-        pytest.skip("there is no gate apart from the ledger")
+    assert world.reconciler is not None
     await world.open_sale(3)
     await world.wallet.credit("ada", PRICE, "EUR", "k")
     bought = await world.buy("ada")
     desk = world.desk()
     [case] = await world.database.write(lambda c: desk.settle_due(c, SKU, 10))
     assert (case.work["state"], case.ending) == ("telling", Transition.CONFIRM)
-    request.getfixturevalue("steady_valkey").command("FLUSHALL")
-    await reconciler.pass_once(thorough=True)
+    steady_valkey.command("FLUSHALL")
+    await world.reconciler.pass_once(thorough=True)
     await world.settle_all(world.settler())
     assert (await world.one(orders)).reservation_id == bought
     assert (await world.one(pools)).sold == 1

@@ -68,6 +68,16 @@ def test_the_limit_grows_when_answers_are_quick_and_shrinks_when_they_are_not() 
     assert limiter.limit >= LEAST
 
 
+def test_those_who_fit_into_the_least_limit_are_never_refused_however_slow_it_is() -> None:
+    limits = {}
+    for least in (LEAST, 40):
+        limiter = Limiter(50, least=least)
+        now = fill(limiter, 10.0, 0.0, windows=5)
+        fill(limiter, 100_000.0, now, windows=30)
+        limits[least] = limiter.limit
+    assert limits[LEAST] < 40 <= limits[40]
+
+
 def test_a_machine_that_became_slower_for_good_is_understood_in_time() -> None:
     limiter = Limiter(50)
     now = fill(limiter, 10.0, 0.0, windows=50)
