@@ -62,7 +62,9 @@ async def read_books(
 async def _read_sale(operator: Operator, offer: Offer) -> SaleBooks:
     line = None if offer.room == "off" else await operator.line(offer.sale_id)
     reservations = await operator.reservations(offer.sku_id)
-    return SaleBooks(offer, await operator.stock(offer.sku_id), line, reservations, await operator.orders(offer.sale_id))
+    return SaleBooks(
+        offer, await operator.stock(offer.sku_id), line, reservations, await operator.orders(offer.sale_id)
+    )
 
 
 async def _read_balances(operator: Operator, owners: Iterable[str]) -> dict[str, int]:

@@ -46,7 +46,9 @@ def _forge(visitor: Visitor) -> Script[None]:
     buyer_id = visitor.testimony.buyer_id
     plain = purchase_ask(visitor, "", "forged")
     for authorization in (_FORGER.authorization(buyer_id), _FORGER.unsigned(buyer_id)):
-        yield from _must_be_refused(visitor, replace(plain, headers=plain.headers.replace(visitor.authorization, authorization)))
+        yield from _must_be_refused(
+            visitor, replace(plain, headers=plain.headers.replace(visitor.authorization, authorization))
+        )
     if visitor.offer.room != "off":
         made = _FORGER.authorization(buyer_id).split()[-1]
         yield from _must_be_refused(visitor, purchase_ask(visitor, made.decode(), "forged pass"))

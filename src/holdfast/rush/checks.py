@@ -84,7 +84,8 @@ def _yes_kept(evidence: Evidence) -> Iterator[str]:
         if row is None:
             yield f"{testimony.buyer_id} was granted {grant.reservation_id}, which is not in the books"
         elif (row.owner_id, row.quantity) != (testimony.buyer_id, grant.quantity):
-            yield f"{grant.reservation_id} is {row.quantity} of {row.owner_id}, not {grant.quantity} of {testimony.buyer_id}"
+            told = f"{grant.quantity} for {testimony.buyer_id}"
+            yield f"{grant.reservation_id} is {row.quantity} for {row.owner_id}, and was told to be {told}"
         elif row.status not in _MAY_BECOME.get(grant.status, {row.status}):
             yield f"{grant.reservation_id} was told to be {grant.status}, and is {row.status}"
         elif row.status == "confirmed" and not evidence.orders.get(grant.reservation_id):
@@ -126,7 +127,11 @@ def _limits_kept(evidence: Evidence) -> Iterator[str]:
         for row in sale.reservations:
             bought[row.owner_id] += row.quantity if row.status in ("confirmed", "settling", "active") else 0
         if limit is not None:
-            yield from (f"{who} has {units} of {sale.offer.sku_id}, the limit is {limit}" for who, units in bought.items() if units > limit)  # noqa: E501
+            yield from (
+                f"{who} has {units} of {sale.offer.sku_id}, the limit is {limit}"
+                for who, units in bought.items()
+                if units > limit
+            )
 
 
 def _not_oversold(evidence: Evidence) -> Iterator[str]:
@@ -219,5 +224,3 @@ def _all_orders(evidence: Evidence) -> Iterator[OrderRow]:
 
 def _sold(rows: Iterable[ReservationRow]) -> int:
     return sum(row.quantity for row in rows if row.status == "confirmed")
-
-

@@ -1,4 +1,4 @@
-"""The processes of the crowd: starts them, tells them when to begin, hears what they count and what their buyers saw."""
+"""The processes of the crowd: starts them, says when to begin, hears what they count and what their buyers saw."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class _Player:
     async def hear(self) -> Told | None:
         assert self.process.stdout is not None
         line = await self.process.stdout.readline()
-        return msgspec.json.decode(line, type=Told) if line else None  # type: ignore[arg-type]
+        return msgspec.json.decode(line, type=Told) if line else None
 
 
 class Conductor:

@@ -32,12 +32,13 @@ Arriving = Callable[[int], Visitor]
 class _Guest:
     """Someone who is here. `due_at` is when they wanted to act."""
 
-    __slots__ = ("due_at", "heard", "missing", "script", "testimony")
+    __slots__ = ("due_at", "heard", "is_gone", "missing", "script", "testimony")
 
     def __init__(self, testimony: Testimony, script: Script[None], due_at: float) -> None:
         self.testimony, self.script, self.due_at = testimony, script, due_at
         self.heard: list[Answer | None] = []
         self.missing = 0
+        self.is_gone = False
 
 
 class Crowd:
@@ -122,7 +123,7 @@ class Crowd:
 
     def _hear(self, guest: _Guest, answer: Answer) -> None:
         guest.due_at = answer.at
-        if guest.script.gi_frame is not None:
+        if not guest.is_gone:
             self._resume(guest, answer)
 
     def _sleep(self, guest: _Guest, until: float) -> None:
@@ -167,20 +168,20 @@ class Crowd:
     def _hear_one(self, guest: _Guest, number: int, answer: Answer) -> None:
         guest.heard[number] = answer
         guest.missing -= 1
-        if not guest.missing and guest.script.gi_frame is not None:
+        if not guest.missing and not guest.is_gone:
             guest.due_at, heard, guest.heard = answer.at, guest.heard, []
             self._resume(guest, heard)
 
     def _solve(self, guest: _Guest, wish: Solve) -> None:
         def done(work: "asyncio.Future[str]") -> None:
-            if not work.cancelled() and guest.script.gi_frame is not None:
+            if not work.cancelled() and not guest.is_gone:
                 guest.due_at = monotonic()
                 self._resume(guest, work.result())
 
         self._loop.run_in_executor(self._solver, prove, wish.challenge).add_done_callback(done)
 
     def _leave(self, guest: _Guest) -> None:
-        testimony = guest.testimony
+        testimony, guest.is_gone = guest.testimony, True
         testimony.ended_at = monotonic()
         del self._here[testimony.number]
         self.testimonies.append(testimony)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.rush.wishes import Answer, Ask
 from holdfast.rush.wire import Reply
+from holdfast.rush.wishes import Answer, Ask
 
 # As `Cache-Control: max-age=1` allows.
 FRESH_S = 1.0

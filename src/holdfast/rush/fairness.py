@@ -29,9 +29,7 @@ def fairness(came_and_served: Iterable[tuple[float, float]]) -> Fairness | None:
     ranks = ranks_of([served for _, served in pairs])
     moved = sorted(abs(rank - place) / count for place, rank in enumerate(ranks))
     out_of_order = inversions(ranks) / (count * (count - 1) / 2)
-    return Fairness(
-        count, round(1 - out_of_order, 4), round(moved[count // 2], 4), round(moved[int(count * 0.99)], 4)
-    )
+    return Fairness(count, round(1 - out_of_order, 4), round(moved[count // 2], 4), round(moved[int(count * 0.99)], 4))
 
 
 def ranks_of(values: Sequence[float]) -> list[int]:

@@ -108,6 +108,7 @@ class Operator:
         opens_in_s = datetime.fromisoformat(sale.starts_at).timestamp() - datetime.now(UTC).timestamp()
         return Offer(
             sale.sale_id, sale.sku_id, total_units, sale.checkout, sale.payment, int(sale.price["amount"]),
+            str(sale.price["currency"]),
             str(sale.room["mode"]), sale.proof_of_work is not None, sale.per_buyer_limit, float(sale.hold_seconds),
             monotonic() + opens_in_s,
         )  # fmt: skip

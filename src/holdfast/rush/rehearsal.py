@@ -14,9 +14,10 @@ from typing import Any
 
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SettingsError
 from holdfast.rush.books import read_books
 from holdfast.rush.checks import Evidence, Finding, check
 from holdfast.rush.conductor import Conductor
@@ -104,12 +105,14 @@ async def rehearse(site: Site, options: Options, show: Show = lambda _scene: Non
 
 
 async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) -> Rushed:
-    options, conductor = scene.options, scene.conductor
-    tag = secrets.token_hex(4)
+    conductor, tag = scene.conductor, secrets.token_hex(4)
+    if scene.options.sale_id:
+        scene.options = await _as_it_is(site, operator, scene.options)
+    options = scene.options
     _tell(scene, show, "filling wallets" if options.scenario.sale.payment == "wallet" else "getting ready")
     await conductor.prepare(_tasks(site, options, tag))
     await _make_trouble(site, options)
-    offers = await _open_sales(site, operator, options, tag)
+    offers = await _open_sales(operator, options, tag)
     watch = scene.watch = Watch(operator, offers) if site.service_key else None
     scene.starts_at = monotonic() + HEAD_START_S
     _tell(scene, show, "rush")
@@ -163,7 +166,21 @@ async def _make_trouble(site: Site, options: Options) -> None:
             (await client.put(f"{site.sandbox_url}/faults", json=faults)).raise_for_status()
 
 
-async def _open_sales(site: Site, operator: Operator, options: Options, tag: str) -> list[Offer]:
+async def _as_it_is(site: Site, operator: Operator, options: Options) -> Options:
+    """A sale that is there already is paid for as it says, whatever the scenario has."""
+    offer = await operator.offer(options.sale_id, 0)
+    if offer.payment == "stripe":
+        raise SettingsError(f"the sale {options.sale_id} is paid with Stripe, and the crowd has no cards")
+    if offer.payment in ("wallet", "external") and not site.service_key:
+        raise SettingsError(
+            f"the sale {options.sale_id} is paid by {offer.payment}: set HOLDFAST_SERVICE_KEY, to "
+            + ("fill the buyers' wallets" if offer.payment == "wallet" else "confirm what they pay for")
+        )
+    terms = {"payment": offer.payment, "price": offer.price, "currency": offer.currency, "products": 1}
+    return replace(options, scenario=replace(options.scenario, sale=replace(options.scenario.sale, **terms)))
+
+
+async def _open_sales(operator: Operator, options: Options, tag: str) -> list[Offer]:
     if options.sale_id:
         return [await operator.offer(options.sale_id, 0)]
     products = options.scenario.sale.products

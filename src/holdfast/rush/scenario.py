@@ -37,17 +37,13 @@ class BotKind(StrEnum):
     HAMMER = "hammer"
 
 
-class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
-
-
-class Room(_Part):
+class Room(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode: Literal["off", "fifo", "lottery"] = "off"
     rate_per_second: Annotated[int, Meta(ge=1, le=1_000_000)] = 2_000
     pass_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 20
 
 
-class Selling(_Part):
+class Selling(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The sale, or as many alike as there are products."""
 
     name: str = "Rush"
@@ -63,12 +59,12 @@ class Selling(_Part):
     proof_of_work_cost: Annotated[int, Meta(ge=1, le=2_000)] | None = None
 
 
-class Arrival(_Part):
+class Arrival(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     shape: Shape = Shape.ALL_AT_ONCE
     over_seconds: Seconds = 1.0
 
 
-class Crowd(_Part):
+class Crowd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # In line: leave for good or for a while, or close the window without a word.
     leave: Share = 0
     come_back: Share = 0
@@ -100,12 +96,12 @@ class Crowd(_Part):
     edge_cache: bool = True
 
 
-class Bots(_Part):
+class Bots(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     share: Share = 0
     kinds: tuple[BotKind, ...] = tuple(BotKind)
 
 
-class Scenario(_Part):
+class Scenario(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str
     about: str = ""
     users: Count = 1_000

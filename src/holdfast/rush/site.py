@@ -54,7 +54,7 @@ def own_site(engine: str, settings: Settings, *, needs_sandbox: bool) -> Iterato
         more = _kept(settings) | {"HOLDFAST_BUYER_SECRET": secrets.token_hex(16)}
         if sandbox_url:
             more["HOLDFAST_PAYMENT_SANDBOX_URL"] = sandbox_url
-        server = stack.enter_context(holdfast_server(place, **more))
+        server = stack.enter_context(holdfast_server(place, workers=1, **more))
         if redis_url is not None:
             stack.enter_context(holdfast_worker(place, **more))
         yield Site(

@@ -35,7 +35,8 @@ def buy(visitor: Visitor, given_pass: str) -> Script[None]:
 
 
 def purchase_ask(visitor: Visitor, given_pass: str, key: str, *, is_declined: bool = False) -> Ask:
-    quantity = visitor.plan.quantity
+    limit = visitor.offer.per_buyer_limit
+    quantity = visitor.plan.quantity if limit is None else min(visitor.plan.quantity, limit)
     body: dict[str, object] = {"quantity": quantity}
     if quantity > 1 and visitor.around.takes_fewer:
         body["min_quantity"] = 1
@@ -162,7 +163,9 @@ def _confirm_ask(visitor: Visitor, grant: Grant, is_declined: bool) -> Ask:
     ask = _reservation_ask(visitor, Step.CONFIRM, "POST", grant, "/confirm")
     if visitor.offer.payment == "external":
         # The shop took the money itself, and says so with its own key.
-        return msgspec.structs.replace(ask, headers=b"Authorization: Bearer %b\r\n" % visitor.around.service_key.encode())
+        return msgspec.structs.replace(
+            ask, headers=b"Authorization: Bearer %b\r\n" % visitor.around.service_key.encode()
+        )
     if is_declined and visitor.offer.payment == "sandbox":
         body = b'{"payment_method":"%b"}' % DECLINED_CARD.encode()
         return msgspec.structs.replace(ask, headers=ask.headers + JSON, body=body)

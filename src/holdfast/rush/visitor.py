@@ -24,6 +24,7 @@ class Offer(Struct, frozen=True):
     checkout: str
     payment: str
     price: int
+    currency: str
     room: str
     needs_proof: bool
     per_buyer_limit: int | None

@@ -6,9 +6,9 @@ from time import monotonic
 
 import msgspec
 
+from holdfast.errors import Unavailable
 from holdfast.rush.wire import Wire
 from holdfast.rush.wishes import Answer, Ask, Step
-from holdfast.errors import Unavailable
 
 _RETRIES = 30
 _RETRY_S = 0.5

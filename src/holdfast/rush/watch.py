@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 
 from msgspec import Struct
@@ -37,11 +38,9 @@ class Watch:
     async def run(self) -> None:
         pause_s = LOOK_S * max(1, len(self._offers) // PRODUCTS_PER_LOOK)
         while True:
-            try:
+            # A server that does not answer has more to do. The checks will ask again, and insist.
+            with suppress(HoldfastError):
                 await self.look()
-            except HoldfastError:
-                # The server has more to do. The checks will ask again, and insist.
-                pass
             await asyncio.sleep(pause_s)
 
     async def look(self) -> Sample:

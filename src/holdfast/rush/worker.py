@@ -58,9 +58,7 @@ class Worker:
         self._offers = go.offers
         arrival = self._task.scenario.arrival
         times = arrivals(arrival.shape, self._task.users, arrival.over_seconds, self._task.seed)
-        crowd = Crowd(
-            self._wire, go.starts_at, self._visitor, edge_cache=self._task.scenario.crowd.edge_cache
-        )
+        crowd = Crowd(self._wire, go.starts_at, self._visitor, edge_cache=self._task.scenario.crowd.edge_cache)
         crowd.begin([(number, times[number]) for number in self.numbers])
         return crowd
 
