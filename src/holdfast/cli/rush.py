@@ -54,7 +54,7 @@ def rush(
         float | None, typer.Option(help="Over how long they come; default: as in the scenario.", min=0, max=86_400)
     ] = None,
     processes: Annotated[int, typer.Option(help="Processes that play the crowd.", min=1, max=64)] = 1,
-    connections: Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)] = 512,
+    connections: Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)] = 256,
     engine: Annotated[
         Engine | None, typer.Option(help="Engine of the server that is started; default: that of the settings.")
     ] = None,

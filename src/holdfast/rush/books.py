@@ -16,7 +16,7 @@ _PAGE = 1_000
 _AT_ONCE = 16
 
 
-class _Charge(Struct, frozen=True):
+class Charge(Struct, frozen=True):
     reservation_id: str
     buyer_id: str
 
@@ -25,7 +25,7 @@ class Payment(Struct, frozen=True):
     """What the payment sandbox says."""
 
     key: str
-    charge: _Charge
+    charge: Charge
     captured: int = 0
     captures: int = 0
     refunded: int = 0

@@ -5,7 +5,7 @@ from math import log10
 from msgspec import Struct
 
 from holdfast.rush.fairness import ranks_of
-from holdfast.rush.figures import called_and_served, came_and_served, per_second
+from holdfast.rush.figures import Pairs, asked_and_granted, came_and_placed, per_second, placed_and_served
 from holdfast.rush.histogram import Histogram
 from holdfast.rush.plots import (
     Axis,
@@ -177,16 +177,34 @@ def _line(rushed: Rushed) -> Chart | None:
 
 
 def _fairness(rushed: Rushed) -> Chart | None:
-    pairs = sorted(came_and_served(rushed.testimonies))
-    if len(pairs) < 2:
+    """With a line two clouds: the places people were given, and when they were let in. Without one, one of grants."""
+    seen = rushed.testimonies
+    has_line = bool(came_and_placed(seen))
+    clouds = (
+        [
+            Series("let in", _ranked(placed_and_served(seen)), 6),
+            Series("place in line", _ranked(came_and_placed(seen)), 0),
+        ]
+        if has_line
+        else [Series("granted units", _ranked(asked_and_granted(seen)), 0)]
+    )
+    clouds = [cloud for cloud in clouds if cloud.points]
+    if not clouds:
         return None
-    has_line = bool(called_and_served(rushed.testimonies))
-    ranks = ranks_of([served for _, served in pairs])
-    people = [Series("a buyer who was served", [(float(n), float(rank)) for n, rank in enumerate(ranks)], 0)]
-    x, y = linear("order in which they came", len(pairs)), linear("order in which they were served", len(pairs))
-    what = "let in" if has_line else "granted units"
-    about = f"Everyone who was {what}. On the diagonal the order was kept; a lottery fills the square evenly."
-    return Chart("First come, first served?", about, "order of service", people, scatter_plot(people, x, y))
+    svg = scatter_plot(clouds, linear("order in which they came", 1), linear("order in which they were served", 1))
+    about = "On the diagonal the order was kept; a lottery fills the square. "
+    about += (
+        "Who is called together comes when they look next."
+        if has_line
+        else "Who asks at the same moment is decided together."
+    )
+    return Chart("First come, first served?", about, "share of the line", clouds, svg)
+
+
+def _ranked(pairs: Pairs) -> list[Point]:
+    """As shares of all, so that clouds of different sizes lie over each other."""
+    ranks = ranks_of([second for _, second in sorted(pairs)])
+    return [(number_ / len(ranks), rank / len(ranks)) for number_, rank in enumerate(ranks)]
 
 
 def _conservation(rushed: Rushed) -> Chart | None:

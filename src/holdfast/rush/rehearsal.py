@@ -50,7 +50,7 @@ class Options(Struct, frozen=True):
     units: int
     seed: int
     processes: int = 1
-    connections: int = 512
+    connections: int = 256
     sale_id: str = ""
     """A sale that is there already; else as many as the scenario has are made."""
     checks: bool = True

@@ -53,7 +53,7 @@ def _header(rushed: Rushed) -> str:
 
 def _tiles(figures: dict[str, Any]) -> str:
     latency = figures["latency_ms"].get("purchase", {})
-    order = figures["fairness"].get("place_to_service") or figures["fairness"].get("arrival_to_service")
+    order = figures["fairness"].get("arrival_to_place") or figures["fairness"].get("asked_to_granted")
     told = [
         (f"{figures['users']:,}", "buyers"),
         ("-" if figures["sold"] is None else f"{figures['sold']:,} of {figures['units']:,}", "units sold"),
@@ -61,7 +61,7 @@ def _tiles(figures: dict[str, Any]) -> str:
         (f"{figures['attempts_per_second_peak']:,.0f}/s", f"attempts at most; {figures['attempts']:,} in all"),
         (f"{figures['requests_per_second_peak']:,.0f}/s", f"requests at most; {figures['requests']:,} in all"),
         (f"{latency.get('p50', 0):,.1f} ms", f"half of the purchases; p99 {latency.get('p99', 0):,.0f} ms"),
-        ("-" if order is None else f"{order['in_order']:.1%}", "of all pairs served in order"),
+        ("-" if order is None else f"{order['in_order']:.1%}", "of all pairs in order of arrival"),
         (
             f"{figures['bots']['share_of_units']:.1%}",
             f"of units to bots, {figures['bots']['share_of_crowd']:.1%} of the crowd",
