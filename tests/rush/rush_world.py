@@ -28,7 +28,9 @@ class World:
         self.orders = [
             OrderRow(f"ord-{n}", f"rsv-{n}", one.buyer_id, 1, PRICE, 0, "confirmed") for n, one in self._buyers()
         ]
-        self.payments = [Payment(f"pay-{n}", Charge(f"rsv-{n}", one.buyer_id), PRICE, 1) for n, one in self._buyers()]
+        self.payments = [
+            Payment(f"pay-{n}", Charge(f"rsv-{n}", one.buyer_id, "sale"), PRICE, 1) for n, one in self._buyers()
+        ]
         self.balances: dict[str, int] = {}
         self.stock = Stock(UNITS, 0, 0, UNITS)
         self.line = Line(4, 4, 0, Lottery("0" * 64))

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from rush_world import hurried
 
 from holdfast.bench.engines import free_port
 from holdfast.bench.processes import clean_environment, python, running
+from holdfast.errors import SettingsError
 from holdfast.rush.figures import body
 from holdfast.rush.rehearsal import Options, Rushed, rehearse
 from holdfast.rush.report import report
@@ -32,7 +34,8 @@ def site() -> Iterator[Site]:
 
 
 def rush(site: Site, name: str, *, users: int = USERS, units: int = UNITS, processes: int = 1) -> Rushed:
-    return asyncio.run(rehearse(site, Options(hurried(name), users, units, 3, processes)))
+    """A gate that is broken may never let go of what is held; a good one does so in moments."""
+    return asyncio.run(rehearse(site, Options(hurried(name), users, units, 3, processes, ending_s=20.0)))
 
 
 def failures(rushed: Rushed) -> dict[str, list[str]]:
@@ -89,6 +92,14 @@ def test_a_gate_that_grants_twice_is_found_out_and_the_invariant_named(tmp_path:
     assert "not_oversold" in failures(rushed)
     assert any("units are sold of 20" in example for example in failures(rushed)["not_oversold"])
     assert "FAIL: " in report(rushed)
+
+
+@pytest.mark.parametrize(("changed", "says"), [("buyer_secret", "BUYER_SECRET"), ("service_key", "SERVICE_KEY")])
+def test_keys_that_the_server_does_not_know_are_found_out_before_anyone_comes(
+    site: Site, changed: str, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        rush(replace(site, **{changed: "hf_" + "x" * 32}), "vouchers")
 
 
 def test_the_command_starts_a_server_of_its_own_and_leaves_nothing_behind(tmp_path: Path) -> None:
