@@ -73,6 +73,7 @@ def rush(
     ] = None,
     checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Check the server's books in the end.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing on the way.")] = False,
+    nice: Annotated[bool, typer.Option("--nice", help="Let everything else on this machine go first.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a simulated crowd loose on a sale, and check the books.
@@ -87,7 +88,7 @@ def rush(
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     chosen = _scenario(scenario, seconds, sale)
     options = Options(
-        chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, quiet
+        chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, nice
     )
     _check_report(report)
     settings = load_settings(buyer_secret=buyer_secret)

@@ -91,12 +91,16 @@ class Wire:
     def in_line(self) -> int:
         return len(self._line)
 
-    def send(self, ask: Ask, due_at: float, reply: Reply) -> None:
+    def send(self, ask: Ask, due_at: float, reply: Reply, *, is_first: bool = False) -> None:
+        """`is_first` is for what does not stand in line with people: a cache has its own way to the server."""
         pending = Pending(ask, due_at, reply)
         if self._idle:
             self._write(self._idle.pop(), pending)
             return
-        self._line.append(pending)
+        if is_first:
+            self._line.appendleft(pending)
+        else:
+            self._line.append(pending)
         self._open_more()
 
     def _write(self, connection: _Connection, pending: Pending) -> None:
