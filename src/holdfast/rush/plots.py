@@ -116,7 +116,9 @@ def _plot(x: Axis, y: Axis, drawn: Sequence[str]) -> str:
         grid.append(f'<line class="grid" x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}"/>')
         grid.append(f'<text class="end" x="{LEFT - 8}" y="{at + 4:.1f}">{words}</text>')
     for value, words in x.ticks:
-        grid.append(f'<text class="mid" x="{_across(x.place(value)):.1f}" y="{HEIGHT - BOTTOM + 17}">{words}</text>')
+        # The last would stick out.
+        kind = "end" if x.place(value) > 1 - 1e-9 else "mid"
+        grid.append(f'<text class="{kind}" x="{_across(x.place(value)):.1f}" y="{HEIGHT - BOTTOM + 17}">{words}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     grid.append(f'<text class="mid name" x="{middle}" y="{HEIGHT - 5}">{escape(x.label)}</text>')
     name = f"{y.label} against {x.label}"

@@ -8,7 +8,7 @@ someone whose purchase was under way; what has not ended by then is a finding.
 import asyncio
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any
 
@@ -116,29 +116,23 @@ async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) ->
     await conductor.prepare(_tasks(site, options, tag))
     await _make_trouble(site, options)
     offers = await _open_sales(operator, options, tag)
-    watch = scene.watch = Watch(operator, offers) if site.service_key else None
+    watch = scene.watch = Watch(operator, offers)
     scene.starts_at = monotonic() + HEAD_START_S
     _tell(scene, show, "rush")
-    watching = asyncio.create_task(watch.run()) if watch is not None else None
-    cutting = asyncio.get_running_loop().call_later(_longest_s(options), conductor.cut_off)
-    try:
+    async with watch.running() if site.service_key else nullcontext():
+        cutting = asyncio.get_running_loop().call_later(_longest_s(options), conductor.cut_off)
         await conductor.play(Go(offers, scene.starts_at), lambda: show(scene))
+        cutting.cancel()
         ended_s = scene.elapsed_s
         findings: list[Finding] = []
-        if options.checks and watch is not None:
+        if options.checks and site.service_key:
             _tell(scene, show, "waiting until every hold has ended")
             await _until_ended(watch, offers, options)
             _tell(scene, show, "reading the books")
             findings = await _judge(site, options, operator, offers, conductor.testimonies, watch)
-    finally:
-        cutting.cancel()
-        if watching is not None:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
     return Rushed(
         options, site.engine, offers, scene.starts_at, ended_s, conductor.tally, conductor.testimonies,
-        [] if watch is None else watch.samples, findings, conductor.cpu_s, conductor.memory_mb,
+        watch.samples, findings, conductor.cpu_s, conductor.memory_mb,
     )  # fmt: skip
 
 
