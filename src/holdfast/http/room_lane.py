@@ -4,7 +4,6 @@ Only a join, a leave and an admission whose turn has come reach the store. A loo
 the board, and so does an admission that comes too early.
 """
 
-import secrets
 from collections.abc import Awaitable
 
 import msgspec
@@ -36,7 +35,7 @@ from holdfast.http.sale_problems import sale_not_found
 from holdfast.http.times import rfc3339
 from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
-from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket
+from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket, TicketIds
 
 _JSON = [("content-type", "application/json"), ("cache-control", "no-store")]
 _SALES, _QUEUE, _STATUS, _ADMISSION = "/v1/sales/", "/queue", "/queue/status", "/admission"
@@ -52,6 +51,7 @@ class RoomLane:
     def __init__(self, house: House, patrol: Patrol) -> None:
         self._house = house
         self._patrol = patrol
+        self._ticket_ids = TicketIds()
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
         """The answer to come, or None. The path is known to begin as those of sales do."""
@@ -77,7 +77,7 @@ class RoomLane:
         if sale.required_tier is not None and caller.tier < sale.required_tier:
             raise too_low_tier()
         entry = await check_entry(self._house, sale, caller.buyer_id, given.proof, request)
-        ticket_id = secrets.token_urlsafe(16)
+        ticket_id = self._ticket_ids.next()
         stand = await self._ask(request, sale, Join(caller.buyer_id, ticket_id, entry is Entry.REPEATED))
         if stand.place is None:
             raise refuse_entry(Entry.SPENT)
