@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from http_serving import BUYER_SECRET
 from http_tokens import HS256, hmac_token
+from hypothesis import example, given
+from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey

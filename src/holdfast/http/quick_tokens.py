@@ -96,7 +96,7 @@ class QuickTokens:
         )
 
 
-def _is_past(at: int | float | UnsetType, latest: int) -> bool:
+def _is_past(at: float | UnsetType, latest: int) -> bool:
     return at is UNSET or (type(at) is int and at <= latest)
 
 

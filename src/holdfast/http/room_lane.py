@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.bootstrap import House
+from holdfast.domain.odds import Outlook
 from holdfast.domain.pool import is_sku_id
 from holdfast.domain.room import Admit, Join, Leave, RoomState, Stand, Standing
 from holdfast.domain.sale import RoomMode, Sale
@@ -32,6 +33,7 @@ from holdfast.http.room_problems import (
 )
 from holdfast.http.room_schemas import JoinIn
 from holdfast.http.sale_problems import sale_not_found
+from holdfast.http.shedding import Feature
 from holdfast.http.times import rfc3339
 from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
@@ -162,24 +164,25 @@ class RoomLane:
 
     def _told(self, sale: Sale, room: RoomState, ticket: Ticket, serving: int) -> bytes:
         place, serving = place_in(sale, room, ticket.arrival), max(serving, room.serving)
-        outlook = outlook_of(sale, room, place, self._now())
         position = None if place is None else place + 1
         body = {
             "ticket": self._house.tokens.sign_ticket(replace(ticket, position=position)),
             "position": position,
             "serving": serving,
             "ahead": None if place is None else max(place - serving, 0),
-            "eta_seconds": outlook.eta_seconds,
-            "odds": round(outlook.odds, 4),
-            "hopeless": outlook.is_hopeless,
         }
-        return _encode(body)
+        return _encode(body | _forecast(self._outlook(sale, room, place)))
+
+    def _outlook(self, sale: Sale, room: RoomState, place: int | None) -> Outlook | None:
+        """None while forecasts are switched off: people keep their places without them."""
+        is_off = self._house.door.shedder.is_strained
+        return None if is_off else outlook_of(sale, room, place, self._now())
 
     def _wait(self, sale: Sale, room: RoomState, place: int | None) -> Answer:
-        eta = outlook_of(sale, room, place, self._now()).eta_seconds
+        outlook = self._outlook(sale, room, place)
         retry = poll_ms(sale, room, self._now())
-        if eta is not None:
-            retry = min(retry, max(eta * 500, SOONEST_RETRY_MS))
+        if outlook is not None and outlook.eta_seconds is not None:
+            retry = min(retry, max(outlook.eta_seconds * 500, SOONEST_RETRY_MS))
         position = None if place is None else place + 1
         return Answer(202, [*_JSON], _encode({"position": position, "serving": room.serving, "retry_after_ms": retry}))
 
@@ -188,6 +191,13 @@ class RoomLane:
         given = Pass(ticket.sub, sale.sale_id, ticket.jti, min(self._now() // 1000, exp - sale.room.pass_seconds), exp)
         body = {"pass": self._house.tokens.sign_pass(given), "expires_at": rfc3339(pass_until)}
         return Answer(200, [*_JSON], _encode(body))
+
+
+def _forecast(outlook: Outlook | None) -> dict[str, object]:
+    if outlook is None:
+        return {"eta_seconds": None, "odds": None, "hopeless": False, "switched_off": [Feature.ODDS]}
+    odds = round(outlook.odds, 4)
+    return {"eta_seconds": outlook.eta_seconds, "odds": odds, "hopeless": outlook.is_hopeless}
 
 
 def place_in(sale: Sale, room: RoomState, arrival: int) -> int | None:

@@ -60,6 +60,10 @@ _OPERATOR = {
         "Sale started",
         "The price, its currency, how it is paid and the start are fixed from a few seconds before the start on.",
     ),
+    Refusal.ORDER_FIXED: (
+        "Order is fixed",
+        "Whether the line is by arrival or by lot is fixed once somebody is in it, or the sale is about to start.",
+    ),
     Refusal.ENDED: ("Ended", "The sale is over."),
     Refusal.NOT_LOADED: ("Not loaded", "The sale has no pool yet; its `problem` says why."),
 }

@@ -208,6 +208,6 @@ def observation(room: RoomState, looked: Looked, slowness_ms: float, lag_ms: int
         stale=min(max(room.passes_stale - room.stale_used - room.passes_lapsed, 0), max(room.passes, 0)),
         gate_latency_ms=slowness_ms,
         settlement_lag_ms=float(lag_ms),
-        # Units sold say nearly the same as purchases paid, and need no counting.
-        counts=room.counts(settled=looked.pool.sold),
+        # What was taken and is held no more was paid for, or has failed: settlement is done with it either way.
+        counts=room.counts(settled=max(looked.units_taken - looked.pool.held, looked.pool.sold)),
     )
