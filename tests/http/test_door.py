@@ -16,6 +16,7 @@ from holdfast.domain.bucket import Policy
 from holdfast.domain.concurrency import Limiter, Priority
 from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale
 from holdfast.http import limits as limits_module
+from holdfast.http import shedding
 from holdfast.http.challenge import check_entry
 from holdfast.http.client_address import ClientAddresses, parse_networks
 from holdfast.http.limits import Buckets
@@ -192,6 +193,19 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
     for _ in range(8):
         shedder.leave(Priority.FINISH, 0.0)
     assert shedder.switched_off == list(Feature)
+
+
+async def test_a_limit_is_forgotten_when_nothing_was_bought_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    shedder = Shedder(Limiter(1_000, least=10))
+    for number in range(500):
+        assert shedder.enter(Priority.PURCHASE)
+        shedder.limiter.leave(10.0 if number < 20 else 900.0, number * 20.0)
+    shrunk = shedder.limiter.limit
+    shedder.tend()
+    assert shedder.limiter.limit == shrunk
+    monkeypatch.setattr(shedding, "FORGET_S", -1.0)
+    shedder.tend()
+    assert shrunk < shedder.limiter.limit == 1_000
 
 
 async def test_forecasts_rest_under_pressure_and_a_place_is_told_all_the_same(house: House) -> None:
