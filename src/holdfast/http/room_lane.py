@@ -197,7 +197,7 @@ def _forecast(outlook: Outlook | None) -> dict[str, object]:
     if outlook is None:
         return {"eta_seconds": None, "odds": None, "hopeless": False, "switched_off": [Feature.ODDS]}
     odds = round(outlook.odds, 4)
-    return {"eta_seconds": outlook.eta_seconds, "odds": odds, "hopeless": outlook.is_hopeless}
+    return {"eta_seconds": outlook.eta_seconds, "odds": odds, "hopeless": outlook.is_hopeless, "switched_off": []}
 
 
 def place_in(sale: Sale, room: RoomState, arrival: int) -> int | None:

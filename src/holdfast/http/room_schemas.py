@@ -41,9 +41,7 @@ class PlaceOut(BaseModel):
         description="The chance that something is left when it is your turn, from 0 to 1. Null while switched off."
     )
     hopeless: bool = Field(description="Whether the chance is below 1 %. You are free to stay.")
-    switched_off: list[str] | None = Field(
-        default=None, description="`odds` while the server is under pressure and makes no forecasts; else absent."
-    )
+    switched_off: list[str] = Field(description="`odds` while the server is under pressure and makes no forecasts.")
 
 
 class WaitOut(BaseModel):
