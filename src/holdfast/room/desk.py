@@ -26,7 +26,7 @@ class Desk(Lines[RoomAsk, Stand]):
         return await self._database.write(partial(self._answer, sale_id, asks), brief=True)
 
     def _answer(self, sale_id: str, asks: Sequence[RoomAsk], connection: Connection) -> list[Stand]:
-        return self._queries.apply(connection, sale_id, asks, self._database.now_ms(connection))
+        return self._queries.apply(connection, sale_id, asks, self._database.now_ms)
 
     def note_use(self, sale_id: str, use: Use) -> None:
         """Nobody waits for it. One that is lost makes the pace believe that a buyer did not buy, for a while."""
