@@ -23,12 +23,13 @@ PEOPLE = 25
 def drawn(embedded: Server) -> Iterator[tuple[Store, list[Person]]]:
     """A lottery in which some have joined, and which has opened."""
     store = store_of(embedded)
-    store.open(room={"mode": "lottery", "rate_per_second": 1_000}, starts_at=in_seconds(4), total_units=50)
+    store.open(room={"mode": "lottery", "rate_per_second": 1_000}, starts_at=in_seconds(3_600), total_units=50)
     problem_of(ask_for_entries(store), 409, "not_drawn")
     with ExitStack() as stack:
         people = [stack.enter_context(person(store, f"b{n}")) for n in range(PEOPLE)]
         for one in people:
             body_of(one.join())
+        body_of(store.change(starts_at=in_seconds(6)))
         eventually(lambda: now_of(store)["lottery"].get("seed"), within_s=30)
         yield store, people
 
