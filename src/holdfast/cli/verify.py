@@ -13,7 +13,7 @@ from holdfast.cli.ledger import shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, print_json, print_table
 from holdfast.settings import Settings, load_settings
-from holdfast.verify.check import Check, Finding, Level
+from holdfast.verify.check import Check, Computed, Finding, Level
 from holdfast.verify.prove import CHECKS, Proof, prove
 from holdfast.verify.sandbox import Entry, compare, read_books
 from holdfast.verify.snapshot import look
@@ -84,7 +84,7 @@ def _prove(connection: Connection, books: dict[str, Entry] | None) -> list[Findi
     return findings if books is None else [*findings, *compare(connection, books)]
 
 
-def _tell(number: int, check: Check) -> None:
+def _tell(number: int, check: Check | Computed) -> None:
     _show_progress(f"{number + 1} of {len(CHECKS)}: {check.name}")
 
 

@@ -1,5 +1,7 @@
 """Buying in a sale: one request, one reservation, whatever is repeated."""
 
+from functools import lru_cache
+
 import msgspec
 from sqlalchemy import Connection
 
@@ -16,7 +18,7 @@ from holdfast.http.fast_lane import identify
 from holdfast.http.identity import Caller
 from holdfast.http.invalid import from_decoding, invalid_request
 from holdfast.http.patrol import Patrol
-from holdfast.http.problems import forbidden
+from holdfast.http.problems import Problem, forbidden
 from holdfast.http.requests import Answer, Request, header_of, refuse
 from holdfast.http.sale_problems import (
     admission_required,
@@ -65,7 +67,8 @@ class PurchaseDesk:
             house.refusals.note(
                 verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
             )
-            return refuse(purchase_refusal(verdict, sale))
+            problem, body = _refusal(verdict, sale.state)
+            return Answer(problem.status, problem.headers(), body)
         if sale.room.mode is not RoomMode.OFF and verdict.outcome is Outcome.RESERVED:
             house.desk.note_use(sale_id, Use(command.owner_id, verdict.reservation.quantity))
         return self._granted(sale, verdict.reservation, is_repeat=verdict.outcome is Outcome.REPLAYED)
@@ -141,6 +144,13 @@ class PurchaseDesk:
         if is_repeat:
             return Answer(200, [_JSON, _REPLAYED], _encode(body))
         return Answer(201, [_JSON], _encode(body))
+
+
+# What many are told at once is put into words once.
+@lru_cache(maxsize=256)
+def _refusal(verdict: Verdict, state: SaleState) -> tuple[Problem, bytes]:
+    problem = purchase_refusal(verdict, state)
+    return problem, problem.body()
 
 
 def _key_of(request: Request) -> str:

@@ -22,11 +22,23 @@ from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
-from holdfast.http.routes import audit, inventory, money, operate, orders, parked, reservations, rooms, sales, webhooks
+from holdfast.http.routes import (
+    audit,
+    inventory,
+    lottery,
+    money,
+    operate,
+    orders,
+    parked,
+    reservations,
+    rooms,
+    sales,
+    webhooks,
+)
 
 Message = MutableMapping[str, Any]
 
-_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks)
+_API = (inventory, sales, rooms, lottery, reservations, orders, money, operate, parked, audit, webhooks)
 _ROUTERS = [routes.router for routes in (*_API, docs_page, pages)]
 _ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
 

@@ -12,7 +12,7 @@ from holdfast.domain.command import Restock, Verdict
 from holdfast.domain.sale import FIXED_AT_START, PaymentKind, RoomMode, Sale, SaleState, contradictions
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database
-from holdfast.ledger.rooms import make_room
+from holdfast.ledger.rooms import lock_room, make_room
 from holdfast.ledger.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
 from holdfast.ledger.sales import find_sale, insert_sale, sale_values
 from holdfast.sales.loading import Loader, Obstacle
@@ -31,6 +31,7 @@ class Refusal(StrEnum):
     SKU_IN_SALE = "sku_in_sale"
     BELOW_COMMITTED = "below_committed"
     STARTED = "sale_started"
+    ORDER_FIXED = "order_fixed"
     ENDED = "sale_ended"
     NOT_LOADED = "sale_not_loaded"
 
@@ -104,9 +105,16 @@ class Office:
             now = self._database.now_ms(connection)
             changed = replace(sale, **changes)
             new = {name: value for name, value in asdict(changed).items() if value != getattr(sale, name)}
+            if _is_ordered_anew(sale.room.mode, changed.room.mode) and self._has_order(connection, sale, now):
+                return Refusal.ORDER_FIXED
             return self._refuse(sale, changed, new, now) or self._update(connection, sale, changed, new, now)
 
         return await self._enforced(await self._database.write(write))
+
+    def _has_order(self, connection: Connection, sale: Sale, now: int) -> bool:
+        """Whether anyone has a place in line by now, or will have before all servers have heard of a change."""
+        room = lock_room(connection, sale.sale_id)
+        return sale.starts_at <= now + SETTLED_BEFORE_MS or (room is not None and room.joined > 0)
 
     def _refuse(self, sale: Sale, changed: Sale, new: Mapping[str, object], now: int) -> Refusal | Contradiction | None:
         settled_from = now + SETTLED_BEFORE_MS
@@ -156,6 +164,11 @@ class Office:
 
 def _terms(sale: Sale) -> dict[str, object]:
     return {name: value for name, value in asdict(sale).items() if name not in _OF_ITS_LIFE}
+
+
+def _is_ordered_anew(before: RoomMode, after: RoomMode) -> bool:
+    """By lot where it was by arrival, or the other way round. A line may be put in front, and be opened, any time."""
+    return before is not after and after is not RoomMode.OFF and RoomMode.LOTTERY in (before, after)
 
 
 def _make_room_if_wanted(connection: Connection, sale: Sale, now: int) -> None:

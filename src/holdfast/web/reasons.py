@@ -78,7 +78,7 @@ def _of_verdicts() -> list[Problem]:
     return [
         *(refusal(Verdict(o)) for o in refusals),
         *moves,
-        *(purchase_refusal(Verdict(o, available=0), _SALE) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
+        *(purchase_refusal(Verdict(o, available=0), _SALE.state) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
         shards_fixed(4),
     ]
