@@ -161,8 +161,15 @@ def test_a_sale_that_cannot_be_delivered_is_compensated(server: Server) -> None:
     sale_id = in_ledger(
         server, lambda c: c.execute(select(orders.c.sale_id).where(orders.c.order_id == order_id)).scalar()
     )
+    short = body_of(server.client.post(f"/v1/ops/sales/{sale_id}/compensate", json={"deliverable_units": 0}))
+    assert (short["cancelled"], short["shortfall_units"], short["to_source"]) == ([], 1, {order_id: 1})
+    assert body_of(server.client.get(f"/v1/orders/{order_id}"))["units_to_source"] == 1
+    [waiting] = body_of(server.client.get("/v1/orders", params={"to_source": True, "sale_id": sale_id}))["data"]
+    assert waiting["order_id"] == order_id
+    assert body_of(server.client.get(f"/v1/sales/{sale_id}"))["deliverable_units"] == 0
+    server.client.patch(f"/v1/sales/{sale_id}", json={"oversell_policy": "cancel_last"})
     done = body_of(server.client.post(f"/v1/ops/sales/{sale_id}/compensate", json={"deliverable_units": 0}))
-    assert (done["cancelled"], done["shortfall_units"]) == ([order_id], 0)
+    assert (done["cancelled"], done["shortfall_units"], done["to_source"]) == ([order_id], 0, {})
     problem_of(
         server.client.post("/v1/ops/sales/nobody/compensate", json={"deliverable_units": 0}), 404, "sale_not_found"
     )

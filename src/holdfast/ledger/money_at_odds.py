@@ -3,6 +3,7 @@
 Lock order as in `sale_tables.py`: settlements before payments.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
@@ -69,12 +70,6 @@ def set_aside_for_nothing() -> Select[Any]:
     return select(payments).where(is_set_aside, ~_is_worked_on()).limit(FINDINGS_MAX)
 
 
-def orders_without_money() -> Select[Any]:
-    was_taken = exists().where(payments.c.reservation_id == orders.c.reservation_id, _is_captured)
-    is_ours = orders.c.payment != PaymentKind.EXTERNAL.value
-    return select(orders).where(is_ours, ~was_taken).limit(FINDINGS_MAX)
-
-
 def stuck(since: int) -> Select[Any]:
     return select(settlements).where(is_open_settlement, settlements.c.created_at < since).limit(FINDINGS_MAX)
 
@@ -83,6 +78,14 @@ def settled_lately(since: int, limit: int) -> Select[Any]:
     settled = (PaymentMark.CAPTURED, PaymentMark.DECLINED, PaymentMark.VOIDED)
     query = select(payments).where(payments.c.updated_at > since, payments.c.state.in_(settled), payments.c.amount > 0)
     return query.order_by(payments.c.updated_at.desc()).limit(limit)
+
+
+def providers_not_among(connection: Connection, known: Collection[str]) -> list[str]:
+    """Those who have taken money, or may have, and are not among these."""
+    wanted = [kind.value for kind in (PaymentKind.SANDBOX, PaymentKind.STRIPE) if kind.value not in known]
+    asked = [payments.c.state != PaymentMark.NEW.value, payments.c.amount > 0]
+    found = {name: exists().where(payments.c.provider == name, *asked) for name in wanted}
+    return [name for name, is_there in found.items() if connection.execute(select(is_there)).scalar()]
 
 
 # --- mending

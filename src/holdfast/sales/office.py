@@ -22,7 +22,9 @@ from holdfast.sales.loading import Loader, Obstacle
 SETTLED_BEFORE_MS = 3_000
 
 # What does not say what the sale is, but how far it is.
-_OF_ITS_LIFE = {"state", "problem", "paused", "created_at", "updated_at", "opened_at", "closed_at"}
+_OF_ITS_LIFE = {
+    "state", "problem", "paused", "deliverable_units", "created_at", "updated_at", "opened_at", "closed_at",
+}  # fmt: skip
 
 
 class Refusal(StrEnum):

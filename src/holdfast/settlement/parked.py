@@ -3,7 +3,8 @@
 Giving up keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is sure
 that no money was taken: the provider is asked, what is set aside is let go, and then the units return. If money was
 taken, or nobody can say, it is refused. A refund is dropped only while its order stands, and once it is sure that the
-money did not go back after all: otherwise it could be asked for, and go back, a second time.
+money did not go back after all: otherwise it could be asked for, and go back, a second time. Of an order that has no
+payment, dropping means that it stands as one that was paid outside.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from holdfast.ledger.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
 from holdfast.ledger.sale_tables import payments, refunds, settlements
 from holdfast.ledger.settle_batch import Item
+from holdfast.ledger.unpaid_orders import accept
 from holdfast.ledger.webhook_tables import deliveries
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
 from holdfast.settlement.case import Dropped
@@ -95,6 +97,8 @@ class Parked:
         await self._database.write(lambda c: _give_up_refund(c, refund))
 
     async def _drop_settlement(self, reservation_id: str) -> None:
+        if await self._database.write(lambda c: accept(c, reservation_id)):
+            return
         for payment in await self._database.read(lambda c: _payments(c, reservation_id)):
             await self._let_go(payment)
         item = await self._database.write(lambda c: self._take(c, reservation_id))

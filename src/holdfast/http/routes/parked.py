@@ -49,7 +49,10 @@ async def drop(parked_id: Id, house: TheHouse) -> Response:
     summary="More was sold than can be delivered: act by the sale's policy",
 )
 async def compensate(sale_id: Id, given: CompensateIn, house: TheHouse) -> Response:
-    """`cancel_last` cancels and refunds the newest orders; `fulfil_first` only says how many units are missing."""
+    """`cancel_last` cancels and refunds the newest orders; `fulfil_first` flags them, because somebody has to find
+    their units; `report` only says how many are missing. It is remembered, and looked at again by itself: orders that
+    come later are treated alike, and flags go once enough can be delivered. What is free beyond it leaves the pool.
+    """
     done = await house.cashier.compensator.compensate(sale_id, given.deliverable_units)
     if done is None:
         raise sale_not_found()

@@ -101,4 +101,8 @@ def _pool(event: Row[Any], sku_id: str, facts: Facts) -> dict[str, Any]:
     if pool is not None:
         free = pool.total - pool.held - pool.sold
         counts = {"total_units": pool.total, "held": pool.held, "sold": pool.sold, "available": free}
-    return {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}
+    told = {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}
+    if event.type == "pool.drift" and event.subject is not None:
+        # Of a sale more was sold than can be delivered, or, with 0, not any more.
+        told |= {"sale_id": event.subject, "shortfall_units": event.quantity}
+    return told
