@@ -39,6 +39,8 @@ NOTES_MAX = 500
 
 _UNDER_WAY = ("waiting", "telling", "parked")
 _CLOSED = ("done", "dropped")
+# What a provider may contradict. One that was never found may have been there: some find only what they have indexed.
+_DOUBTFUL = (PaymentMark.DECLINED.value, PaymentMark.VOIDED.value, PaymentMark.NEW.value)
 # Written out, so that the engines see that the partial index serves the question.
 _is_captured = payments.c.state == literal_column("'captured'")
 
@@ -114,16 +116,21 @@ def take_up(connection: Connection, question: Select[Any], payment_key: str, now
     return reserved is not None or bool(work)
 
 
-def reopen(connection: Connection, reservation_id: str, now: int) -> None:
+def reopen(connection: Connection, reservation_id: str, now: int) -> bool:
     values = {"state": "waiting", "ending": None, "successor_id": None, "attempts": 0, "due_at": now, "leased_until": 0}
     is_closed = [settlements.c.reservation_id == reservation_id, settlements.c.state.in_(_CLOSED)]
-    connection.execute(update(settlements).where(*is_closed).values(**values, fence=settlements.c.fence + 1))
+    reopened = update(settlements).where(*is_closed).values(**values, fence=settlements.c.fence + 1)
+    return connection.execute(reopened).rowcount == 1
+
+
+def reopen_if_doubtful(connection: Connection, payment: Row[Any], now: int) -> bool:
+    """Whether it was refused, let go or never found, and the work on it was closed with that."""
+    return payment.state in _DOUBTFUL and reopen(connection, payment.reservation_id, now)
 
 
 def doubt(connection: Connection, payment_key: str, now: int) -> None:
-    """It was refused or let go, and the provider may know better: it is looked up before anything else."""
-    is_ended = payments.c.state.in_((PaymentMark.DECLINED.value, PaymentMark.VOIDED.value))
-    doubted = update(payments).where(payments.c.payment_key == payment_key, is_ended)
+    """The provider may know better: it is looked up before anything else."""
+    doubted = update(payments).where(payments.c.payment_key == payment_key, payments.c.state.in_(_DOUBTFUL))
     connection.execute(doubted.values(state=PaymentMark.ATTEMPTED.value, updated_at=now))
 
 

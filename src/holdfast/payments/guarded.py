@@ -47,9 +47,9 @@ class GuardedProvider:
         self._check()
         return await self._told(self._provider.refund(payment, amount, key))
 
-    async def look_up(self, key: str) -> Payment | None:
+    async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
         self._check()
-        return await self._told(self._provider.look_up(key))
+        return await self._told(self._provider.look_up(key, reference))
 
     async def close(self) -> None:
         await self._provider.close()

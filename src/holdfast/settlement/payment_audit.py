@@ -29,7 +29,7 @@ from holdfast.ledger.money_at_odds import (
     kept_for_nothing,
     notes_for_nothing,
     providers_not_among,
-    reopen,
+    reopen_if_doubtful,
     set_aside_for_nothing,
     settled_lately,
     stuck,
@@ -117,8 +117,7 @@ class PaymentAudit:
         now = self._database.now_ms(connection)
         due = update(settlements).where(*is_open, settlements.c.leased_until <= now).values(due_at=now)
         is_due = connection.execute(due).rowcount
-        if not is_due and payment.state in (PaymentMark.DECLINED, PaymentMark.VOIDED):
-            reopen(connection, payment.reservation_id, now)
+        if not is_due and reopen_if_doubtful(connection, payment, now):
             doubt(connection, payment_key, now)
         return True
 
@@ -176,7 +175,7 @@ class PaymentAudit:
             if provider is None:
                 continue
             try:
-                told = await provider.look_up(row.payment_key)
+                told = await provider.look_up(row.payment_key, row.reference)
             except EngineError as exc:
                 found.append(PaymentFinding("provider_not_asked", row.provider, str(exc), is_mended=False))
                 break

@@ -67,7 +67,7 @@ class SandboxProvider:
             raise OutcomeUnknown(f"the payment sandbox answered about another refund than {key}")
         return refund
 
-    async def look_up(self, key: str) -> Payment | None:
+    async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
         answer = await self._call("GET", "/payments", params={"key": key})
         if answer.status_code == 404 and _read(answer, Refused).error == "not_found":
             return None
