@@ -89,8 +89,7 @@ async def test_an_order_whose_wallet_never_paid_is_parked(world: SettleWorld) ->
     await world.settle_all(world.settler())
     lost = [dict(row._mapping) for row in await world.rows(wallet_entries)]
     payment = dict((await world.one(payments))._mapping)
-    for table in (payments, wallet_entries):
-        await world.database.write(lambda c, table=table: c.execute(delete(table)))
+    await world.database.write(lambda c: (c.execute(delete(payments)), c.execute(delete(wallet_entries))))
     assert said(await world.audit().look()) == [("order_without_payment", False)]
     assert "the wallet never paid it" in (await world.one(settlements)).reason
     # The auditor looks at what every test leaves.

@@ -89,9 +89,9 @@ class Parked:
             raise NotParked
 
     async def _drop_refund(self, refund_id: str) -> None:
-        refund, kind, done = await self._database.read(lambda c: _refund(c, refund_id))
+        refund, kind, reference, done = await self._database.read(lambda c: _refund(c, refund_id))
         if kind not in PAID_IN_LEDGER and refund.amount:
-            known = await self._look_up(kind, refund.payment_key, "went back")
+            known = await self._look_up(kind, refund.payment_key, reference, "went back")
             if known is not None and known.refunded > done:
                 raise DropRefused(f"{known.refunded} went back, and the ledger knows of {done}. Retry it.")
         await self._database.write(lambda c: _give_up_refund(c, refund))
@@ -111,7 +111,7 @@ class Parked:
         if payment.state not in _MAYBE_TAKEN:
             return
         kind = PaymentKind(payment.provider)
-        known = await self._look_up(kind, payment.payment_key, "was taken")
+        known = await self._look_up(kind, payment.payment_key, payment.reference, "was taken")
         if known is not None and known.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
             set_aside = Payment(known.key, known.state, known.reference, amount=known.amount)
             try:
@@ -121,12 +121,12 @@ class Parked:
         if known is not None and known.state not in (PaymentState.VOIDED, PaymentState.DECLINED):
             raise DropRefused(f"The payment is {known.state}. Retry it: it ends as an order or a refund.")
 
-    async def _look_up(self, kind: PaymentKind, payment_key: str, what: str) -> Payment | None:
+    async def _look_up(self, kind: PaymentKind, payment_key: str, reference: str | None, what: str) -> Payment | None:
         provider = self._providers.get(kind)
         if provider is None:
             raise DropRefused(f"Nobody can say whether money {what}: {kind} is not configured.")
         try:
-            return await provider.look_up(payment_key)
+            return await provider.look_up(payment_key, reference)
         except EngineError as exc:
             raise DropRefused(f"Nobody can say whether money {what}: {exc}") from exc
 
@@ -193,15 +193,17 @@ def _payments(connection: Connection, reservation_id: str) -> list[Any]:
     return list(connection.execute(select(payments).where(is_of_it)))
 
 
-def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, int]:
-    """The refund as it is parked, who would give the money back, and how much of the payment surely went back."""
+def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, str | None, int]:
+    """The refund as it is parked, who would give the money back, their id, and how much surely went back."""
     is_it = [refunds.c.refund_id == refund_id, refunds.c.state == "parked"]
     refund = connection.execute(select(refunds).where(*is_it)).one_or_none()
     if refund is None:
         raise NotParked
     is_done = [refunds.c.payment_key == refund.payment_key, refunds.c.done_at.is_not(None)]
     done = connection.execute(select(func.coalesce(func.sum(refunds.c.amount), 0)).where(*is_done)).scalar_one()
-    return refund, provider_of(connection, refund, payment_of(connection, refund)), int(done)
+    payment = payment_of(connection, refund)
+    reference = None if payment is None else payment.reference
+    return refund, provider_of(connection, refund, payment), reference, int(done)
 
 
 def _give_up_refund(connection: Connection, refund: Row[Any]) -> None:
