@@ -39,12 +39,12 @@ async def test_parked_items_say_what_happened_and_can_be_tried_again(
 ) -> None:
     bought = await parked_with(world, sandbox, providers, "pm_error")
     office = desk_of(world, providers)
-    [item] = await office.items()
+    [item], _ = await office.items()
     assert (item.parked_id, item.kind, item.attempts) == (f"settlement:{bought}", "settlement", 1)
     assert [tried["step"] for tried in item.history] == ["authorise"]
     await office.retry(item.parked_id)
     await world.settle_all(world.settler(providers))
-    assert await office.items() == []
+    assert await office.items() == ([], False)
     with pytest.raises(NotParked):
         await office.retry(item.parked_id)
     await check_money(world, sandbox)

@@ -23,6 +23,9 @@ class CountingRestocker:
     def __init__(self, world: SettleWorld) -> None:
         self._world, self.done = world, {}  # type: ignore[var-annotated]
 
+    async def has_room(self, sku_id: str, units: int) -> bool:
+        return True
+
     async def restock(self, sku_id: str, units: int, reference: str) -> None:
         self.done.setdefault(reference, units)
 

@@ -65,7 +65,7 @@ async def test_an_order_that_nobody_paid_is_parked_with_the_reason_and_can_be_le
     for _ in range(2):
         report = await audit.look(thorough=True)
         assert (said(report), report.parked["settlement"]) == ([("order_without_payment", False)], 1)
-    [item] = await parked.items()
+    [item], _ = await parked.items()
     assert item.parked_id == f"settlement:{bought}"
     assert item.reason is not None
     assert f"the provider has {PRICE}, captured, under {payment_key_of(bought)}" in item.reason

@@ -71,4 +71,5 @@ def _print(pools: list[PoolReport], money: PaymentReport) -> None:
             typer.echo(f"{finding}: {_ADVICE[finding]}")
     for kind, count in money.parked.items():
         if count:
-            typer.echo(f"{count} parked {kind}s wait for you: GET /v1/ops/parked, then retry or drop.")
+            plural = "deliveries" if kind == "delivery" else f"{kind}s"
+            typer.echo(f"{count} parked {plural} wait for you: holdfast parked list, then retry or drop.")

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import structlog
 from joserfc import jws, jwt
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, MissingClaimError
 from joserfc.jwk import KeySet, OctKey
 from msgspec import Struct
 
@@ -158,6 +158,8 @@ class Doorkeeper:
             claims = jwt.decode(token, keys, algorithms=self._buyer_keys.algorithms).claims
             _CLAIMS.validate(claims)
             lifetime_s = claims["exp"] + SKEW_S - time()
+        except MissingClaimError as exc:
+            raise Unauthorized(f"The token has no `{exc.claim}`; it needs `sub` (the buyer) and `exp`.") from exc
         except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
             raise Unauthorized("This token is not valid: wrong signature, expired, or not a token.") from exc
         if lifetime_s > MAX_TOKEN_LIFE_S + SKEW_S:

@@ -1,6 +1,6 @@
 """What goes in and out where money is concerned. Amounts are in minor units: 4999 is 49.99 of most currencies."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -78,6 +78,26 @@ class ParkedOut(BaseModel):
 
 class ParkedPage(BaseModel):
     data: list[ParkedOut]
+    has_more: bool
+
+
+ParkedKind = Literal["settlement", "refund", "delivery"]
+
+
+class ParkedQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: ParkedKind | None = None
+    limit: int = Field(default=20, ge=1, le=100)
+    starting_after: Id | None = Field(default=None, description="The last parked id of the page before.")
+
+
+class RetryIn(_In):
+    kind: ParkedKind
+
+
+class RetriedOut(BaseModel):
+    retried: int
 
 
 class CompensateIn(_In):

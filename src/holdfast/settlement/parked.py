@@ -8,6 +8,7 @@ payment, dropping means that it stands as one that was paid outside.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,12 +29,13 @@ from holdfast.payments.port import Payment, PaymentProvider, PaymentState
 from holdfast.settlement.case import Dropped
 from holdfast.settlement.settle import Settler
 
-LIST_MAX = 1_000
+LIST_MAX = 100
 _TABLES: dict[str, tuple[Table, str]] = {
     "settlement": (settlements, "reservation_id"),
     "refund": (refunds, "refund_id"),
     "delivery": (deliveries, "delivery_id"),
 }
+KINDS = tuple(_TABLES)
 _MAYBE_TAKEN = (PaymentMark.ATTEMPTED, PaymentMark.AUTHORISED, PaymentMark.CLAIMED)
 
 
@@ -60,8 +62,24 @@ class Parked:
         self._settler = settler
         self._providers = providers
 
-    async def items(self) -> list[ParkedItem]:
-        return await self._database.read(lambda c: [item for kind in _TABLES for item in _items(c, kind)])
+    async def items(
+        self, *, kind: str | None = None, limit: int = LIST_MAX, starting_after: str | None = None
+    ) -> tuple[list[ParkedItem], bool]:
+        """By kind and id, of all kinds or one. Returns one page, and whether there is more."""
+        return await self._database.read(lambda c: _page(c, kind, limit, starting_after))
+
+    async def retry_all(self, kind: str) -> int:
+        """Try everything of a kind again that is parked now; gives how many there were."""
+        retried, after = 0, None
+        while True:
+            page, has_more = await self.items(kind=kind, starting_after=after)
+            for item in page:
+                with suppress(NotParked):
+                    await self.retry(item.parked_id)
+                    retried += 1
+            if not has_more:
+                return retried
+            after = page[-1].parked_id
 
     async def retry(self, parked_id: str) -> None:
         kind, table, column, id_ = _named(parked_id)
@@ -149,9 +167,21 @@ def _named(parked_id: str) -> tuple[str, Table, str, str]:
     return kind, *_TABLES[kind], id_
 
 
-def _items(connection: Connection, kind: str) -> list[ParkedItem]:
+def _page(
+    connection: Connection, kind: str | None, limit: int, starting_after: str | None
+) -> tuple[list[ParkedItem], bool]:
+    after_kind, _, after_id = (starting_after or "").partition(":")
+    found: list[ParkedItem] = []
+    for name in sorted(_TABLES):
+        if kind in (None, name) and name >= after_kind and len(found) <= limit:
+            found += _items(connection, name, limit + 1 - len(found), after_id if name == after_kind else "")
+    return found[:limit], len(found) > limit
+
+
+def _items(connection: Connection, kind: str, limit: int, after_id: str) -> list[ParkedItem]:
     table, column = _TABLES[kind]
-    rows = connection.execute(select(table).where(_is_parked(table)).order_by(table.c.created_at).limit(LIST_MAX))
+    wanted = select(table).where(_is_parked(table), table.c[column] > after_id)
+    rows = connection.execute(wanted.order_by(table.c[column]).limit(limit))
     return [
         ParkedItem(
             f"{kind}:{row._mapping[column]}",  # noqa: SLF001 - the documented way to a column by its name
