@@ -9,7 +9,8 @@ from cli_running import Here
 from sqlalchemy import Connection, insert
 
 from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
-from holdfast.ledger.database import Database
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import migrate
 from holdfast.ledger.sale_tables import orders, refunds
 from holdfast.ledger.sales import insert_sale
 
@@ -23,14 +24,14 @@ SALE = Sale(
 
 def an_order(number: int, **more: Any) -> dict[str, Any]:
     return {
-        "order_id": f"ord_{number:032}", "reservation_id": f"rsv_{number:032}_drop", "sale_id": "drop", "sku_id": "drop",
-        "buyer_id": f"b{number}", "quantity": 1, "amount": 4_999, "currency": "EUR", "payment": "external",
+        "order_id": f"ord_{number:032}", "reservation_id": f"rsv_{number:032}_drop", "sale_id": "drop",
+        "sku_id": "drop", "buyer_id": f"b{number}", "quantity": 1, "amount": 4_999, "currency": "EUR", "payment": "external",
         "status": "confirmed", "created_at": number, "units_to_source": 0,
     } | more  # fmt: skip
 
 
 @pytest.fixture
-async def ledger(database: Database) -> None:
+async def ledger(database_url: str) -> None:
     def work(connection: Connection) -> None:
         insert_sale(connection, SALE)
         connection.execute(insert(orders), [an_order(1), an_order(2, units_to_source=1), an_order(3)])
@@ -38,7 +39,10 @@ async def ledger(database: Database) -> None:
         more = {"cause": "paid_too_late", "due_at": 0, "created_at": 0, "state": "parked", "reason": "no such payment"}
         connection.execute(insert(refunds), [parked | more])
 
+    database = open_database(database_url)
+    await migrate(database)
     await database.write(work)
+    await database.close()
 
 
 @pytest.mark.usefixtures("ledger")

@@ -223,8 +223,8 @@ def test_a_payment_method_is_noted_before_anything_is_charged(tmp_path: Path) ->
         with store.buyer() as ada, store.buyer("bob") as bob:
             bought = body_of(ada.purchase(key="k", payment_method="card_1"), 201)
             body_of(ada.purchase(key="k", payment_method="card_1"), 200)
-            for other in ({"payment_method": "card_2"}, {}):
-                problem_of(ada.purchase(key="k", **other), 422, "idempotency_key_reused")
+            problem_of(ada.purchase(key="k", payment_method="card_2"), 422, "idempotency_key_reused")
+            problem_of(ada.purchase(key="k"), 422, "idempotency_key_reused")
             problem_of(bob.purchase(payment_method="card_2"), 409, "all_held")
             path = f"/v1/reservations/{bought['reservation_id']}"
             assert notes(server) == [(bought["reservation_id"], "card_1", 4_999, "new")]
