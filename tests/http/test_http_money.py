@@ -169,7 +169,7 @@ def test_what_is_parked_is_listed_in_pages_and_retried_by_kind(embedded: Server)
     in_ledger(embedded, lambda c: c.execute(insert(refunds), rows))
     path, seen, after = "/v1/ops/parked", [], None
     while True:
-        more = {"starting_after": after} if after else {}
+        more: dict[str, str] = {"starting_after": after} if after else {}
         page = body_of(embedded.client.get(path, params={"kind": "refund", "limit": 2, **more}))
         seen += [item["parked_id"] for item in page["data"]]
         if not page["has_more"]:
