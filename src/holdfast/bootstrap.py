@@ -305,7 +305,8 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
 
 
 def build_office(settings: Settings, database: Database, engine: Engine) -> Office:
-    return Office(database, engine.gate, _loader(database, engine), _missing_payment_settings(settings))
+    missing = _missing_payment_settings(settings)
+    return Office(database, engine.gate, _loader(database, engine), missing, engine.restocker)
 
 
 def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:

@@ -104,8 +104,8 @@ def _mark(finding: Finding) -> str:
 
 
 def _print(proof: Proof, settings: Settings) -> None:
-    rows = [(_mark(f), f.name, f.looked_at, f.count, f.means) for f in proof.findings]
-    print_table(["", "check", "looked at", "found", "what it means"], rows, folded="what it means")
+    rows = [(_mark(f), f.name, f.looked_at, f.count) for f in proof.findings]
+    print_table(["", "check", "looked at", "found"], rows)
     for finding in proof.findings:
         if finding.count:
             _print_examples(finding)
@@ -116,6 +116,7 @@ def _print(proof: Proof, settings: Settings) -> None:
 def _print_examples(finding: Finding) -> None:
     typer.echo()
     typer.secho(f"{_mark(finding)} {finding.name}", bold=True)
+    typer.echo(f"    {finding.means}")
     for example in finding.examples:
         typer.echo("    " + ", ".join(f"{name} {json.dumps(value)}" for name, value in example.items()))
     if finding.count > len(finding.examples):

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import structlog
 from joserfc import jws, jwt
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, MissingClaimError
 from joserfc.jwk import KeySet, OctKey
 from msgspec import Struct
 
@@ -174,6 +174,8 @@ class Doorkeeper:
             _CLAIMS.validate(claims)
             # An integer of any length is a time, but not one that can be reckoned with.
             float(claims["exp"])
+        except MissingClaimError as exc:
+            raise Unauthorized(f"The token has no `{exc.claim}`; it needs `sub` (the buyer) and `exp`.") from exc
         except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
             raise Unauthorized("This token is not valid: wrong signature, expired, or not a token.") from exc
         if self._buyer_keys.quick is not None:

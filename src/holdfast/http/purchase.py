@@ -12,7 +12,7 @@ from holdfast.domain.pool import Pool, Rules, is_sku_id
 from holdfast.domain.reservation import Reservation, new_reservation_id
 from holdfast.domain.room import Use
 from holdfast.domain.rulebook import decide
-from holdfast.domain.sale import Checkout, PaymentKind, RoomMode, Sale, SaleState
+from holdfast.domain.sale import MAX_AMOUNT, Checkout, PaymentKind, RoomMode, Sale, SaleState
 from holdfast.domain.state import State
 from holdfast.http.fast_lane import identify
 from holdfast.http.identity import Caller
@@ -59,6 +59,8 @@ class PurchaseDesk:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
             raise invalid_request({"min_quantity": "must not be more than quantity"})
         sale = house.catalogue.at_hand(sale_id) or await self._find(sale_id)
+        if sale.amount_of(given.quantity) > MAX_AMOUNT:
+            raise invalid_request({"quantity": f"must not make the purchase dearer than {MAX_AMOUNT}"})
         command = _command(sale, caller, key, given)
         if sale.room.mode is not RoomMode.OFF and not self._is_admitted(request, sale, command.owner_id):
             return await self._repeat(sale, command)
@@ -174,4 +176,5 @@ def _command(sale: Sale, caller: Caller, key: str, given: PurchaseIn) -> Reserve
         caller.tier,
         settle=sale.checkout is Checkout.INSTANT,
         sale_id=sale.sale_id,
+        method=given.payment_method,
     )

@@ -4,8 +4,10 @@ from holdfast.domain.command import Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import SaleState
 from holdfast.http.invalid import invalid_request
+from holdfast.http.money_problems import key_reused
 from holdfast.http.problems import Problem, refusal
 from holdfast.sales.office import Contradiction, Refusal
+from holdfast.sales.restocking import Unrestocked
 
 
 def sale_not_found() -> Problem:
@@ -67,6 +69,13 @@ _OPERATOR = {
     Refusal.ENDED: ("Ended", "The sale is over."),
     Refusal.NOT_LOADED: ("Not loaded", "The sale has no pool yet; its `problem` says why."),
 }
+
+
+def unrestocked(why: Unrestocked) -> Problem:
+    if why is Unrestocked.KEY_REUSED:
+        return key_reused()
+    detail = "The answer to the first request under this key was lost. Look at `total_units` before you ask again."
+    return Problem(409, why.value, "Nobody can say", detail)
 
 
 def office_refusal(refused: Refusal | Contradiction) -> Problem:

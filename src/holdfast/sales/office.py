@@ -8,21 +8,25 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.domain.command import Restock, Verdict
+from holdfast.domain.command import Verdict
 from holdfast.domain.sale import FIXED_AT_START, PaymentKind, RoomMode, Sale, SaleState, contradictions
 from holdfast.gate.port import Gate
+from holdfast.gate.restock import RedisRestocker
 from holdfast.ledger.database import Database
 from holdfast.ledger.rooms import lock_room, make_room
 from holdfast.ledger.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
 from holdfast.ledger.sales import find_sale, insert_sale, sale_values
 from holdfast.sales.loading import Loader, Obstacle
+from holdfast.sales.restocking import Restocking, Unrestocked
 
 # What was seen of a sale may be this old wherever buyers are served (`Catalogue`); so the price holds from this long
 # before the start, and a start is moved to no earlier than this.
 SETTLED_BEFORE_MS = 3_000
 
 # What does not say what the sale is, but how far it is.
-_OF_ITS_LIFE = {"state", "problem", "paused", "created_at", "updated_at", "opened_at", "closed_at"}
+_OF_ITS_LIFE = {
+    "state", "problem", "paused", "deliverable_units", "created_at", "updated_at", "opened_at", "closed_at",
+}  # fmt: skip
 
 
 class Refusal(StrEnum):
@@ -49,11 +53,16 @@ class Created(Struct, frozen=True):
 
 class Office:
     def __init__(
-        self, database: Database, gate: Gate, loader: Loader, missing_settings: Mapping[PaymentKind, str]
+        self,
+        database: Database,
+        gate: Gate,
+        loader: Loader,
+        missing_settings: Mapping[PaymentKind, str],
+        restocker: RedisRestocker | None = None,
     ) -> None:
         """`missing_settings`: the payments this server cannot take, each with the setting that it lacks."""
         self._database = database
-        self._gate = gate
+        self._restocking = Restocking(database, gate, restocker)
         self._loader = loader
         self._missing_settings = missing_settings
 
@@ -149,14 +158,17 @@ class Office:
 
         return await self._enforced(await self._database.write(write))
 
-    async def restock(self, sale_id: str, units: int) -> tuple[Sale, Verdict] | Refusal:
+    async def restock(
+        self, sale_id: str, units: int, key: str | None = None
+    ) -> tuple[Sale, Verdict] | Refusal | Unrestocked:
+        """Add units, or take free ones away; with a key, once."""
         sale = await self._database.read(lambda c: find_sale(c, sale_id))
         if sale is None:
             return Refusal.NOT_FOUND
         if sale.state is not SaleState.READY:
             return Refusal.ENDED if sale.state is SaleState.CLOSED else Refusal.NOT_LOADED
-        [verdict] = await self._gate.apply(sale.sku_id, [Restock(units)])
-        return sale, verdict
+        answer = await self._restocking.restock(sale, units, key)
+        return answer if isinstance(answer, Unrestocked) else (sale, answer)
 
     async def _enforced(self, found: Sale | Refusal | Contradiction) -> Sale | Refusal | Contradiction:
         return await self._loader.enforce(found) if isinstance(found, Sale) else found

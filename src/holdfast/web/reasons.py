@@ -33,9 +33,11 @@ from holdfast.http.sale_problems import (
     order_not_found,
     purchase_refusal,
     sale_not_found,
+    unrestocked,
 )
 from holdfast.http.webhook_schemas import MAX_WEBHOOKS
 from holdfast.sales.office import Refusal
+from holdfast.sales.restocking import Unrestocked
 
 _POOL = Pool("demo", total=500, held=40, sold=60)
 _SALE = Sale(
@@ -58,6 +60,7 @@ def _of_sales() -> list[Problem]:
         sale_not_found(),
         order_not_found(),
         *(office_refusal(refused) for refused in Refusal),
+        unrestocked(Unrestocked.UNKNOWN),
         *room_problems(_SALE),
     ]
 
