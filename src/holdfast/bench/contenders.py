@@ -42,6 +42,7 @@ class Holdfast:
     def __init__(self, process: Process, port: int, key: str) -> None:
         self.process = process
         self.port = port
+        self.key = key
         self._authorization = f"Bearer {key}"
         self._client = httpx.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"Authorization": self._authorization}, trust_env=False
@@ -151,9 +152,9 @@ def holdfast_server(place: Place, *, workers: int = 1, **settings: str) -> Itera
 
 
 @contextmanager
-def holdfast_worker(place: Place) -> Iterator[None]:
+def holdfast_worker(place: Place, **settings: str) -> Iterator[None]:
     command = python("holdfast", "worker", "--data", str(place.directory / "data"))
-    with running("worker", command, place.directory, place.settings()):
+    with running("worker", command, place.directory, place.settings(**settings)):
         yield
 
 

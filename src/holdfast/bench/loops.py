@@ -40,7 +40,7 @@ class Caller(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         arrived = self._arrived + data if self._arrived else data
         end = arrived.find(b"\r\n\r\n")
-        if end < 0 or len(arrived) < end + 4 + _body_length(arrived, end):
+        if end < 0 or len(arrived) < end + 4 + body_length(arrived, end):
             self._arrived = arrived
             return
         self._arrived = b""
@@ -50,7 +50,7 @@ class Caller(asyncio.Protocol):
         self._loop.lost()
 
 
-def _body_length(arrived: bytes, end: int) -> int:
+def body_length(arrived: bytes, end: int) -> int:
     found = _LENGTH.search(arrived, 0, end)
     if found is None and arrived[9:12] not in _NO_BODY:
         raise BenchFailed(f"the driver reads answers with Content-Length only: {arrived[:end]!r}")

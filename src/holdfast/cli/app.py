@@ -25,6 +25,7 @@ COMMANDS = {
     "lottery": "Check the draw of a lottery.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
+    "rush": "Let a simulated crowd loose on a sale, and check the books.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
 
