@@ -66,7 +66,7 @@ async def prepare(settings: Settings, units: int) -> Drop:
 
 async def _make_demo(gate: Gate, database: Database, office: Office) -> None:
     """What the README's commands work on. It stays as it is once it is there."""
-    await gate.submit(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
+    await gate.apply(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
     if DEMO not in await _sale_ids(database):
         terms = {"price_amount": 4_999, "currency": CURRENCY, "checkout": Checkout.CART, "payment": PaymentKind.WALLET}
         now = int(time() * 1000)
