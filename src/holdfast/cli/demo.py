@@ -26,6 +26,8 @@ app = typer.Typer()
 # Nobody else may come in: whoever asks is given a buyer and money.
 HOST = "127.0.0.1"
 END_S = 5.0
+# The same crowd each time.
+SEED = 1
 
 
 @app.command(
@@ -34,10 +36,8 @@ END_S = 5.0
 )
 def demo(
     units: Annotated[int, typer.Option(help="How many there are to buy.", min=1, max=100_000, metavar="N")] = 100,
-    buyers: Annotated[int, typer.Option(help="How many others want one.", min=1, max=100_000, metavar="N")] = 220,
-    seconds: Annotated[
-        float, typer.Option(help="Over how long they come, more and more.", min=1, max=3_600, metavar="N")
-    ] = 85,
+    buyers: Annotated[int, typer.Option(help="How many others want one.", min=1, max=100_000, metavar="N")] = 180,
+    seconds: Annotated[float, typer.Option(help="Over how long they come.", min=1, max=3_600, metavar="N")] = 75,
     crowd: Annotated[bool, typer.Option("--crowd/--no-crowd", help="Whether others come at all.")] = True,
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,
     data: Data = None,
@@ -55,10 +55,9 @@ def demo(
     with explained(settings):
         server.check_port(HOST, port)
         drop = asyncio.run(prepare(settings, units))
-        call = Call(
-            url_of(HOST, port), drop.sale_id, buyers, seconds, 1, settings.buyer_secret_text(), settings.service_key_text()
-        )
-        greet = partial(_greet, settings, call.url, drop)
+        url, secret = url_of(HOST, port), settings.buyer_secret_text()
+        call = Call(url, drop.sale_id, buyers, seconds, SEED, secret, settings.service_key_text())
+        greet = partial(_greet, settings, url, drop)
         with _crowd(settings, call if crowd else None):
             server.serve(settings, HOST, port, greet, workers=1, background=True)
 

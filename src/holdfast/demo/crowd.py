@@ -1,6 +1,7 @@
 """The demo's crowd: `python -m holdfast.demo.crowd`, told on stdin what to do. Ends when its stdin does.
 
-More and more come, so that whoever opens the page early has a place near the front, and the last find everything sold.
+They come one by one, somewhat faster than they are called. So there is a line to stand in, whoever opens the page
+within the first half minute gets one, and the last find everything sold.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class Call(Struct, frozen=True):
 
 async def run(call: Call) -> None:
     await _until_ready(call.url)
-    arrival = Arrival(shape=Shape.RAMP, over_seconds=call.seconds)
+    arrival = Arrival(shape=Shape.POISSON, over_seconds=call.seconds)
     scenario = Scenario(name="demo", arrival=arrival, crowd=_PEOPLE)
     options = Options(
         scenario, call.buyers, 1, call.seed, connections=CONNECTIONS, sale_id=call.sale_id, checks=False, is_nice=True

@@ -23,7 +23,7 @@ DEMO_UNITS = 500
 PRICE, CURRENCY = 4_900, "EUR"
 # The server is up by then, and there is time to read the page once and join before it opens.
 OPENS_IN_S = 22
-# About as long as it takes to call as many as there are units: the sale lasts a minute, and one can watch the line move.
+# How long it takes to call as many as there are units: the sale lasts a minute, and one can watch the line move.
 SELLS_IN_S = 50
 HOLD_S, MOST_HOLD_S, PASS_S = 90, 300, 60
 # A browser needs a fraction of a second, and the crowd's one processor a few hundredths each.
@@ -68,10 +68,21 @@ async def _make_demo(gate: Gate, database: Database, office: Office) -> None:
     """What the README's commands work on. It stays as it is once it is there."""
     await gate.apply(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
     if DEMO not in await _sale_ids(database):
-        terms = {"price_amount": 4_999, "currency": CURRENCY, "checkout": Checkout.CART, "payment": PaymentKind.WALLET}
-        now = int(time() * 1000)
-        sale = Sale(sale_id=DEMO, sku_id="demo-drop", name="Demo drop", loaded_units=500, starts_at=now, **terms)
-        await office.create(sale)
+        await office.create(_demo())
+
+
+def _demo() -> Sale:
+    return Sale(
+        sale_id=DEMO,
+        sku_id="demo-drop",
+        name="Demo drop",
+        price_amount=4_999,
+        currency=CURRENCY,
+        loaded_units=DEMO_UNITS,
+        starts_at=int(time() * 1000),
+        checkout=Checkout.CART,
+        payment=PaymentKind.WALLET,
+    )
 
 
 def _drop(sale_id: str, units: int) -> Sale:

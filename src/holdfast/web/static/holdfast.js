@@ -9,7 +9,7 @@ import { Refusal } from "./holdfast/asking.js";
 import { conclude, reserve, untilOpen } from "./holdfast/checkout.js";
 import { leaveLine, passThroughLine } from "./holdfast/line.js";
 import { recall } from "./holdfast/reservation.js";
-import { jittered, rest } from "./holdfast/rest.js";
+import { rest, untilNextLook } from "./holdfast/rest.js";
 import { Visit } from "./holdfast/visit.js";
 
 export { hasBegun } from "./holdfast/kept.js";
@@ -132,8 +132,7 @@ export function watchSale(saleId, onSale, { origin = "" } = {}) {
     while (!visit.signal.aborted) {
       const { body: now } = await visit.ask("GET", `${visit.path}/now`, { signed: false });
       told({ now });
-      const left = Date.parse(now.opens_at) - visit.clock.now();
-      await rest(Math.min(jittered(now.next_poll_ms), left > 0 ? left + Math.random() * 500 : Infinity), visit.signal);
+      await rest(untilNextLook(now, visit.clock.now()), visit.signal);
     }
   }
 

@@ -2,7 +2,7 @@
 import { Refusal } from "./asking.js";
 import { follow } from "./follow.js";
 import { show } from "./reservation.js";
-import { jittered, rest } from "./rest.js";
+import { rest, untilNextLook } from "./rest.js";
 
 /** Refusals that may be over in a moment: whoever has a pass, or needs none, tries again. */
 const HOPEFUL = new Set(["all_held", "sale_paused", "sale_not_open"]);
@@ -14,8 +14,7 @@ export async function untilOpen(visit) {
   let now = await visit.look();
   while (now.state === "upcoming" && !visit.signal.aborted) {
     visit.tell({ to: "upcoming" });
-    const left = Date.parse(now.opens_at) - visit.clock.now();
-    await rest(Math.min(jittered(now.next_poll_ms), Math.max(left, 0) + Math.random() * 300), visit.signal);
+    await rest(untilNextLook(now, visit.clock.now()), visit.signal);
     now = await visit.look();
   }
 }
@@ -73,7 +72,7 @@ async function hope(visit, problem) {
       throw new Refusal({ ...problem, reason: "pass_over" });
     }
     visit.tell({ from: "hoping", ...hopes({ ...problem, next_return_at: now.next_return_at }, visit) });
-    await rest(jittered(now.next_poll_ms), visit.signal);
+    await rest(untilNextLook(now, visit.clock.now()), visit.signal);
     if (visit.signal.aborted) return;
   }
 }

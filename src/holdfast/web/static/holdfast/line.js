@@ -1,7 +1,7 @@
 /** The waiting room: a place, the wait, and the pass at its end. */
 import { Refusal } from "./asking.js";
 import { solve } from "./proof.js";
-import { jittered, rest } from "./rest.js";
+import { rest, untilNextLook } from "./rest.js";
 
 const PROOF_ATTEMPTS = 3;
 /** Proofs that a new challenge may mend. */
@@ -78,7 +78,7 @@ async function untilCalled(visit, place) {
       asked = { at: Date.now(), ahead: place.ahead };
       visit.tell({ from: "waiting", ...placeFacts(place) });
     }
-    await rest(jittered(now.next_poll_ms), visit.signal);
+    await rest(untilNextLook(now, visit.clock.now()), visit.signal);
   }
 }
 

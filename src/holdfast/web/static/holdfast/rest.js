@@ -5,6 +5,8 @@
  * back ends the wait; so does the network's return. Looks are never closer together than `LEAST_MS` for all that.
  */
 const LEAST_MS = 1_000;
+/** Those who wait for the opening look within this long after it. */
+const SPREAD_MS = 500;
 
 export function rest(ms, signal, { wakes = true } = {}) {
   const begun = Date.now();
@@ -39,5 +41,12 @@ function listen(wake) {
   };
 }
 
-/** As `next_poll_ms` wants it: that long, and a random part of it more, so that a crowd does not come at once. */
+/** That long, and a random part of it more, so that a crowd does not come at once. */
 export const jittered = (ms, random = Math.random) => ms * (1 + random() / 2);
+
+/** How long to wait before the next look: as `now` wants it, and not past the opening by more than a moment. */
+export function untilNextLook(now, serverNow, random = Math.random) {
+  const wanted = jittered(now.next_poll_ms, random);
+  const left = Date.parse(now.opens_at) - serverNow;
+  return now.state === "upcoming" ? Math.min(wanted, Math.max(left, 200) + random() * SPREAD_MS) : wanted;
+}

@@ -27,7 +27,7 @@ export default {
     line: ["Join the line", "You get a place, and it stays yours through reloads and dead zones."],
     turn: ["Your turn", "When you are called, one is put into your cart. Nobody can take it from there."],
     cart: ["Pay in time", "It is held for you while you pay. You can ask for more time, or give it back."],
-    yours: ["It is yours", "You are charged once, or not at all, and get an order and a receipt."],
+    yours: ["It’s yours", "You are charged once, or not at all, and get an order and a receipt."],
     done: "done",
     current: "you are here",
   },
@@ -82,7 +82,7 @@ export default {
     progress: "How far you have come",
   },
   turn: {
-    title: "It is your turn",
+    title: "It’s your turn",
     text: "Putting one into your cart…",
   },
   hoping: {
@@ -116,7 +116,7 @@ export default {
     text: "It stays yours while this takes. You can close this page; you are charged once, or not at all.",
   },
   confirmed: {
-    title: "It is yours",
+    title: "It’s yours",
     text: (name) => `${name} is paid for and reserved in your name.`,
     order: "Order",
     paid: "Paid",
