@@ -45,7 +45,7 @@ def test_a_cart_that_is_not_paid_for_in_time_goes_back(page: Page, demo: Server)
     refused(panel, "Time was up")
     expect(panel).to_contain_text("You were not charged")
     look_at(page, "expired")
-    press(panel, "Join the line again")
+    press(panel, "Try again")
     state(panel, "cart")
 
 
@@ -58,14 +58,14 @@ def test_what_is_given_back_is_given_back_after_a_question(page: Page, demo: Ser
     press(panel, "Yes, give it back")
     refused(panel, "You gave it back")
     assert store.counts() == (3, 0, 0)
-    press(panel, "Join the line again")
+    press(panel, "Try again")
     refused(panel, "Too many let go")
     press(panel, "Look at the sale")
     expect(panel.get_by_role("button", name="Buy for")).to_be_visible()
 
 
 def test_everyone_in_line_is_told_when_the_last_is_sold(page: Page, demo: Server) -> None:
-    store = sale(demo, room=LINE)
+    store = sale(demo, room=LINE, per_buyer_limit=None)
     pause_room(store, paused=True)
     panel = visit(page, store)
     press(panel, "Join the line")

@@ -23,7 +23,7 @@ const FOLLOWS = {
   refused: [],
 };
 
-export const START = Object.freeze({ name: "looking", trouble: null, sale: null, now: null });
+export const START = Object.freeze({ name: "looking", trouble: null, sale: null, now: null, buyer: null });
 
 /** What is true of the buyer's visit as a whole goes with them from state to state; the rest belongs to one state. */
 const CARRIED = ["sale", "now", "buyer"];

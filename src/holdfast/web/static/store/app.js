@@ -38,7 +38,7 @@ export function App({ saleId }) {
       <div class="offer">
         ${sale && html`<${Offer} ...${page} />`}
         <${Panel} ...${page} />
-        <${Steps} t=${t} name=${state?.name ?? null} sale=${sale} />
+        <${Steps} t=${t} name=${state?.name ?? null} sale=${sale} now=${now} />
       </div>
     </main>
     <p class="unseen" role="status">${announcementOf(page)}</p>

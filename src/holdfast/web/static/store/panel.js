@@ -33,7 +33,7 @@ export function Panel(page) {
   const focused = useFocusAfterChange(`${shown?.name} ${heading}`);
   return html`
     <section id="panel" class=${`panel ${shown?.name ?? "buy"}`} aria-label=${heading || t.buy.join} tabindex="-1">
-      ${heading && html`<h2 ref=${focused} tabindex="-1">${heading}</h2>`}
+      ${heading && html`<${page.sale ? "h2" : "h1"} class="happening" ref=${focused} tabindex="-1">${heading}<//>`}
       <${view} ...${page} state=${shown} key=${shown?.name} />
       ${shown?.trouble && html`<p class="trouble tag warn">${t.trouble[shown.trouble.kind]}</p>`}
     </section>

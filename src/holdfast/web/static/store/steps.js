@@ -6,12 +6,12 @@ const AT = {
 };
 
 /** Where it did not go on as planned, or is done, there is nothing left to explain. */
-const OVER = new Set(["confirmed", "declined", "refused"]);
+const OVER = new Set(["confirmed", "declined", "refused", "sold_out", "ended"]);
 
-export function Steps({ t, name, sale }) {
-  if (sale === null || OVER.has(name)) return null;
+export function Steps({ t, name, sale, now }) {
+  if (sale === null || OVER.has(name) || OVER.has(now?.state)) return null;
   const hasLine = sale.room.mode !== "off";
-  const steps = ["line", "turn", "cart", "yours"].filter((step) => hasLine || step !== "line");
+  const steps = hasLine ? ["line", "turn", "cart", "yours"] : ["cart", "yours"];
   const current = steps.indexOf(AT[name]);
   return html`
     <section class="steps" aria-labelledby="steps-title">

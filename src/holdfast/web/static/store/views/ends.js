@@ -32,7 +32,8 @@ export function RefusedView(page) {
   `;
 }
 
-function Action({ action, t, buying, end }) {
+function Action({ action: wanted, sale, t, buying, end }) {
+  const action = wanted === "rejoin" && sale?.room.mode === "off" ? "again" : wanted;
   const acts = { again: () => buying?.again(), rejoin: () => buying?.again(), reload: () => location.reload(), look: end };
   const isPossible = action in acts && (buying !== null || action === "reload");
   if (isPossible) return html`<button type="button" class="button main large" onClick=${acts[action]}>${t.actions[action]}</button>`;

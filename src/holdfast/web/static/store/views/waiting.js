@@ -45,16 +45,20 @@ function Drawing({ now, t, language }) {
 
 function Figures({ state, now, t, language }) {
   const isDrawn = state.position !== null;
-  const eta = now?.state === "upcoming" || state.etaSeconds === null ? null : state.etaSeconds;
-  const turn = state.ahead === 0 && now?.state === "open" ? t.waiting.soon : eta === null ? t.waiting.unknown : t.waiting.about(eta);
   return html`
     <dl class="facts figures">
       ${isDrawn && html`<${Fact} name=${t.waiting.place} value=${number(state.position, language)} />`}
       ${isDrawn && html`<${Fact} name=${t.waiting.serving} value=${number(state.serving, language)} />`}
-      <${Fact} name=${t.waiting.eta} value=${turn} />
+      <${Fact} name=${t.waiting.eta} value=${turnText(state, now, t)} />
       <${Fact} name=${t.waiting.odds} value=${percent(state.odds ?? 0, language)} />
     </dl>
   `;
+}
+
+/** Unknown where the line does not move: before it opens, and while it is paused. */
+function turnText({ etaSeconds, ahead }, now, t) {
+  if (etaSeconds === null || now?.state !== "open") return t.waiting.unknown;
+  return ahead === 0 ? t.waiting.soon : t.waiting.about(etaSeconds);
 }
 
 const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
