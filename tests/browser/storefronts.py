@@ -1,28 +1,18 @@
 """The storefront as people see it: a server in demo mode, where each window is a buyer of its own with play money."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from browsing import DESKTOP, PATIENCE_MS, PHONE, assert_accessible, keep
 from http_calling import body_of
 from http_sales import Store, store_of
-from http_serving import HOLDFAST, Server, started
+from http_serving import Server
 from playwright.sync_api import Locator, Page, expect
 
-DEMO = (*HOLDFAST, "demo")
 LINE = {"mode": "fifo", "rate_per_second": 1_000, "pass_seconds": 300}
 # What `/demo/identity` gives to each buyer.
 PURSE = 50_000
 expect.set_options(timeout=PATIENCE_MS)
-
-
-@contextmanager
-def demo_server(directory: Path) -> Iterator[Server]:
-    with started(directory, "--no-crowd", command=DEMO) as server:
-        yield server
 
 
 def sale(server: Server, **terms: object) -> Store:

@@ -1,23 +1,14 @@
 """From the product page to the order, in a real browser."""
 
-from collections.abc import Iterator
-
-import pytest
 from browsing import window
 from http_calling import eventually
 from http_rooms import person
 from http_sales import in_seconds
 from http_serving import Server
 from playwright.sync_api import Browser, Page, expect
-from storefronts import LINE, demo_server, look_at, pause_room, press, sale, state, visit
+from storefronts import LINE, look_at, pause_room, press, sale, state, visit
 
-pytest_plugins = ("http_fixtures", "browser_fixtures")
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with demo_server(tmp_path_factory.mktemp("demo")) as server:
-        yield server
+pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 
 def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page, demo: Server) -> None:

@@ -1,22 +1,15 @@
 """How it ends for those who get nothing: each is told why, and what to do."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from http_calling import eventually
 from http_sales import Store, in_seconds
 from http_serving import Server
 from playwright.sync_api import Locator, Page, expect
-from storefronts import LINE, PURSE, demo_server, look_at, pause_room, press, sale, sell_rest, state, visit
+from storefronts import LINE, PURSE, look_at, pause_room, press, sale, sell_rest, state, visit
 
-pytest_plugins = ("http_fixtures", "browser_fixtures")
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with demo_server(tmp_path_factory.mktemp("demo")) as server:
-        yield server
+pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 
 def refused(panel: Locator, title: str) -> None:

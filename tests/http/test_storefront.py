@@ -1,10 +1,17 @@
 """The storefront's files and identity over HTTP."""
 
+import asyncio
+from pathlib import Path
+
 import httpx
 import pytest
-from http_serving import HOLDFAST, Server, run_holdfast, settings_of, started
+from http_serving import HOLDFAST, Server, started
 
-from holdfast.http.routes.demo import COOKIE, PURSE
+from holdfast.bootstrap import database_file
+from holdfast.demo.stage import Drop, claim_directory, prepare
+from holdfast.errors import SettingsError
+from holdfast.http.routes.demo import COOKIE, IDENTITY, PURSE
+from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
@@ -37,46 +44,34 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
         assert "connect-src 'self'; " in ask(server, "/assets/look.css").headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("command", ["serve", "worker"])
-def test_nothing_but_the_demo_starts_with_the_demos_setting(
-    tmp_path_factory: pytest.TempPathFactory, command: str
-) -> None:
-    directory = tmp_path_factory.mktemp("refused")
-    ran = run_holdfast(command, directory=directory, environment=settings_of(directory, {"DEMO": "1"}))
-    assert ran.returncode == 2
-    assert "HOLDFAST_DEMO" in ran.stderr
-    assert "holdfast demo" in ran.stderr
+def test_nothing_but_the_demo_starts_with_the_demos_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DEMO", "1")
+    with pytest.raises(SettingsError, match=r"HOLDFAST_DEMO.*use: holdfast demo"):
+        load_settings()
+    assert load_settings(demo=True).demo
 
 
-def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path_factory: pytest.TempPathFactory) -> None:
-    directory = tmp_path_factory.mktemp("theirs")
-    environment = settings_of(directory, {})
-    made = run_holdfast("pools", "create", "a", "--units", "1", directory=directory, environment=environment)
-    assert made.returncode == 0
-    ran = run_holdfast("demo", "--no-crowd", directory=directory, environment=environment)
-    assert ran.returncode == 2
-    assert "was not made by `holdfast demo`" in ran.stderr
+def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path: Path) -> None:
+    settings = load_settings(data=tmp_path, demo=True)
+    database_file(settings).touch()
+    with pytest.raises(SettingsError, match="was not made by `holdfast demo`"):
+        claim_directory(settings)
 
 
-def test_each_browser_of_a_demo_is_a_buyer_with_money_and_a_new_drop_is_there_each_time(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    directory = tmp_path_factory.mktemp("demo")
-    with started(directory, "--no-crowd", command=(*HOLDFAST, "demo")) as server:
+def test_each_browser_of_a_demo_is_a_buyer_with_money_and_a_new_drop_is_there_each_time(tmp_path: Path) -> None:
+    with started(tmp_path, "--no-crowd", command=(*HOLDFAST, "demo")) as server:
         with httpx.Client(base_url=server.url, trust_env=False) as browser:
-            first, again = browser.get("/demo/identity"), browser.get("/demo/identity")
-            assert (
-                first.json()["buyer_id"] == again.json()["buyer_id"] != ask(server, "/demo/identity").json()["buyer_id"]
-            )
-            cookie = first.headers["set-cookie"]
-            assert cookie.startswith(f"{COOKIE}=")
-            assert "HttpOnly" in cookie
-            buyer = first.json()["buyer_id"]
-        assert server.client.get(f"/v1/wallets/{buyer}").json()["balance"] == PURSE
-        assert ask(server, "/demo/identity", **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
+            first, again, other = browser.get(IDENTITY), browser.get(IDENTITY), ask(server, IDENTITY)
+        buyer_id = first.json()["buyer_id"]
+        assert again.json()["buyer_id"] == buyer_id != other.json()["buyer_id"]
+        assert first.headers["set-cookie"].startswith(f"{COOKIE}=")
+        assert "HttpOnly" in first.headers["set-cookie"]
+        assert server.client.get(f"/v1/wallets/{buyer_id}").json()["balance"] == PURSE
+        assert ask(server, IDENTITY, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert ask(server, "/store/config.json").json() == {"token_url": IDENTITY, "demo": True}
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"
         assert server.stop() == 0
-    with started(directory, "--no-crowd", command=(*HOLDFAST, "demo")) as server:
-        assert ask(server, "/v1/sales/drop-2/now").json()["state"] == "upcoming"
-        assert ask(server, "/v1/sales/drop-1/now").json()["state"] == "ended"
+    settings = load_settings(data=tmp_path / "data", demo=True)
+    claim_directory(settings)
+    assert asyncio.run(prepare(settings, 5)) == Drop("drop-2", 5)
