@@ -11,6 +11,7 @@ from holdfast.cli.output import COLOUR, begin_command, complain, examples
 from holdfast.errors import EngineError, HoldfastError
 
 COMMANDS = {
+    "demo": "Show a sale with a crowd, to look at and to buy in.",
     "serve": "Serve the API, and do the background work.",
     "worker": "Do the background work alone, beside servers.",
     "pools": "Look at pools and change their stock.",
@@ -36,6 +37,7 @@ app = typer.Typer(
     cls=group_of(COMMANDS),
     help="Sell a limited stock to a crowd that arrives all at once: never one unit too many, never one left behind.",
     epilog=examples(
+        "holdfast demo                            see a sale, and buy in it",
         "holdfast pools create demo --units 500   make something to sell",
         "holdfast serve                           sell it, on http://127.0.0.1:8000",
         "holdfast doctor                          when something does not work",

@@ -277,6 +277,7 @@ class NowOut(_Out):
     sale_id: str
     state: Phase
     available_hint: int | None
+    next_return_at: Timestamp | None = Field(description="If all is held, when the next unit may come back.")
     opens_at: Timestamp
     next_poll_ms: int
     serving: int

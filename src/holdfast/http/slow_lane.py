@@ -24,6 +24,7 @@ from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
 from holdfast.http.routes import (
     audit,
+    demo,
     inventory,
     lottery,
     money,
@@ -33,13 +34,14 @@ from holdfast.http.routes import (
     reservations,
     rooms,
     sales,
+    storefront,
     webhooks,
 )
 
 Message = MutableMapping[str, Any]
 
 _API = (inventory, sales, rooms, lottery, reservations, orders, money, operate, parked, audit, webhooks)
-_ROUTERS = [routes.router for routes in (*_API, docs_page, pages)]
+_ROUTERS = [routes.router for routes in (*_API, docs_page, storefront, pages)]
 _ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
 
 
@@ -108,6 +110,8 @@ def build(house: House, patrol: Patrol) -> FastAPI:
     app.state.patrol = patrol
     for router in _ROUTERS:
         app.include_router(router)
+    if house.settings.demo:
+        app.include_router(demo.router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(EngineError, _engine_error)
     app.add_exception_handler(RequestValidationError, _invalid)
