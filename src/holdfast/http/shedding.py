@@ -34,6 +34,7 @@ BURST_S = 0.1
 LONGEST_WAIT_S = 1.0
 
 _OPERATING = ("/v1/ops/", "/metrics", "/docs", "/openapi.json", "/v1/webhooks", "/v1/wallets")
+_WATCHING = "/v1/ops/sales/"
 # Only these tell how well we are doing: they all wait for the gate, and for nothing else.
 _MEASURED = Priority.PURCHASE
 _NAMES = tuple(priority.name.lower() for priority in Priority)
@@ -104,6 +105,9 @@ def priority_of(method: str, path: str) -> Priority | None:
         return Priority.PURCHASE
     if path.startswith("/healthz/"):
         return None
+    if path.startswith(_WATCHING) and path.endswith("/live"):
+        # A few operators who look at what is kept for all of them: above all when there is much to do.
+        return Priority.FINISH
     if path.startswith(_OPERATING):
         return Priority.CONSOLE
     if path.endswith(("/queue", "/admission", "/challenge")):

@@ -22,13 +22,29 @@ from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
 from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
-from holdfast.http.routes import audit, inventory, money, operate, orders, parked, reservations, rooms, sales, webhooks
+from holdfast.http.routes import (
+    audit,
+    console,
+    inventory,
+    keys,
+    live,
+    money,
+    operate,
+    orders,
+    parked,
+    reservations,
+    rooms,
+    sales,
+    webhooks,
+)
 
 Message = MutableMapping[str, Any]
 
-_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks)
+_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks, live, keys, console)
 _ROUTERS = [routes.router for routes in (*_API, docs_page, pages)]
-_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
+# Passed on as we have understood them.
+_OURS = frozenset({"content-type", "authorization"})
+_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks, console.pages]
 
 
 class SlowLane:
@@ -64,7 +80,9 @@ class SlowLane:
 
 def _scope(request: Request) -> dict[str, Any]:
     # We speak JSON only, whatever the client calls it: `curl -d` calls everything a form.
-    headers = [(name, value) for name, value in request.wire.headers() if name != "content-type"]
+    headers = [(name, value) for name, value in request.wire.headers() if name not in _OURS]
+    if request.authorization is not None:
+        headers.append(("authorization", request.authorization))
     return {
         "type": "http",
         "holdfast.wire": request.wire,
