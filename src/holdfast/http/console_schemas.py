@@ -68,6 +68,7 @@ class SystemHealthOut(BaseModel):
     version: str
     data: list[DependencyOut]
     load: LoadOut
+    parked: dict[str, int] = Field(description="By kind; empty if the store cannot be asked.")
 
 
 class StockOut(BaseModel):

@@ -15,6 +15,7 @@ from holdfast.http.console.live import LiveBoard
 from holdfast.http.console_schemas import LiveOut, SystemHealthOut
 from holdfast.http.routes.callers import IdentifiedRoute, OperatorKey, TheHouse
 from holdfast.http.sale_schemas import SaleId
+from holdfast.settlement.parked import count_parked
 
 router = APIRouter(route_class=IdentifiedRoute, prefix="/v1/ops", tags=["operate"], dependencies=[OperatorKey])
 
@@ -48,7 +49,14 @@ async def show_health(house: TheHouse) -> Response:
         "under_way_max": round(limiter.limit),
     }
     is_ok = all(dependency["ok"] for dependency in found)
-    return _no_store({"ok": is_ok, "version": __version__, "data": found, "load": load})
+    return _no_store({"ok": is_ok, "version": __version__, "data": found, "load": load, "parked": await _parked(house)})
+
+
+async def _parked(house: House) -> dict[str, int]:
+    try:
+        return await house.database.read(count_parked)
+    except EngineError:
+        return {}
 
 
 def _ask_database(house: House) -> Awaitable[object]:
