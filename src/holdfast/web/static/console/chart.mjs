@@ -2,6 +2,8 @@
 import uPlot from "../vendor/uplot.mjs";
 import { html, useEffect, useRef } from "./html.mjs";
 
+// A new chart begins narrow, so that the first minute can be read, too.
+const LEAST_S = 60;
 const WINDOW_S = 300;
 const HEIGHT = 132;
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -18,11 +20,11 @@ function optionsOf(series, width) {
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      x: { time: true, range: (_chart, _least, most) => [(most ?? Date.now() / 1000) - WINDOW_S, most ?? Date.now() / 1000] },
-      y: { range: (_chart, _least, most) => [0, Math.max(most ?? 0, 1) * 1.1] },
+      x: { time: true, range: (_chart, least, most) => windowOf(least, most) },
+      y: { range: (_chart, _least, most) => [0, Math.max(most ?? 0, 4) * 1.1] },
     },
     axes: [
-      { ...axis, space: 90, size: 22, values: (_chart, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 5)) },
+      { ...axis, space: 90, size: 22, values: (_chart, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 8)) },
       { ...axis, space: 34, size: 44, values: (_chart, ticks) => ticks.map((tick) => compact.format(tick)) },
     ],
     series: [{}, ...series.map((one) => ({
@@ -36,23 +38,30 @@ function optionsOf(series, width) {
   };
 }
 
+function windowOf(least, most) {
+  const until = most ?? Date.now() / 1000;
+  return [until - Math.min(Math.max(until - (least ?? until), LEAST_S), WINDOW_S), until];
+}
+
 /** `series`: [{name, label, colour, show}]; `version` tells that the history has grown. */
-export function Chart({ title, history, series, version, note }) {
+export function Chart({ title, history, series, version }) {
   const place = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
+    const element = place.current;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(series, place.current.clientWidth), dataOf(history, series), place.current);
+      plot.current = new uPlot(optionsOf(series, element.clientWidth), dataOf(history, series), element);
     };
     make();
-    const resized = new ResizeObserver(() => plot.current.setSize({ width: place.current.clientWidth, height: HEIGHT }));
-    resized.observe(place.current);
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
+    resized.observe(element);
     dark.addEventListener("change", make);
     return () => {
       dark.removeEventListener("change", make);
       resized.disconnect();
       plot.current.destroy();
+      plot.current = null;
     };
   }, [history]);
   useEffect(() => {
@@ -60,7 +69,7 @@ export function Chart({ title, history, series, version, note }) {
     return () => cancelAnimationFrame(frame);
   }, [history, version]);
   return html`<figure class="chart card">
-    <figcaption><h3>${title}</h3>${note && html`<span class="quiet">${note}</span>`}</figcaption>
+    <figcaption><h3>${title}</h3></figcaption>
     <ul class="legend figures">${series.map((one) => html`<li key=${one.name}><i class="swatch ${one.dash ? "dashed" : ""}" style=${{ borderColor: `var(--${one.colour})` }}></i>${one.label}${" "}
       <b>${one.show(history.latest(one.name))}</b></li>`)}</ul>
     <div class="plot" ref=${place} aria-hidden="true"></div>

@@ -76,7 +76,7 @@ export function CreateView() {
         ${input("description", "Description")}${input("image_url", "Address of a picture", { placeholder: "https://…" })}
       </fieldset>
       <fieldset class="card"><legend>When, and for whom</legend>
-        <div class="pair">${input("starts_at", "Starts (your time)", { type: "datetime-local" })}${input("ends_at", "Ends", { type: "datetime-local", hint: "Empty: when you close it." })}</div>
+        <div class="dates">${input("starts_at", "Starts (your time)", { type: "datetime-local" })}${input("ends_at", "Ends", { type: "datetime-local", hint: "Empty: when you close it." })}</div>
         <div class="pair">${input("per_buyer_limit", "Units per buyer", { inputmode: "numeric", hint: "Empty: any number." })}
           ${input("hold_minutes", "Minutes in the cart", { inputmode: "decimal", hint: "30 at most." })}</div>
         <div class="pair">${choice("checkout", "Checkout", [["cart", "Cart: hold, then pay"], ["instant", "Instant: pay at once"]])}

@@ -38,8 +38,12 @@ function Load({ health }) {
 
 function Dependencies({ health }) {
   const kinds = Object.keys(KINDS).filter((kind) => health.data.some((one) => one.kind === kind));
-  return html`<div class="health-groups">${kinds.map((kind) => html`<section key=${kind} class="card"><h2 class="part">${KINDS[kind]}</h2><ul class="dependencies">${health.data.filter((one) => one.kind === kind).map((one) => html`
-    <li key=${one.name}><i class="light ${one.ok ? "good" : "bad"}"></i><b>${one.name.replace("_", " ")}</b><span class="quiet">${one.answered_in_ms === null ? one.detail : `${one.detail} in ${milliseconds(one.answered_in_ms)}`}</span></li>`)}</ul></section>`)}</div>`;
+  return html`<div class="health-groups"><div class="stack">${kinds.filter((kind) => kind !== "agent").map(group(health))}</div>${kinds.includes("agent") && group(health)("agent")}</div>`;
+}
+
+function group(health) {
+  return (kind) => html`<section key=${kind} class="card"><h2 class="part">${KINDS[kind]}</h2><ul class="dependencies">${health.data.filter((one) => one.kind === kind).map((one) => html`
+    <li key=${one.name}><i class="light ${one.ok ? "good" : "bad"}"></i><b>${one.name.replace("_", " ")}</b><span class="quiet">${one.answered_in_ms === null ? one.detail : `${one.detail} in ${milliseconds(one.answered_in_ms)}`}</span></li>`)}</ul></section>`;
 }
 
 function Pools({ pools }) {

@@ -21,12 +21,12 @@ export function LinePanel({ sale, room, onChange }) {
 function Facts({ room }) {
   const pace = room.pace;
   const facts = [
-    ["Called per second", pace ? `${rate(pace.speed_per_second)} of ${rate(pace.rate_per_second)}` : "–"],
+    ["Calling", pace ? `${rate(pace.speed_per_second)} of ${rate(pace.rate_per_second)} per second` : "–"],
     ["Target", `${number(room.rate_per_second)} per second`],
     ["Served", `${number(room.serving)} of ${number(room.joined)}`],
-    ["Inside", `${number(room.called)} called, ${number(room.passes)} with a pass`],
+    ["Inside", `${number(room.called)} called, ${plural(room.passes, "pass", "passes")}`],
     pace && ["Come, buy", `${share(pace.shows, 1)}, ${share(pace.buys, 1)}`],
-    pace && ["Gate, payments", `${milliseconds(pace.gate_latency_ms)}, ${seconds(pace.settlement_lag_ms / 1000)} behind`],
+    pace && ["Gate, payments", `${milliseconds(pace.gate_latency_ms)}, ${seconds(pace.settlement_lag_ms / 1000)}`],
     room.letting_in > 0 && ["To let in by hand", number(room.letting_in)],
   ].filter(Boolean);
   return html`<table class="figures"><tbody>${facts.map(([label, value]) => html`<tr key=${label}><th scope="row">${label}</th><td>${value}</td></tr>`)}</tbody></table>`;

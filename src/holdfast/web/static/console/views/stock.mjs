@@ -5,7 +5,7 @@ import { number, share } from "../words.mjs";
 const PLACES = [["sold", "Sold"], ["settling", "Paying"], ["held", "In carts"], ["available", "Available"]];
 
 export function StockStrip({ stock }) {
-  return html`<div class="strip" aria-hidden="true">${PLACES.map(([place]) => html`<span key=${place} class="at-${place}" style=${{ flexGrow: stock[place] || 0 }}></span>`)}</div>`;
+  return html`<div class="strip" aria-hidden="true">${PLACES.filter(([place]) => stock[place]).map(([place]) => html`<span key=${place} class="at-${place}" style=${{ flexGrow: stock[place] }}></span>`)}</div>`;
 }
 
 export function StockBar({ stock }) {
