@@ -48,10 +48,7 @@ def test_waits_are_sampled_and_weighed() -> None:
 
 
 def test_units_that_return_are_counted_for_the_whole_pool() -> None:
-    events = [
-        Event("reservation.expired", 1, "r", 2),
-        Event("reservation.created", 1, "s", 9),
-        Event("pool.returned", 1),
-    ]
+    expired, created = Event("reservation.expired", 1, "r", 2), Event("reservation.created", 1, "s", 9)
+    events = [expired, created, Event("pool.returned", 1)]
     counting.count_returns("sku", events)
     assert counting.take() == {("sku", "returned.expired"): 2}

@@ -16,7 +16,7 @@ function optionsOf(series, width) {
   return {
     width,
     height: HEIGHT,
-    padding: [8, 8, 0, 0],
+    padding: [8, 24, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: {

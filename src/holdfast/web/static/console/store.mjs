@@ -26,14 +26,15 @@ export function useStore(store) {
   return value;
 }
 
-/** Calls `work` now and then every so often, one call at a time, until the view is left. */
+/** Calls `work` now and every so often, one call at a time, until the view is left. */
 export function useEvery(ms, work, dependencies = []) {
   useEffect(() => {
     let timer = 0;
     let left = false;
     const again = async () => {
+      const began = Date.now();
       await work();
-      if (!left) timer = setTimeout(again, ms);
+      if (!left) timer = setTimeout(again, Math.max(ms - (Date.now() - began), 0));
     };
     again();
     return () => {

@@ -10,7 +10,8 @@ import { Controls } from "./controls.mjs";
 import { LinePanel } from "./line.mjs";
 import { StockBar } from "./stock.mjs";
 
-const LOOK_MS = 1000;
+// So that something new is seen every second, though an answer takes its time.
+const LOOK_MS = 800;
 const STALE_MS = 3000;
 // Kept while one looks at other views.
 const histories = new Map();
