@@ -69,7 +69,7 @@ export function Chart({ title, history, series, version }) {
     return () => cancelAnimationFrame(frame);
   }, [history, version]);
   return html`<figure class="chart card">
-    <figcaption><h3>${title}</h3></figcaption>
+    <figcaption><h2>${title}</h2></figcaption>
     <ul class="legend figures">${series.map((one) => html`<li key=${one.name}><i class="swatch ${one.dash ? "dashed" : ""}" style=${{ borderColor: `var(--${one.colour})` }}></i>${one.label}${" "}
       <b>${one.show(history.latest(one.name))}</b></li>`)}</ul>
     <div class="plot" ref=${place} aria-hidden="true"></div>

@@ -20,8 +20,8 @@ export function Controls({ live, onChange }) {
     title: "Close the sale for good?", action: "Close the sale", harmful: true, typed: sale.sale_id,
     text: `It cannot be opened again. ${stock ? plural(stock.available, "unit") : "What is"} left stays unsold; what is in carts can be paid for until its time is over.`,
   }, "The sale is closed.");
-  if (isOver) return html`<section class="card panel"><h3>Closed</h3><p class="quiet">This sale has ended for good.</p></section>`;
-  return html`<section class="card panel"><h3>Sale</h3>
+  if (isOver) return html`<section class="card panel"><h2>Closed</h2><p class="quiet">This sale has ended for good.</p></section>`;
+  return html`<section class="card panel"><h2>Sale</h2>
     ${sale.paused
       ? html`<button class="button main wide" onClick=${() => act("resume", null, "The sale goes on.")}>Resume selling</button>`
       : html`<button class="button wide" onClick=${pause}>Pause selling</button>`}

@@ -9,7 +9,7 @@ export function LinePanel({ sale, room, onChange }) {
     await attempt(() => post(`/v1/sales/${encodeURIComponent(sale.sale_id)}/room`, given), done);
     await onChange();
   };
-  return html`<section class="card panel"><h3>Line</h3>
+  return html`<section class="card panel"><h2>Line</h2>
     <p class="why why-${room.why}">${PACING[room.why]}</p>
     <${Facts} room=${room} />
     ${may("sales") && sale.state !== "closed" && html`<${Rate} room=${room} change=${change} /><${LetIn} change=${change} />

@@ -135,6 +135,6 @@ function Refusals({ attempts, turnedAway }) {
   const rows = Object.entries(attempts.refused).sort((one, other) => other[1] - one[1]).map(([reason, count]) => [OUTCOMES[reason] || reason, count]);
   const all = [["Granted", attempts.granted], ["Repeated", attempts.repeated], ...rows,
     ["Turned away: too often", turnedAway.limited], ["Turned away: too busy", turnedAway.shed]].filter(([label, count]) => count || label === "Granted");
-  return html`<section class="card panel"><h3>Answers so far</h3><table class="figures"><tbody>
+  return html`<section class="card panel"><h2>Answers so far</h2><table class="figures"><tbody>
     ${all.map(([label, count]) => html`<tr key=${label}><th scope="row">${label}</th><td>${number(count)}</td></tr>`)}</tbody></table></section>`;
 }
