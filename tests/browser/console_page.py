@@ -3,9 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
+from browsing import PATIENCE_MS
 from http_sales import Store
 from http_serving import SERVICE_KEY, Server
 from playwright.sync_api import Page, expect
+
+# Its own patience of 5 s is too short for a busy machine.
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def sign_in(page: Page, server: Server, view: str = "sales", key: str = SERVICE_KEY) -> None:

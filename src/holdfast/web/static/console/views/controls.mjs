@@ -18,7 +18,7 @@ export function Controls({ live, onChange }) {
   }, "The sale is paused.");
   const close = () => act("close", {
     title: "Close the sale for good?", action: "Close the sale", harmful: true, typed: sale.sale_id,
-    text: `It cannot be opened again. ${stock ? plural(stock.available, "unit") : "What is"} left stays unsold; what is in carts can be paid for until its time is over.`,
+    text: `It cannot be opened again. ${stock ? `Left unsold: ${plural(stock.available, "unit")}. ` : ""}What is in carts can be paid for until its time is over.`,
   }, "The sale is closed.");
   if (isOver) return html`<section class="card panel"><h2>Closed</h2><p class="quiet">This sale has ended for good.</p></section>`;
   return html`<section class="card panel"><h2>Sale</h2>

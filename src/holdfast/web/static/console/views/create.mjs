@@ -79,7 +79,7 @@ export function CreateView() {
         <div class="dates">${input("starts_at", "Starts (your time)", { type: "datetime-local" })}${input("ends_at", "Ends", { type: "datetime-local", hint: "Empty: when you close it." })}</div>
         <div class="pair">${input("per_buyer_limit", "Units per buyer", { inputmode: "numeric", hint: "Empty: any number." })}
           ${input("hold_minutes", "Minutes in the cart", { inputmode: "decimal", hint: "30 at most." })}</div>
-        <div class="pair">${choice("checkout", "Checkout", [["cart", "Cart: hold, then pay"], ["instant", "Instant: pay at once"]])}
+        <div class="pair">${choice("checkout", "Checkout", [["cart", "Hold, then pay"], ["instant", "Pay at once"]])}
           ${choice("payment", "Payment", [["wallet", "Wallet"], ["sandbox", "Sandbox"], ["stripe", "Stripe"], ["external", "External: you confirm"]])}</div>
       </fieldset>
       <fieldset class="card"><legend>Getting in</legend>

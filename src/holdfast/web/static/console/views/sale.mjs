@@ -73,7 +73,7 @@ export function SaleView({ id }) {
 function Shown({ live, history, onChange }) {
   const { sale, stock } = live;
   const [phase, kind] = PHASES[sale.phase];
-  return html`<div class="live">
+  return html`<div class="live" data-as-of=${live.as_of}>
     <${Heading} title=${sale.name}>
       <${Tag} kind=${kind}>${phase}<//><${Freshness} asOf=${live.as_of} />
     <//>
