@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import StringConstraints
 
 from holdfast.http.console_schemas import KeyIn, NewServiceKeyOut, ServiceKeyList, key_body
-from holdfast.http.problems import Problem, forbidden
+from holdfast.http.problems import forbidden, key_not_found
 from holdfast.http.routes.callers import AnyCaller, IdentifiedRoute, OperatorKey, TheHouse, json_response
 from holdfast.ledger.keys import create_key, list_keys, revoke_key
 
@@ -39,5 +39,5 @@ async def revoke(key_id: KeyId, house: TheHouse) -> Response:
     """Servers stop accepting it, and end the sessions begun with it, within five seconds. Repeat: 204 again."""
     database = house.database
     if not await database.write(lambda c: revoke_key(c, key_id, database.now_ms(c))):
-        raise Problem(404, "key_not_found", "No such key", "There is no service key by this id.")
+        raise key_not_found()
     return Response(status_code=204)
