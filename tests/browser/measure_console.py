@@ -8,13 +8,13 @@ the page showed something new, how long its main thread was blocked at most, and
 
 import asyncio
 import json
+import multiprocessing
 import tempfile
-import threading
+from collections import deque
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import httpx
 from browsing import keep, launch, window
 from console_page import watch
 from http_sales import Store, in_seconds
@@ -22,7 +22,7 @@ from http_serving import Server, started
 from http_tokens import buyer_token
 from playwright.sync_api import Page, sync_playwright
 
-BUYERS, UNITS, AT_ONCE = 5_000, 500, 100
+BUYERS, UNITS, AT_ONCE, LONGEST_S = 5_000, 500, 100, 180
 # What the page notes about itself: every task of its main thread over 50 ms, and each time the figures changed.
 OBSERVE = """() => {
   window.tasks = [];
@@ -34,35 +34,52 @@ OBSERVE = """() => {
 }"""
 
 
-async def _buy(client: httpx.AsyncClient, sale: str, number: int, turn: asyncio.Semaphore) -> int:
-    headers = {"Authorization": f"Bearer {buyer_token(f'buyer-{number}')}"}
-    async with turn:
-        joined = await client.post(f"{sale}/queue", json={}, headers=headers)
-        if joined.status_code != 200:
-            return joined.status_code
-    ticket = headers | {"Holdfast-Ticket": joined.json()["ticket"]}
-    for _ in range(60):
-        async with turn:
-            asked = await client.post(f"{sale}/admission", headers=ticket)
-        if asked.status_code == 200:
-            break
-        await asyncio.sleep(1.0)
-    else:
-        return asked.status_code
-    passed = headers | {"Holdfast-Pass": asked.json()["pass"], "Idempotency-Key": f"k{number}"}
-    async with turn:
-        bought = await client.post(f"{sale}/purchase", json={"quantity": 1}, headers=passed)
-        if bought.status_code == 201 and number % 10:
-            await client.post(f"/v1/reservations/{bought.json()['reservation_id']}/confirm", headers=headers)
-    return bought.status_code
+class _Line:
+    """A part of the crowd, taking turns on a connection of its own: raw, so that the server is what is waited for."""
+
+    def __init__(self, port: int, sale: str, buyers: list[int]) -> None:
+        self._port, self._sale = port, sale
+        self._heads = {number: f"Authorization: Bearer {buyer_token(f'buyer-{number}')}\r\n" for number in buyers}
+
+    async def run(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        waiting = deque[tuple[int, str]]()
+        for number, head in self._heads.items():
+            status, joined = await self._ask(f"{self._sale}/queue", head)
+            if status == 200:
+                waiting.append((number, f"{head}Holdfast-Ticket: {joined['ticket']}\r\n"))
+        while waiting:
+            number, head = waiting.popleft()
+            status, answer = await self._ask(f"{self._sale}/admission", head)
+            if status == 200:
+                await self._buy(number, answer["pass"])
+            elif status in (202, 503):
+                waiting.append((number, head))
+                await asyncio.sleep(0.02)
+
+    async def _buy(self, number: int, given: str) -> None:
+        head = f"{self._heads[number]}Holdfast-Pass: {given}\r\nIdempotency-Key: k{number}\r\n"
+        status, bought = await self._ask(f"{self._sale}/purchase", head, '{"quantity": 1}')
+        if status == 201 and number % 10:
+            await self._ask(f"/v1/reservations/{bought['reservation_id']}/confirm", self._heads[number])
+
+    async def _ask(self, path: str, head: str, body: str = "") -> tuple[int, dict[str, Any]]:
+        self._writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        answer = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return int(answer[9:12]), json.loads(await self._reader.readexactly(length) or "{}")
 
 
-async def _crowd(server: Server, sale: str) -> None:
-    turn, limits = asyncio.Semaphore(AT_ONCE), httpx.Limits(max_connections=AT_ONCE)
-    async with httpx.AsyncClient(
-        base_url=server.url, timeout=60, verify=False, trust_env=False, limits=limits
-    ) as client:
-        await asyncio.gather(*[_buy(client, sale, number, turn) for number in range(BUYERS)], return_exceptions=True)
+async def _arrive(port: int, sale: str) -> None:
+    lines = [_Line(port, sale, list(range(first, BUYERS, AT_ONCE))) for first in range(AT_ONCE)]
+    await asyncio.gather(*[line.run() for line in lines])
+
+
+def crowd(port: int, sale: str) -> None:
+    """In a process of its own: it must not keep the browser's driver from its work."""
+    asyncio.run(_arrive(port, sale))
 
 
 def _fill_wallets(server: Server) -> None:
@@ -101,13 +118,14 @@ def main() -> None:
         with window(browser, viewport={"width": 1600, "height": 1000}) as page:
             watch(page, store)
             page.evaluate(OBSERVE)
-            buying = threading.Thread(target=lambda: asyncio.run(_crowd(server, store.path)))
+            buying = multiprocessing.get_context("spawn").Process(target=crowd, args=(server.port, store.path))
             buying.start()
             seconds = 0.0
-            while buying.is_alive() and seconds < 120:
+            while buying.is_alive() and seconds < LONGEST_S:
                 page.wait_for_timeout(5_000)
                 seconds += 5
                 keep(page, f"measured-{seconds:.0f}")
+            buying.terminate()
             print(json.dumps(_report(page, seconds) | {"counts": store.counts()}))
         browser.close()
 
