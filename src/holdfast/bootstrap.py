@@ -59,6 +59,7 @@ from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
 from holdfast.settlement.shard_keeper import ShardKeeper
 from holdfast.signing import parse_signing_keys
+from holdfast.teller import Teller
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
@@ -101,6 +102,7 @@ class House(Struct, frozen=True, eq=False):
     board: Board
     tokens: Tokens
     door: Door
+    teller: Teller
 
     @property
     def may_lose_holds(self) -> bool:
@@ -151,6 +153,7 @@ async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[H
             house = _build(settings, database, engine, agents, refusals, cashier, bell)
             agents.start("catalogue", house.catalogue.run())
             agents.start("board", house.board.run())
+            agents.start("teller", house.teller.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -168,6 +171,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
             open_cashier(settings, database, engine) as cashier,
             _background(settings, database, engine, cashier, Bell(), enabled=True) as agents,
         ):
+            agents.start("teller", Teller(database).run())
             yield agents
 
 
@@ -286,6 +290,7 @@ def _build(
         Board(database, batcher.slowness_ms, bell),
         tokens,
         door,
+        Teller(database),
     )
 
 

@@ -18,6 +18,8 @@ from joserfc.jwk import KeySet, OctKey
 from msgspec import Struct
 
 from holdfast.errors import Unavailable
+from holdfast.http.console.cookie import SCHEME as SESSION
+from holdfast.http.console.sessions import Sessions
 from holdfast.http.quick_tokens import QuickTokens
 from holdfast.ledger.database import Database
 from holdfast.ledger.keys import EVERY_SCOPE, Scope, find_key
@@ -114,6 +116,7 @@ class BuyerKeys:
 class Doorkeeper:
     def __init__(self, database: Database, service_key: str, buyer_keys: BuyerKeys) -> None:
         self._database = database
+        self.sessions = Sessions(database, service_key)
         self._service_key = service_key.encode()
         self._buyer_keys = buyer_keys
         self._known: dict[str, _Known] = {}
@@ -130,6 +133,8 @@ class Doorkeeper:
         if caller is not None:
             return caller
         scheme, _, token = authorization.partition(" ")
+        if scheme == SESSION:
+            return await self._session(authorization, token)
         # Padding is refused: with it, one token would be remembered under any number of headers.
         if scheme.lower() != "bearer" or not token or token != token.strip():
             raise Unauthorized("Only `Authorization: Bearer …` is understood.")
@@ -153,6 +158,16 @@ class Doorkeeper:
         if key is None:
             raise Unauthorized("This service key is not known, or was revoked.")
         return Caller(key.scopes)
+
+    async def _session(self, authorization: str, token: str) -> Caller:
+        session = await self.sessions.find(token)
+        if session is None:
+            raise Unauthorized("This session is over. Sign in again.")
+        return self._remember(authorization, Caller(session.scopes), min(session.left_s, REMEMBERED_S))
+
+    def forget(self, authorization: str) -> None:
+        """Here at once; other processes within seconds."""
+        self._known.pop(authorization, None)
 
     async def _buyer(self, token: str) -> tuple[Caller, float]:
         now, quick = time(), self._buyer_keys.quick

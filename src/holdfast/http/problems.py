@@ -76,6 +76,10 @@ def webhook_not_found() -> Problem:
     return Problem(404, "webhook_not_found", "No such webhook", "There is no webhook by this id.")
 
 
+def key_not_found() -> Problem:
+    return Problem(404, "key_not_found", "No such key", "There is no service key by this id.")
+
+
 def delivery_not_found() -> Problem:
     return Problem(404, "delivery_not_found", "No such delivery", "This webhook has no delivery by this id.")
 

@@ -31,6 +31,7 @@ FORGET_S = 10.0
 LEAST_RETRY_S, MOST_RETRY_S = 1, 5
 
 _OPERATING = ("/v1/ops/", "/metrics", "/docs", "/openapi.json", "/v1/webhooks", "/v1/wallets")
+_WATCHING = "/v1/ops/sales/"
 # Only these tell how well we are doing: they all wait for the gate, and for nothing else.
 _MEASURED = Priority.PURCHASE
 _NAMES = tuple(priority.name.lower() for priority in Priority)
@@ -107,6 +108,9 @@ def priority_of(method: str, path: str) -> Priority | None:
         return Priority.PURCHASE
     if path.startswith("/healthz/"):
         return None
+    if path.startswith(_WATCHING) and path.endswith("/live"):
+        # A few operators who look at what is kept for all of them: above all when there is much to do.
+        return Priority.FINISH
     if path.startswith(_OPERATING):
         return Priority.CONSOLE
     if path.endswith(("/queue", "/admission", "/challenge")):

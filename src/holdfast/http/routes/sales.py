@@ -93,7 +93,7 @@ async def get_sale(
     etag = f'"{hashlib.blake2b(response.body, digest_size=9).hexdigest()}"'
     if if_none_match is not None and etag in if_none_match:
         response = Response(status_code=304)
-    response.headers.update({"cache-control": PUBLIC_CACHE, "etag": etag, "vary": "authorization"})
+    response.headers.update({"cache-control": PUBLIC_CACHE, "etag": etag, "vary": "authorization, holdfast-console"})
     return response
 
 
@@ -164,7 +164,7 @@ async def _find(house: TheHouse, sale_id: str) -> Sale:
 async def _shown(house: TheHouse, sale: Sale, status: int = 200) -> Response:
     house.catalogue.put(sale)
     body = operator_sale_body(sale, await _pool_of(house, sale), house.catalogue.now_ms())
-    headers = {"cache-control": "no-store", "vary": "authorization"}
+    headers = {"cache-control": "no-store", "vary": "authorization, holdfast-console"}
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 
