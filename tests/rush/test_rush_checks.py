@@ -131,6 +131,7 @@ SPOILT: list[tuple[Spoil, str]] = [
     (overtake, "order_kept"),
     (let_in_too_early, "order_kept"),
     (give_one_place_to_two, "order_kept"),
+    (swear("order_kept"), "order_kept"),
     (let_a_forger_buy, "bots_kept_out"),
     (swear("bots_kept_out"), "bots_kept_out"),
     (swear("no_server_error"), "no_server_error"),

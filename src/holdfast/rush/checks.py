@@ -203,7 +203,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("nothing_unasked", "No reservation is in the books that its buyer was not told of.", _nothing_unasked),
     ("same_key_same_answer", "A repeat under the same key got the same answer.", lambda e: e.sworn("same_key_same_answer")),  # noqa: E501
     ("none_left_behind", "Sold out was said when it was so, and for good.", _none_left_behind),
-    ("order_kept", "The line was served in its order: first come, first called; or as the lottery was drawn.", lambda e: line_kept(e.testimonies, e.books, e.samples)),  # noqa: E501
+    ("order_kept", "The line was served in its order: first come, first called; or as the lottery was drawn.", lambda e: [*e.sworn("order_kept"), *line_kept(e.testimonies, e.books, e.samples)]),  # noqa: E501
     ("bots_kept_out", "Forged tokens and passes, joins without proof, purchases without a turn got nothing.", _bots_kept_out),  # noqa: E501
     ("no_server_error", "No request was answered with a server error but 503.", lambda e: e.sworn("no_server_error")),
 )  # fmt: skip
