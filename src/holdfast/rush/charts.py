@@ -25,31 +25,8 @@ from holdfast.rush.wishes import Step
 _ENDINGS_MAX = 6
 _SLICES = 150
 _CURVES = (Step.PURCHASE, Step.JOIN, Step.ADMISSION, Step.CONFIRM, Step.RESERVATION)
-_PERCENTILES = [
-    0.0,
-    10,
-    20,
-    30,
-    40,
-    50,
-    60,
-    70,
-    75,
-    80,
-    85,
-    90,
-    92.5,
-    95,
-    97,
-    98,
-    99,
-    99.3,
-    99.5,
-    99.7,
-    99.9,
-    99.95,
-    99.99,
-]
+# As many between one nine and the next as a smooth curve needs.
+_PERCENTILES = [100 * (1 - 10 ** (-nines / 12)) for nines in range(49)]
 _OTHERS = 7
 
 
