@@ -30,11 +30,8 @@ install: $(VENV)/.installed ## Set up .venv with the holdfast command
 install-dev: $(VENV)/.installed-dev ## Set up .venv with everything tests and benches need
 
 PORT ?= 8000
-run: install ## Serve a demo pool and a demo sale on http://127.0.0.1:8000 (PORT=8001 for another port), no services needed
-	@$(BIN)/holdfast pools create demo --units 500 --if-missing
-	@$(BIN)/holdfast sales create demo --sku demo-drop --name "Demo drop" --units 500 --price 4999 --currency EUR \
-		--payment wallet --if-missing
-	@exec $(BIN)/holdfast serve --port $(PORT)
+run: install ## Show a sale with a crowd on http://127.0.0.1:8000 (PORT=8001 for another port), no services needed
+	@exec $(BIN)/holdfast demo --port $(PORT)
 
 browser: ## Install Chromium if there is none (Debian and Ubuntu, as root), for the tests of the pages
 	@test -n "$(BROWSER)" || apt-get install --yes --quiet chromium || \

@@ -39,6 +39,10 @@ class Settings(BaseSettings):
     service_key: SecretStr = Field(SecretStr(""), description="Bearer key with every scope; default: generated.")
     buyer_secret: SecretStr = Field(SecretStr(""), description="HS256 secret of buyers' JWTs; default: generated.")
     buyer_jwks_url: str = Field("", description="Where the public keys of buyers' JWTs are published.")
+    buyer_token_url: str = Field(
+        "", description='Where pages get their visitor\'s token from your login, as {"token": …}; a path or an address.'
+    )
+    demo: bool = Field(False, description="Give each browser a buyer and play money. Only `holdfast demo` sets it.")
     signing_key: SecretStr = Field(
         SecretStr(""), description="Signs receipts: a secret, or id:secret,id:secret to rotate; default: generated."
     )
@@ -116,6 +120,13 @@ class Settings(BaseSettings):
     @classmethod
     def _jwks_url_is_of_the_web(cls, url: str) -> str:
         return _web_address(url, "https://login.example.com/.well-known/jwks.json")
+
+    @field_validator("buyer_token_url")
+    @classmethod
+    def _token_url_is_of_the_web(cls, url: str) -> str:
+        if url.startswith("/") and not url.startswith("//"):
+            return url
+        return _web_address(url, "/login/token or https://shop.example.com/login/token")
 
     @field_validator("payment_sandbox_url", "stripe_api_base")
     @classmethod
@@ -241,13 +252,18 @@ def load_settings(**overrides: object) -> Settings:
     """Read the settings, or say which one is wrong and why."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(**given)  # type: ignore[arg-type]
+        settings = Settings(**given)  # type: ignore[arg-type]
     except ValidationError as exc:
         raise SettingsError(_blame_toml("\n".join(map(_explain, exc.errors())))) from exc
     except SettingsError as exc:
         raise SettingsError(_blame_toml(str(exc))) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise SettingsError(f"holdfast.toml cannot be read: {exc}") from exc
+    if settings.demo and "demo" not in given:
+        raise SettingsError(
+            _blame_toml("HOLDFAST_DEMO: gives everyone a buyer and play money; remove it, and use: holdfast demo")
+        )
+    return settings
 
 
 def _explain(error: ErrorDetails) -> str:

@@ -43,6 +43,7 @@ CONTRACT = {
     "/v1/ops/pools": {"get"},
     "/v1/ops/reconcile": {"post"},
     "/v1/ops/parked": {"get"},
+    "/v1/ops/parked/retry": {"post"},
     "/v1/ops/parked/{parked_id}/retry": {"post"},
     "/v1/ops/parked/{parked_id}/drop": {"post"},
     "/v1/ops/audit": {"get"},

@@ -35,9 +35,9 @@ def test_the_longer_the_line_the_rarer_and_never_so_rare_that_a_turn_is_missed(
 def test_the_seed_is_not_told_before_everything_it_depends_on_is() -> None:
     sale = replace(SALE, room=Room(RoomMode.LOTTERY))
     closed = replace(line(10), entrants=17, opened_at=NOW)
-    assert now_body(sale, closed, NOW, 5, None)["lottery"] == {"seed_hash": "0" * 64}
+    assert now_body(sale, closed, NOW, None)["lottery"] == {"seed_hash": "0" * 64}
     drawn = replace(closed, digest="d" * 64)
-    assert now_body(sale, drawn, NOW, 5, None)["lottery"] == {
+    assert now_body(sale, drawn, NOW, None)["lottery"] == {
         "seed_hash": "0" * 64,
         "seed": "00" * 32,
         "entrants": 17,

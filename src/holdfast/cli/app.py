@@ -7,15 +7,18 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.lazy import group_of
-from holdfast.cli.output import COLOUR, complain, examples
+from holdfast.cli.output import COLOUR, begin_command, complain, examples
 from holdfast.errors import EngineError, HoldfastError
 
 COMMANDS = {
+    "demo": "Show a sale with a crowd, to look at and to buy in.",
     "serve": "Serve the API, and do the background work.",
     "worker": "Do the background work alone, beside servers.",
     "pools": "Look at pools and change their stock.",
     "sales": "Make sales, look at them, and change how they go on.",
     "reservations": "Look at reservations.",
+    "orders": "Look at orders, and give money back.",
+    "parked": "What waits for a person: look, try again, or give up.",
     "keys": "Make, list and revoke service keys; sign buyers' tokens to try.",
     "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
@@ -25,6 +28,7 @@ COMMANDS = {
     "lottery": "Check the draw of a lottery.",
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
+    "rush": "Let a simulated crowd loose on a sale, and check the books.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
 
@@ -33,6 +37,7 @@ app = typer.Typer(
     cls=group_of(COMMANDS),
     help="Sell a limited stock to a crowd that arrives all at once: never one unit too many, never one left behind.",
     epilog=examples(
+        "holdfast demo                            see a sale, and buy in it",
         "holdfast pools create demo --units 500   make something to sell",
         "holdfast serve                           sell it, on http://127.0.0.1:8000",
         "holdfast doctor                          when something does not work",
@@ -62,6 +67,7 @@ def _main(
 def main() -> None:
     """Exit status: 0 good, 1 a finding or failure, 2 wrong use."""
     _accept_any_terminal()
+    begin_command()
     if any("\udc80" <= character <= "\udcff" for argument in sys.argv for character in argument):
         complain("an argument is not valid UTF-8")
         sys.exit(2)

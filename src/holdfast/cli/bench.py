@@ -14,6 +14,7 @@ from holdfast.bench.redis import bench_redis_gate
 from holdfast.bench.report import COLUMNS, Report
 from holdfast.bench.room import bench_room
 from holdfast.bench.settlement import bench_settlement
+from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 
 app = typer.Typer(
@@ -26,12 +27,6 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
 )
-
-
-class Engine(StrEnum):
-    SQLITE = "sqlite"
-    POSTGRES = "postgres"
-    REDIS = "redis"
 
 
 class Driver(StrEnum):
@@ -149,6 +144,10 @@ def room(
     `joins` are joins over HTTP, each of another buyer with a token of their own; `joins_desk` the same without HTTP;
     `now` the document that everyone in line looks at. Beside it bare_handler, an ASGI handler that answers a constant
     on the same web server, and bare_rsgi, the same in the server's own protocol. "ours ÷ that": `now` ÷ each.
+
+    `purchases` are purchases of as many buyers as are served best, `overload` what is still sold while ten times as
+    many come, by an open loop over 2,048 connections; overload_of_peak is the second divided by the first. `sold_out`
+    is the latency of an empty pool, by an open loop of 10,000 purchases/s.
 
     Every place is on disk when it is answered; the line must then be as long as was counted. Places are kept in the
     ledger whatever the engine, so --engine redis measures PostgreSQL too.

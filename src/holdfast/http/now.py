@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.bootstrap import House
-from holdfast.domain.pool import Availability, is_sku_id
+from holdfast.domain.pool import is_sku_id
 from holdfast.domain.room import RoomState, grace_ms
 from holdfast.domain.sale import Phase, RoomMode, Sale
 from holdfast.errors import EngineError
@@ -19,6 +19,7 @@ from holdfast.http.requests import Answer, Request
 from holdfast.http.room_schemas import lottery_body
 from holdfast.http.sale_problems import sale_not_found
 from holdfast.http.times import rfc3339
+from holdfast.ledger.queries import PoolView
 
 FRESH_S = 0.5
 KEPT_MAX = 10_000
@@ -71,9 +72,7 @@ class NowBoard:
             if last is None:
                 raise
             return last
-        pool = None if view is None else view.pool
-        available, availability = (None, None) if pool is None else (pool.available, pool.availability)
-        body = _encode(now_body(sale, room, self._house.catalogue.now_ms(), available, availability))
+        body = _encode(now_body(sale, room, self._house.catalogue.now_ms(), view))
         told = _Told(body, f'"{hashlib.blake2b(body, digest_size=9).hexdigest()}"', monotonic() + FRESH_S)
         if len(self._told) >= KEPT_MAX:
             self._told.clear()
@@ -85,15 +84,14 @@ class NowBoard:
         return self._house.board.at_hand(sale_id) or await self._house.board.find(sale_id)
 
 
-def now_body(
-    sale: Sale, room: RoomState | None, now: int, available: int | None, availability: Availability | None
-) -> dict[str, object]:
-    phase = sale.phase(now, availability)
+def now_body(sale: Sale, room: RoomState | None, now: int, view: PoolView | None) -> dict[str, object]:
+    phase = sale.phase(now, None if view is None else view.pool.availability)
     is_drawn = room is not None and (sale.room.mode is RoomMode.LOTTERY or room.entrants is not None)
     return {
         "sale_id": sale.sale_id,
         "state": phase,
-        "available_hint": available,
+        "available_hint": None if view is None else view.pool.available,
+        "next_return_at": None if view is None or view.next_return_at is None else rfc3339(view.next_return_at),
         "opens_at": rfc3339(sale.starts_at),
         "next_poll_ms": _poll_ms(phase, sale, room, now),
         "serving": 0 if room is None else room.serving,

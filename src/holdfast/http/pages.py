@@ -29,12 +29,11 @@ _MEDIA_TYPES = {
 }
 # Pictures of products may come from the shop's own hosts; scripts, styles and calls only from here.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'{}; "
     "img-src 'self' https: data:; font-src 'self'; manifest-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SAFE = {
-    "content-security-policy": _POLICY,
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     # Short enough that an upgraded server is not shown through its old pages for long.
@@ -60,12 +59,13 @@ def _read(path: Path) -> Asset:
     return Asset(body, _MEDIA_TYPES[path.suffix], f'"{sha256(body).hexdigest()[:16]}"')
 
 
-def page(request: Request, name: str) -> Response:
-    """A file of web/static, or 304 if the browser has it already."""
+def page(request: Request, name: str, also_calls: str = "") -> Response:
+    """A file of web/static, or 304 if the browser has it already. It may call this host, and `also_calls`."""
     asset = _assets().get(name)
     if asset is None:
         raise Problem(404, "not_found", "Not found", "There is nothing at this address. See /docs.")
-    headers = _SAFE | {"etag": asset.etag}
+    policy = _POLICY.format(f" {also_calls}" if also_calls else "")
+    headers = _SAFE | {"content-security-policy": policy, "etag": asset.etag}
     if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=304, headers=headers)
     return Response(asset.body, headers=headers, media_type=asset.media_type)

@@ -25,9 +25,11 @@ from holdfast.http.requests import Answer, Request
 from holdfast.http.routes import (
     audit,
     console,
+    demo,
     inventory,
     keys,
     live,
+    lottery,
     money,
     operate,
     orders,
@@ -35,16 +37,17 @@ from holdfast.http.routes import (
     reservations,
     rooms,
     sales,
+    storefront,
     webhooks,
 )
 
 Message = MutableMapping[str, Any]
 
-_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks, live, keys, console)
-_ROUTERS = [routes.router for routes in (*_API, docs_page, pages)]
+_API = (inventory, sales, rooms, lottery, reservations, orders, money, operate, parked, audit, webhooks, live, keys)
+_ROUTERS = [routes.router for routes in (*_API, console, docs_page, storefront, pages)]
+_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks, console.pages]
 # Passed on as we have understood them.
 _OURS = frozenset({"content-type", "authorization"})
-_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks, console.pages]
 
 
 class SlowLane:
@@ -114,6 +117,8 @@ def build(house: House, patrol: Patrol) -> FastAPI:
     app.state.patrol = patrol
     for router in _ROUTERS:
         app.include_router(router)
+    if house.settings.demo:
+        app.include_router(demo.router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(EngineError, _engine_error)
     app.add_exception_handler(RequestValidationError, _invalid)

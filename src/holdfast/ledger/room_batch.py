@@ -5,8 +5,8 @@ by the usher when its time is over, up to `reckoned_at`, or here if that happens
 stale. Whoever uses a pass after the usher gave it up is counted back.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, Update, bindparam, select, update
 
@@ -17,13 +17,16 @@ from holdfast.ledger.rooms import make_room
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, rows_parameter
 
 _PLACE = [places.c[name] for name in Place.__struct_fields__]
-_CHANGED = [places.c[name] for name in ("arrival", "place", "stale_at", "pass_until", "used_at", "ended_at")]
+_CHANGED = [places.c[name] for name in ("sale_id", "arrival", "place", "stale_at", "pass_until", "used_at", "ended_at")]
 _JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at")]
 _COUNTED = (
     "joined", "passes_given", "answered", "passes_used", "stale_used", "units_taken", "passes_lapsed", "passes_stale",
 )  # fmt: skip
 # All of a room but what the usher remembers, which is long and not needed here.
 _ROOM = [c for c in rooms.c if c.name != "ushering"]
+
+
+Clock: TypeAlias = Callable[[Connection], int]
 
 
 class RoomQueries:
@@ -36,8 +39,9 @@ class RoomQueries:
         self._insert = insert_rows(dialect_name, places, _JOINED)
         self._update = _update_places(dialect_name)
 
-    def apply(self, connection: Connection, sale_id: str, asks: Sequence[RoomAsk], now: int) -> list[Stand]:
-        room = self._locked(connection, sale_id, now)
+    def apply(self, connection: Connection, sale_id: str, asks: Sequence[RoomAsk], clock: Clock) -> list[Stand]:
+        """The time is read under the lock, so that places and the moments they were taken at have one order."""
+        room, now = self._locked(connection, sale_id, clock), clock(connection)
         buyers = list(dict.fromkeys(ask.buyer_id for ask in asks))
         given = {"rows": encode_rows((sale_id, buyer_id) for buyer_id in buyers)}
         found = {row.buyer_id: _place(row) for row in connection.execute(self._find, given)}
@@ -46,18 +50,18 @@ class RoomQueries:
         self._store(connection, sale_id, batch)
         return stands
 
-    def _locked(self, connection: Connection, sale_id: str, now: int) -> RoomState:
+    def _locked(self, connection: Connection, sale_id: str, clock: Clock) -> RoomState:
         row = connection.execute(self._lock, {"of_sale": sale_id}).one_or_none()
         if row is None:
-            make_room(connection, sale_id, now)
+            make_room(connection, sale_id, clock(connection))
             row = connection.execute(self._lock, {"of_sale": sale_id}).one()
         return RoomState(**row._mapping)  # noqa: SLF001 - the documented way to all columns of a row
 
     def _store(self, connection: Connection, sale_id: str, batch: "RoomBatch") -> None:
         changed = batch.changed.values()
         if changed:
-            rows = [(p.arrival, p.place, p.stale_at, p.pass_until, p.used_at, p.ended_at) for p in changed]
-            connection.execute(self._update, {"of_sale": sale_id, "rows": encode_rows(rows)})
+            rows = [(sale_id, p.arrival, p.place, p.stale_at, p.pass_until, p.used_at, p.ended_at) for p in changed]
+            connection.execute(self._update, {"rows": encode_rows(rows)})
         if batch.joined:
             joined = [(sale_id, p.arrival, p.buyer_id, p.ticket_id, p.joined_at) for p in batch.joined]
             self._insert(connection, joined)
@@ -159,6 +163,8 @@ def _place(row: Row[Any]) -> Place:
 
 
 def _update_places(dialect_name: str) -> Update:
+    """Each row names its sale: with the sale as one parameter SQLite walks along the whole line, and reads all the rows
+    given anew at every place in it, which took a minute where fifty thousand waited."""
     given = rows_parameter(dialect_name, _CHANGED)
-    same = (places.c.sale_id == bindparam("of_sale"), places.c.arrival == given.c.arrival)
-    return update(places).where(*same).values({c.name: given.c[c.name] for c in _CHANGED[1:]})
+    same = (places.c.sale_id == given.c.sale_id, places.c.arrival == given.c.arrival)
+    return update(places).where(*same).values({c.name: given.c[c.name] for c in _CHANGED[2:]})

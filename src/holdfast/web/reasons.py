@@ -34,9 +34,11 @@ from holdfast.http.sale_problems import (
     order_not_found,
     purchase_refusal,
     sale_not_found,
+    unrestocked,
 )
 from holdfast.http.webhook_schemas import MAX_WEBHOOKS
 from holdfast.sales.office import Refusal
+from holdfast.sales.restocking import Unrestocked
 
 _POOL = Pool("demo", total=500, held=40, sold=60)
 _SALE = Sale(
@@ -59,6 +61,7 @@ def _of_sales() -> list[Problem]:
         sale_not_found(),
         order_not_found(),
         *(office_refusal(refused) for refused in Refusal),
+        unrestocked(Unrestocked.UNKNOWN),
         *room_problems(_SALE),
     ]
 
@@ -79,7 +82,7 @@ def _of_verdicts() -> list[Problem]:
     return [
         *(refusal(Verdict(o)) for o in refusals),
         *moves,
-        *(purchase_refusal(Verdict(o, available=0), _SALE) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
+        *(purchase_refusal(Verdict(o, available=0), _SALE.state) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
         shards_fixed(4),
     ]

@@ -1,0 +1,129 @@
+"""What the demo shows: a pool and a sale to try by hand, and a drop that opens in a moment, new each time."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from time import time
+
+from msgspec import Struct
+
+from holdfast.bootstrap import build_office, database_file, open_engine, open_ledger
+from holdfast.domain.command import Provision
+from holdfast.domain.pool import Rules
+from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale, SaleState
+from holdfast.errors import SettingsError
+from holdfast.gate.port import Gate
+from holdfast.ledger.database import Database
+from holdfast.ledger.sale_lists import list_sales
+from holdfast.sales.office import Office
+from holdfast.settings import Settings
+
+DEMO = "demo"
+DEMO_UNITS = 500
+PRICE, CURRENCY = 4_900, "EUR"
+# The server is up by then, and there is time to read the page once and join before it opens.
+OPENS_IN_S = 22
+# How long it takes to call as many as there are units: the sale lasts a minute, and one can watch the line move.
+SELLS_IN_S = 50
+HOLD_S, MOST_HOLD_S, PASS_S = 90, 300, 60
+# A browser needs a fraction of a second, and the crowd's one processor a few hundredths each.
+PROOF_COST = 120
+# Of demo sales that were made before. More than anyone starts in a data directory of a demo.
+LISTED_MAX = 10_000
+
+_MARK = "demo"
+_PREFIX = "drop-"
+
+
+class Drop(Struct, frozen=True):
+    sale_id: str
+    units: int
+
+
+def claim_directory(settings: Settings) -> None:
+    """A demo gives money away, so it does so only in a ledger that was made for it."""
+    mark, ledger = settings.data / _MARK, database_file(settings)
+    if not settings.is_embedded:
+        raise SettingsError("the demo runs on a SQLite file of its own: unset HOLDFAST_DATABASE_URL")
+    if ledger.exists() and not mark.exists():
+        raise SettingsError(
+            f"{ledger} was not made by `holdfast demo`, which gives its visitors money; "
+            "choose a directory of its own with --data, as in: holdfast demo --data demo-data"
+        )
+    settings.data.mkdir(parents=True, exist_ok=True)
+    Path(mark).touch()
+
+
+async def prepare(settings: Settings, units: int) -> Drop:
+    async with open_ledger(settings) as database, open_engine(settings, database) as engine:
+        office = build_office(settings, database, engine)
+        await _make_demo(engine.gate, database, office)
+        await _close_earlier_drops(database, office)
+        sale_id = await _next_id(database)
+        await office.create(_drop(sale_id, units))
+        return Drop(sale_id, units)
+
+
+async def _make_demo(gate: Gate, database: Database, office: Office) -> None:
+    """What the README's commands work on. It stays as it is once it is there."""
+    await gate.apply(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
+    if DEMO not in await _sale_ids(database):
+        await office.create(_demo())
+
+
+def _demo() -> Sale:
+    return Sale(
+        sale_id=DEMO,
+        sku_id="demo-drop",
+        name="Demo drop",
+        price_amount=4_999,
+        currency=CURRENCY,
+        loaded_units=DEMO_UNITS,
+        starts_at=int(time() * 1000),
+        checkout=Checkout.CART,
+        payment=PaymentKind.WALLET,
+    )
+
+
+def _drop(sale_id: str, units: int) -> Sale:
+    return Sale(
+        sale_id=sale_id,
+        sku_id=sale_id,
+        name="Tidewater No. 7",
+        description=(
+            f"A stoneware vessel, thrown by hand and glazed in the colours of the tide. {units} were made. "
+            "Each is numbered, none will be made again."
+        ),
+        image_url="/assets/store/tidewater.svg",
+        price_amount=PRICE,
+        currency=CURRENCY,
+        loaded_units=units,
+        starts_at=int((time() + OPENS_IN_S) * 1000),
+        checkout=Checkout.CART,
+        payment=PaymentKind.WALLET,
+        hold_seconds=HOLD_S,
+        max_hold_seconds=MOST_HOLD_S,
+        room=Room(RoomMode.FIFO, max(1, round(units / SELLS_IN_S)), PASS_S),
+        proof_of_work=ProofOfWork(PROOF_COST),
+    )
+
+
+async def _close_earlier_drops(database: Database, office: Office) -> None:
+    for sale in await _sales(database):
+        if sale.sale_id.startswith(_PREFIX) and sale.state is not SaleState.CLOSED:
+            await office.close(sale.sale_id)
+
+
+async def _next_id(database: Database) -> str:
+    taken = await _sale_ids(database)
+    names: Iterator[str] = (f"{_PREFIX}{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+async def _sale_ids(database: Database) -> set[str]:
+    return {sale.sale_id for sale in await _sales(database)}
+
+
+async def _sales(database: Database) -> list[Sale]:
+    found, _ = await database.read(lambda c: list_sales(c, limit=LISTED_MAX, starting_after=None))
+    return found

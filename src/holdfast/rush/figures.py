@@ -1,0 +1,128 @@
+"""What is said of a rush in numbers."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.rush.fairness import Fairness, fairness
+from holdfast.rush.rehearsal import Rushed
+from holdfast.rush.scenario import body_of
+from holdfast.rush.tally import BIN_S
+from holdfast.rush.testimony import Testimony
+
+
+def per_second(bins: dict[int, int], width_s: float = 1.0) -> list[tuple[float, float]]:
+    """A rate over time: the middle of each slice, and how many per second fell into it. Empty slices are zeros."""
+    if not bins:
+        return []
+    step = max(1, round(width_s / BIN_S))
+    sums: dict[int, int] = {}
+    for bin_, count in bins.items():
+        sums[bin_ // step] = sums.get(bin_ // step, 0) + count
+    first, last = min(0, *sums), max(sums)
+    return [((n + 0.5) * step * BIN_S, sums.get(n, 0) / (step * BIN_S)) for n in range(first, last + 1)]
+
+
+def peak(bins: dict[int, int]) -> float:
+    return max((rate for _, rate in per_second(bins)), default=0.0)
+
+
+Pairs = list[tuple[float, float]]
+
+
+def came_and_placed(testimonies: list[Testimony]) -> Pairs:
+    """When people joined, and the places they were given."""
+    places = (place for one in testimonies for place in one.places if place.position is not None)
+    return [(place.answered_at, float(place.position or 0)) for place in places]
+
+
+def placed_and_served(testimonies: list[Testimony]) -> Pairs:
+    """The places that people were given, and when they were let in: who is called together comes as they look."""
+    places = (place for one in testimonies for place in one.places if place.position is not None and place.admitted_at)
+    return [(float(place.position or 0), place.admitted_at) for place in places]
+
+
+def asked_and_granted(testimonies: list[Testimony]) -> Pairs:
+    """Where there is no line: when they asked, and when they were granted it."""
+    return [(grant.asked_at, grant.answered_at) for one in testimonies for grant in one.grants[:1]]
+
+
+def sold_out_after_s(rushed: Rushed) -> float | None:
+    opened_at = max(rushed.starts_at, min(offer.opens_at for offer in rushed.offers))
+    for sample in rushed.samples:
+        if sample.available == 0 and sample.held == 0 and sample.sold:
+            return round(sample.asked_at - opened_at, 2)
+    return None
+
+
+def figures_of(rushed: Rushed) -> dict[str, Any]:
+    tally, seconds = rushed.tally, max(rushed.ended_s, 1e-9)
+    attempts, requests = tally.total("attempts"), tally.total("requests")
+    told: dict[str, Any] = {
+        "users": rushed.options.users,
+        "units": rushed.samples[-1].total_units if rushed.samples else rushed.options.units,
+        "seconds": round(seconds, 2),
+        "sold": rushed.samples[-1].sold if rushed.samples else None,
+        "sold_out_after_s": sold_out_after_s(rushed),
+        "attempts": attempts,
+        "attempts_per_second": round(attempts / _span_s(tally.series.get("attempts", {})), 1),
+        "attempts_per_second_peak": peak(tally.series.get("attempts", {})),
+        "requests": requests,
+        "requests_per_second": round(requests / seconds, 1),
+        "requests_per_second_peak": peak(tally.series.get("requests", {})),
+        "looks_at_now": tally.total("looks"),
+        "endings": tally.names("ending "),
+        "refusals": tally.names("refused "),
+        "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
+        "fairness": _fairness(rushed),
+        "bots": _bots(rushed),
+        "crowd": {
+            "processes": rushed.options.processes,
+            "cpu_s": rushed.cpu_s,
+            "memory_mb": rushed.memory_mb,
+        },
+    }
+    return told
+
+
+def _span_s(bins: dict[int, int]) -> float:
+    return (max(bins) - min(bins) + 1) * BIN_S if bins else 1.0
+
+
+def _fairness(rushed: Rushed) -> dict[str, Any]:
+    measured: dict[str, Fairness | None] = {
+        "arrival_to_place": fairness(came_and_placed(rushed.testimonies)),
+        "place_to_service": fairness(placed_and_served(rushed.testimonies)),
+        "asked_to_granted": fairness(asked_and_granted(rushed.testimonies)),
+    }
+    return {name: msgspec.to_builtins(one) for name, one in measured.items() if one is not None}
+
+
+def _bots(rushed: Rushed) -> dict[str, Any]:
+    bots = [one for one in rushed.testimonies if one.bot is not None]
+    bought = [
+        (one.bot is not None, grant.quantity)
+        for one in rushed.testimonies
+        for grant in one.grants
+        if grant.status == "confirmed"
+    ]
+    units = sum(quantity for _, quantity in bought)
+    theirs = sum(quantity for is_bot, quantity in bought if is_bot)
+    return {
+        "count": len(bots),
+        "share_of_crowd": round(len(bots) / max(len(rushed.testimonies), 1), 4),
+        "units": theirs,
+        "share_of_units": round(theirs / max(units, 1), 4),
+    }
+
+
+def body(rushed: Rushed) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "ok": rushed.ok,
+        "checks": [finding.body() for finding in rushed.findings],
+        "figures": figures_of(rushed),
+        "engine": rushed.engine or None,
+        "seed": rushed.options.seed,
+        "scenario": body_of(rushed.options.scenario),
+    }

@@ -1,0 +1,12 @@
+"""One server in demo mode for all tests of the storefront: each has a sale of its own, and each window is a buyer."""
+
+from collections.abc import Iterator
+
+import pytest
+from http_serving import HOLDFAST, Server, started
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with started(tmp_path_factory.mktemp("demo"), "--no-crowd", command=(*HOLDFAST, "demo")) as server:
+        yield server

@@ -1,0 +1,117 @@
+"""From the product page to the order, in a real browser."""
+
+from browsing import window
+from http_calling import eventually
+from http_rooms import person
+from http_sales import in_seconds
+from http_serving import Server
+from playwright.sync_api import Browser, Page, expect
+from storefronts import LINE, look_at, pause_room, press, sale, state, visit
+
+pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
+
+
+def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page, demo: Server) -> None:
+    store = sale(demo, room=LINE, proof_of_work={"cost": 40}, starts_at=in_seconds(3_600))
+    panel = visit(page, store)
+    expect(panel.get_by_role("timer")).to_be_visible()
+    look_at(page, "upcoming")
+    store.change(starts_at=in_seconds(3.5))
+    press(panel, "Join the line")
+    state(panel, "cart")
+    look_at(page, "cart")
+    press(panel, "One more minute")
+    expect(panel.get_by_role("button", name="Pay")).to_be_enabled()
+    press(panel, "Pay")
+    state(panel, "confirmed")
+    expect(panel.get_by_text("Order written")).to_be_visible()
+    look_at(page, "confirmed")
+    panel.get_by_text("Receipt", exact=True).click()
+    expect(panel.get_by_role("button", name="Copy receipt")).to_be_visible()
+    eventually(lambda: store.counts() == (2, 0, 1), within_s=30)
+    page.reload()
+    state(panel, "confirmed")
+
+
+def test_a_reload_in_line_keeps_the_place(page: Page, demo: Server) -> None:
+    store = sale(demo, room=LINE)
+    pause_room(store, paused=True)
+    for name in ("ann", "ben", "cas"):
+        with person(store, name) as other:
+            other.join()
+    panel = visit(page, store)
+    press(panel, "Join the line")
+    state(panel, "waiting")
+    expect(panel).to_contain_text("3 people ahead of you")
+    look_at(page, "waiting")
+    page.reload()
+    state(panel, "waiting")
+    expect(panel).to_contain_text("3 people ahead of you")
+    store.act("restock", units=10)
+    pause_room(store, paused=False)
+    state(panel, "cart")
+
+
+def test_a_lost_network_is_waited_for_and_nothing_is_lost(page: Page, demo: Server) -> None:
+    store = sale(demo, room=LINE)
+    pause_room(store, paused=True)
+    panel = visit(page, store)
+    press(panel, "Join the line")
+    state(panel, "waiting")
+    page.context.set_offline(offline=True)
+    expect(panel).to_contain_text("No connection")
+    pause_room(store, paused=False)
+    page.context.set_offline(offline=False)
+    state(panel, "cart")
+
+
+def test_the_whole_way_can_be_gone_with_the_keyboard(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    panel = visit(page, store)
+    expect(panel.get_by_role("button", name="Buy for €49.99")).to_be_enabled()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to buying")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    state(panel, "cart")
+    expect(panel.get_by_role("heading", name="In your cart")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    state(panel, "confirmed")
+    expect(panel.get_by_role("heading", name="yours")).to_be_focused()
+
+
+def test_germans_read_german_and_anyone_may_change(browser: Browser, demo: Server) -> None:
+    store = sale(demo, room=LINE)
+    pause_room(store, paused=True)
+    with window(browser, locale="de-DE") as page:
+        panel = visit(page, store)
+        expect(page.locator(".price")).to_contain_text("49,99 €")
+        press(panel, "Anstellen")
+        state(panel, "waiting")
+        look_at(page, "german")
+        assert page.evaluate("document.documentElement.lang") == "de"
+        page.get_by_role("button", name="English").click()
+        expect(panel).to_contain_text("You are next")
+        page.reload()
+        expect(panel).to_contain_text("You are next")
+
+
+def test_a_script_in_a_products_name_stays_text(page: Page, demo: Server) -> None:
+    name = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+    store = sale(demo, name=name, description=name)
+    visit(page, store)
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+    expect(page).to_have_title(name)
+
+
+def test_a_phone_shows_what_is_to_be_done_first(phone: Page, demo: Server) -> None:
+    store = sale(demo)
+    panel = visit(phone, store)
+    phone.get_by_role("button", name="Buy for").tap()
+    state(panel, "cart")
+    box = panel.get_by_role("button", name="Pay").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= phone.viewport_size["height"]  # type: ignore[index]
