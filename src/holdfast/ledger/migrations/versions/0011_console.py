@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0011"
-down_revision = "0008"
+down_revision = "0009"
 
 _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
