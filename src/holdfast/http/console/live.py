@@ -92,9 +92,10 @@ class LiveBoard:
         sale = await house.catalogue.find(sale_id)
         if sale is None:
             raise sale_not_found()
-        await house.teller.note()
-        figures = await house.database.read(lambda c: figures_of(c, sale.sku_id, house.database.now_ms(c)))
-        view = await house.lookout.look(sale.sku_id)
+        figures, view = await asyncio.gather(
+            house.database.read(lambda c: figures_of(c, sale.sku_id, house.database.now_ms(c))),
+            house.lookout.look(sale.sku_id),
+        )
         room = None if sale.room.mode is RoomMode.OFF else await house.board.find(sale_id)
         return _Seen(sale, view, room, figures)
 

@@ -1,4 +1,5 @@
-// A chart that moves along with time. Drawn at most once per frame, and only when there is something new.
+// A chart that moves along with time, drawn only when there is something new. One chart is drawn per frame, so that many
+// of them never keep the page from answering.
 import uPlot from "../vendor/uplot.mjs";
 import { html, useEffect, useRef } from "./html.mjs";
 
@@ -7,6 +8,21 @@ const LEAST_S = 60;
 const WINDOW_S = 300;
 const HEIGHT = 132;
 const dark = matchMedia("(prefers-color-scheme: dark)");
+
+const waiting = new Map();
+
+/** Whoever asks again before their turn is drawn once. */
+function drawSoon(chart, draw) {
+  if (!waiting.size) requestAnimationFrame(drawNext);
+  waiting.set(chart, draw);
+}
+
+function drawNext() {
+  const [[chart, draw]] = waiting;
+  waiting.delete(chart);
+  draw();
+  if (waiting.size) requestAnimationFrame(drawNext);
+}
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -65,8 +81,7 @@ export function Chart({ title, history, series, version }) {
     };
   }, [history]);
   useEffect(() => {
-    const frame = requestAnimationFrame(() => plot.current?.setData(dataOf(history, series)));
-    return () => cancelAnimationFrame(frame);
+    drawSoon(plot, () => plot.current?.setData(dataOf(history, series)));
   }, [history, version]);
   return html`<figure class="chart card">
     <figcaption><h2>${title}</h2></figcaption>

@@ -2,7 +2,7 @@
 import { html } from "../html.mjs";
 import { number, share } from "../words.mjs";
 
-const PLACES = [["sold", "Sold"], ["settling", "Paying"], ["held", "In carts"], ["available", "Available"]];
+const PLACES = [["available", "Available"], ["held", "In carts"], ["settling", "Paying"], ["sold", "Sold"]];
 
 export function StockStrip({ stock }) {
   return html`<div class="strip" aria-hidden="true">${PLACES.filter(([place]) => stock[place]).map(([place]) => html`<span key=${place} class="at-${place}" style=${{ flexGrow: stock[place] }}></span>`)}</div>`;
