@@ -1,7 +1,8 @@
 # Everything the project does, from a fresh machine: needs Python 3.11 or newer and make, and no root.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run test check format lock bench plots clean
+.PHONY: help install install-dev run browser test check format lock bench plots clean
 
+BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -35,7 +36,11 @@ run: install ## Serve a demo pool and a demo sale on http://127.0.0.1:8000 (PORT
 		--payment wallet --if-missing
 	@exec $(BIN)/holdfast serve --port $(PORT)
 
-test: install-dev ## Run every test on every engine
+browser: ## Install Chromium if there is none (Debian and Ubuntu, as root), for the tests of the pages
+	@test -n "$(BROWSER)" || apt-get install --yes --quiet chromium || \
+		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
+
+test: install-dev browser ## Run every test on every engine
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: install-dev ## Lint, format and types

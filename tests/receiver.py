@@ -11,7 +11,7 @@ from typing import Any
 
 from standardwebhooks import Webhook as Verifier
 
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)

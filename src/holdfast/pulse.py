@@ -27,7 +27,8 @@ from holdfast.errors import EngineError, Unavailable
 log = structlog.get_logger()
 
 SUSPECT_S = 0.5
-PROBE_S = 0.4
+# A server that is merely overloaded still lets somebody in within this time.
+PROBE_S = 1.0
 PROBES = 2
 LOOK_S = 0.1
 PAUSE_S = 0.25

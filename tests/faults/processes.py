@@ -36,7 +36,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-async def until(condition: Callable[[], bool], *, within_s: float) -> None:
+async def until(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
     """Wait for something another process does, which raises no event here."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - see above
@@ -87,7 +87,7 @@ class HouseProcess:
         self.process.kill()
         self.process.wait()
 
-    async def exit_status(self, within_s: float) -> int:
+    async def exit_status(self, within_s: float = 30.0) -> int:
         return await asyncio.to_thread(self.process.wait, within_s)
 
     async def stop(self) -> int:

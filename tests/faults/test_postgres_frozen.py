@@ -17,8 +17,8 @@ from holdfast.pulse import PROBE_S, PROBES, SUSPECT_S
 pytestmark = pytest.mark.usefixtures("postgres_url")
 
 # Suspected and probed; the rest is for a busy machine.
-FOUND_OUT_S = SUSPECT_S + PROBES * PROBE_S + 1.5
-AT_ONCE_S = 0.5
+FOUND_OUT_S = SUSPECT_S + PROBES * PROBE_S + 3.0
+AT_ONCE_S = 2.0
 
 
 async def test_a_frozen_postgres_is_a_503_in_time_and_then_at_once_and_a_thawed_one_serves_again(
@@ -34,7 +34,7 @@ async def test_a_frozen_postgres_is_a_503_in_time_and_then_at_once_and_a_thawed_
             ready = client.get("/healthz/ready")
             frozen = asyncio.gather(ready, *[ask(client, f"during-{n}") for n in range(20)])
             live = await client.get("/healthz/live")
-            assert (live.status_code, monotonic() - started < 1.0) == (200, True)
+            assert (live.status_code, monotonic() - started < AT_ONCE_S) == (200, True)
             assert {answer.status_code for answer in await frozen} == {503}
             assert monotonic() - started < FOUND_OUT_S
 

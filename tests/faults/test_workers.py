@@ -39,14 +39,14 @@ async def test_workers_do_not_outlive_a_supervisor_that_was_killed(postgres_data
         workers = workers_of(house)
         assert len(workers) == 2
         house.kill()
-        await until(lambda: not any(map(is_running, workers)), within_s=10)
+        await until(lambda: not any(map(is_running, workers)))
 
 
 async def test_a_worker_that_dies_is_replaced(postgres_database_url: str, tmp_path: Path) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
         [dying, staying] = workers_of(house)
         os.kill(dying, signal.SIGKILL)
-        await until(lambda: len(set(workers_of(house)) - {dying}) == 2, within_s=15)
+        await until(lambda: len(set(workers_of(house)) - {dying}) == 2)
         assert staying in workers_of(house)
         assert await house.stop() == 0
 
@@ -56,7 +56,7 @@ async def test_a_stop_while_a_worker_is_being_replaced_is_still_a_stop(
 ) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
         os.kill(workers_of(house)[0], signal.SIGKILL)
-        await until(lambda: "worker_died" in house.log.read_text(), within_s=10)
+        await until(lambda: "worker_died" in house.log.read_text())
         assert await house.stop() == 0
 
 
@@ -66,7 +66,7 @@ async def test_a_stop_while_the_workers_are_being_started_is_still_a_stop(
     house = HouseProcess(tmp_path / "data", *WORKERS, database_url=postgres_database_url)
     house.launch()
     try:
-        await until(lambda: bool(workers_of(house)), within_s=10)
+        await until(lambda: bool(workers_of(house)))
         assert await house.stop() == 0
     finally:
         house.kill()

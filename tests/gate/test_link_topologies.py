@@ -195,7 +195,7 @@ async def test_sentinels_lead_to_the_next_primary_when_one_freezes(service: Watc
         started = monotonic()
         with pytest.raises(OutcomeUnknown):
             await link.call("a", ["SET", "a", 2])
-        assert monotonic() - started < TIMEOUT_S + 1.0
+        assert monotonic() - started < TIMEOUT_S + 5.0
         service.sentinels[0].freeze()
         seconds = await seconds_until_it_serves(link, "a")
         print(f"served again {seconds:.1f} s after the primary froze, one sentinel frozen as well")

@@ -152,13 +152,12 @@ async def test_keys_that_were_good_are_good_while_their_publisher_is_silent(monk
         await keys.keys_for(signed(key, "ES256"))
         publisher.silent_s = 60.0
         monkeypatch.setattr(identity, "JWKS_REFRESH_S", 0.0)
-        monkeypatch.setattr(identity, "JWKS_TIMEOUT_S", 0.3)
+        monkeypatch.setattr(identity, "JWKS_TIMEOUT_S", 2.0)
         keys._tried -= identity.JWKS_RETRY_S  # As if that long had passed.
-        asked_at = time.monotonic()
         for _ in range(20):
             assert isinstance(await keys.keys_for(signed(key, "ES256")), KeySet)
-        assert time.monotonic() - asked_at < 0.25
         assert keys._refresh is not None
+        assert not keys._refresh.done()
         await keys._refresh
         await keys.keys_for(signed(key, "ES256"))
         assert publisher.asked == 2, "nobody tries again at once"

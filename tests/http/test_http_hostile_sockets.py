@@ -16,7 +16,7 @@ pytest_plugins = ("http_fixtures",)
 
 HEAD = f"POST /v1/inventory/a/reserve HTTP/1.1\r\nHost: holdfast\r\nAuthorization: Bearer {SERVICE_KEY}\r\n"
 # Headers and bodies may take ten seconds each; the rest is for a busy machine.
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 OTHERS_WAIT_S = 1.0
 
 
@@ -235,7 +235,7 @@ def test_clients_that_hang_up_in_the_middle_leave_nothing_behind(harassed: Serve
         for left in leaving:
             left.result()
     assert {answer.status_code for answer in answers} == {200}
-    eventually(lambda: process.num_fds() <= open_before + 2, within_s=5)
+    eventually(lambda: process.num_fds() <= open_before + 2)
     available, held, sold, total = pool.counts()
     assert (available + held + sold, total) == (1_000, 1_000)
     assert 100 <= held <= 100 + 600 // 11, "only whole requests can have been granted"

@@ -68,7 +68,7 @@ def external_order(server: Server) -> str:
     body_of(server.client.post(f"/v1/reservations/{held}/confirm"))
     order_id = order_id_of(held)
     known = select(orders.c.order_id).where(orders.c.order_id == order_id)
-    eventually(lambda: in_ledger(server, lambda c: c.execute(known).scalar()), within_s=5)
+    eventually(lambda: in_ledger(server, lambda c: c.execute(known).scalar()))
     return order_id
 
 
@@ -152,10 +152,10 @@ def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -
         data = body_of(server.client.get("/v1/ops/parked", params={"limit": 100}))["data"]
         return next((item for item in data if item["parked_id"] == parked_id), None)
 
-    item = eventually(parked, within_s=10)
+    item = eventually(parked)
     assert item["reason"] == "the reservation is not known"
     assert server.client.post(f"/v1/ops/parked/{parked_id}/retry").status_code == 204
-    eventually(parked, within_s=10)
+    eventually(parked)
     assert server.client.post(f"/v1/ops/parked/{parked_id}/drop").status_code == 204
     assert parked() is None
     for unknown in (parked_id, "refund:rfd_nobody", "delivery:nobody"):

@@ -48,7 +48,7 @@ def test_outcomes_are_counted(embedded: Server, pool: Shop) -> None:
         return _grown(before, scrape(embedded), "holdfast_outcomes_total")
 
     expected = {"reserved": 2, "replayed": 1, "insufficient": 1, "already": 1, "moved": 3}
-    eventually(lambda: counted() == expected, within_s=3)
+    eventually(lambda: counted() == expected)
 
 
 def test_refusals_from_memory_are_counted_though_no_batch_follows(embedded: Server, pool: Shop) -> None:
@@ -60,7 +60,7 @@ def test_refusals_from_memory_are_counted_though_no_batch_follows(embedded: Serv
     def counted() -> bool:
         return _grown(before, scrape(embedded), "holdfast_outcomes_total") == {"sold_out": 20}
 
-    eventually(counted, within_s=3)
+    eventually(counted)
 
 
 def test_units_that_expire_are_counted_as_units_and_not_as_commands(embedded: Server, pool: Shop) -> None:
@@ -72,7 +72,7 @@ def test_units_that_expire_are_counted_as_units_and_not_as_commands(embedded: Se
         after = scrape(embedded)
         return after["holdfast_expired_units_total"][""] - before["holdfast_expired_units_total"][""] == 7
 
-    eventually(counted, within_s=4)
+    eventually(counted)
     assert "expired" not in scrape(embedded)["holdfast_outcomes_total"]
 
 
@@ -88,7 +88,7 @@ def test_requests_are_counted_by_status(embedded: Server, pool: Shop) -> None:
         grown = _grown(before, scrape(embedded), "holdfast_http_requests_total")
         return grown["404"] == grown["409"] == 1 and grown["200"] >= 6
 
-    eventually(counted, within_s=3)
+    eventually(counted)
 
 
 def test_units_are_shown_by_state_and_add_up(embedded: Server, pool: Shop) -> None:
@@ -112,7 +112,7 @@ def test_batches_are_measured(embedded: Server, pool: Shop) -> None:
     assert 0 < _grown(before, after, "holdfast_decide_seconds_sum")[""] < 1
     assert 0 < _grown(before, after, "holdfast_commit_seconds_sum")[""] < 5
     assert after["holdfast_waiting_commands"][""] == 0
-    assert 0 <= after["holdfast_expirer_lag_seconds"][""] < 1
+    assert 0 <= after["holdfast_expirer_lag_seconds"][""] < 10
 
 
 def _grown(before: Samples, after: Samples, name: str) -> dict[str, float]:
@@ -143,14 +143,14 @@ def test_every_request_without_an_id_gets_one_of_its_own(embedded: Server, pool:
 
 def test_the_log_is_json_by_line_and_names_the_request(embedded: Server, pool: Shop) -> None:
     pool.client.put(pool.path, json={"total_units": 1}, headers={"X-Request-Id": "find-me"})
-    lines = eventually(lambda: [x for x in embedded.log_lines if x.get("request_id") == "find-me"], within_s=3)
+    lines = eventually(lambda: [x for x in embedded.log_lines if x.get("request_id") == "find-me"])
     assert [(x["event"], x["method"], x["path"], x["status"]) for x in lines] == [("request", "PUT", pool.path, 200)]
     assert all({"event", "level", "timestamp"} <= line.keys() for line in embedded.log_lines)
 
 
 def test_no_line_of_the_log_can_be_forged(embedded: Server) -> None:
     embedded.client.get('/v1/nothing%0A{"event": "forged", "level": "error"}')
-    eventually(lambda: [x for x in embedded.log_lines if "forged" in x.get("path", "")], within_s=3)
+    eventually(lambda: [x for x in embedded.log_lines if "forged" in x.get("path", "")])
     assert not [line for line in embedded.log_lines if line["event"] == "forged"]
 
 
@@ -163,5 +163,5 @@ def test_no_secret_is_ever_logged(embedded: Server, pool: Shop) -> None:
             client.get(f"/v1/reservations/{pool.sku_id}")
             client.put(pool.path, content=b"{")
             client.get(f"{pool.path}/available")
-    eventually(lambda: [x for x in embedded.log_lines if x.get("status") == 401], within_s=3)
+    eventually(lambda: [x for x in embedded.log_lines if x.get("status") == 401])
     assert [secret for secret in secrets if secret in embedded.log] == []

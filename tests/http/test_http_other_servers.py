@@ -42,7 +42,7 @@ def test_huge_headers_are_refused_under_uvicorn_however_often_one_is_repeated(tm
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     setting = database_setting("postgresql", request)
     with started(tmp_path_factory.mktemp("pair"), "--workers", "2", settings=setting) as server:
-        eventually(lambda: len(workers_of(server)) == 2, within_s=20)
+        eventually(lambda: len(workers_of(server)) == 2)
         yield server
 
 
@@ -102,7 +102,7 @@ def test_a_worker_that_dies_is_replaced_and_all_stop_together(pair: Server) -> N
     victim, survivor = workers_of(pair)
     victim.kill()
     victim.wait(5)
-    eventually(lambda: len({w.pid for w in workers_of(pair)} - {victim.pid}) == 2, within_s=20)
+    eventually(lambda: len({w.pid for w in workers_of(pair)} - {victim.pid}) == 2)
     for _ in range(10):
         assert pair.is_ready()
     workers = workers_of(pair)
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_is_replaced_and_all_stop_together(pair: Server) -> N
 
 def test_workers_do_not_outlive_the_one_that_watches_over_them(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     with started(tmp_path, "--workers", "2", settings=database_setting("postgresql", request)) as server:
-        eventually(lambda: len(workers_of(server)) == 2, within_s=20)
+        eventually(lambda: len(workers_of(server)) == 2)
         workers = workers_of(server)
         server.process.kill()
         server.process.wait(5)

@@ -39,7 +39,7 @@ def test_an_address_that_does_not_exist_is_not_found(embedded: Server) -> None:
         ("/metrics", {"GET"}, ["POST"]),
         ("/docs", {"GET"}, ["POST", "DELETE"]),
         ("/openapi.json", {"GET"}, ["POST", "DELETE"]),
-        ("/static/docs.css", {"GET"}, ["PUT"]),
+        ("/assets/docs.css", {"GET"}, ["PUT"]),
         ("/", {"GET"}, ["POST"]),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_list_can_be_of_one_status(shop: Shop) -> None:
     by_status["expired"] = shop.hold(ttl_seconds=1)
     shop.confirm(by_status["confirmed"])
     shop.cancel(by_status["cancelled"])
-    eventually(lambda: _ids(shop.page(status="expired")), within_s=3)
+    eventually(lambda: _ids(shop.page(status="expired")))
     assert {status: _ids(shop.page(status=status)) for status in by_status} == {s: [i] for s, i in by_status.items()}
     assert _ids(shop.page(status="settling")) == _ids(shop.page(status="failed")) == []
 

@@ -93,7 +93,7 @@ def _confirmed(shop: Shop, _server: Server) -> str:
 
 def _expired(shop: Shop, _server: Server) -> str:
     held = shop.hold(ttl_seconds=1)
-    eventually(lambda: body_of(shop.show(held))["status"] == "expired", within_s=3)
+    eventually(lambda: body_of(shop.show(held))["status"] == "expired")
     return held
 
 

@@ -24,7 +24,7 @@ def reservation(store: Store, reservation_id: str) -> dict[str, Any]:
 
 def ended(store: Store, reservation_id: str) -> dict[str, Any]:
     """The reservation once its payment has come to an end."""
-    eventually(lambda: reservation(store, reservation_id)["status"] in ("confirmed", "failed"), within_s=20)
+    eventually(lambda: reservation(store, reservation_id)["status"] in ("confirmed", "failed"))
     return reservation(store, reservation_id)
 
 
@@ -55,8 +55,8 @@ def test_a_hold_becomes_a_paid_order_once_and_a_refund_brings_the_unit_back(stor
             f"/v1/orders/{order['order_id']}/refund", json={"restock": True}, headers={"Idempotency-Key": "back"}
         )
         assert answer.is_success, answer.text
-    eventually(lambda: body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))["balance"] == 5_000, within_s=10)
-    eventually(lambda: store.counts() == (3, 0, 1), within_s=10)
+    eventually(lambda: body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))["balance"] == 5_000)
+    eventually(lambda: store.counts() == (3, 0, 1))
     assert orders_of(store, buyer_id)[0]["status"] == "refunded"
     assert body_of(store.server.client.post("/v1/ops/reconcile"))["ok"] is True
 
@@ -73,7 +73,7 @@ def test_whoever_has_no_money_is_told_so_and_the_unit_goes_back(store: Store) ->
         history = body_of(poor.client.get(f"{path}/history"))["events"]
         assert [e.get("failure_reason") for e in history][-1] == "insufficient_funds"
         assert '"failure_reason":"insufficient_funds"' in poor.client.get(f"{path}/events").text
-    eventually(lambda: store.counts() == (3, 0, 0), within_s=10)
+    eventually(lambda: store.counts() == (3, 0, 0))
     assert orders_of(store, buyer_id) == []
 
 
@@ -82,7 +82,7 @@ def test_an_order_that_a_service_confirmed_says_that_somebody_else_took_the_mone
     store.open()
     held = store.buy(buyer_id)
     body_of(store.server.client.post(f"/v1/reservations/{held['reservation_id']}/confirm"))
-    eventually(lambda: len(orders_of(store, buyer_id)) == 1, within_s=10)
+    eventually(lambda: len(orders_of(store, buyer_id)) == 1)
     assert orders_of(store, buyer_id)[0]["payment"] == "external"
 
 
@@ -93,8 +93,8 @@ def test_a_key_of_one_sale_is_not_the_key_of_the_next_sale_of_the_same_pool(quic
         assert ada.client.delete(f"/v1/reservations/{bought['reservation_id']}").status_code == 204
     body_of(quick.act("close"))
     later = replace(quick, sale_id=f"{quick.sale_id}-again")
-    eventually(lambda: later.create(price={"amount": 7_777, "currency": "USD"}).is_success, within_s=10)
-    eventually(lambda: later.show()["state"] == "ready", within_s=10)
+    eventually(lambda: later.create(price={"amount": 7_777, "currency": "USD"}).is_success)
+    eventually(lambda: later.show()["state"] == "ready")
     with later.buyer() as ada:
         problem_of(ada.purchase(key="k"), 422, "idempotency_key_reused")
         assert body_of(ada.purchase(key="k2"), 201)["amount"] == 7_777
@@ -146,10 +146,10 @@ def test_a_sale_of_a_split_pool_is_paid_for_like_any_other(store: Store) -> None
         credit(store.server, buyer_id, 5_000)
     bought = [store.buy(buyer_id)["reservation_id"] for buyer_id in buyers]
     assert [ended(store, id_)["status"] for id_ in bought] == ["confirmed"] * 4
-    eventually(lambda: store.counts() == (0, 0, 4), within_s=10)
+    eventually(lambda: store.counts() == (0, 0, 4))
     [order] = orders_of(store, buyers[0])
     refunded = store.server.client.post(
         f"/v1/orders/{order['order_id']}/refund", json={"restock": True}, headers={"Idempotency-Key": "back"}
     )
     assert refunded.is_success, refunded.text
-    eventually(lambda: store.counts() == (1, 0, 4), within_s=15)
+    eventually(lambda: store.counts() == (1, 0, 4))

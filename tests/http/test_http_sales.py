@@ -35,7 +35,7 @@ def test_a_pool_is_in_one_sale_at_a_time(store: Store) -> None:
     problem_of(second.create(), 409, "sku_in_sale")
     body_of(store.act("close"))
     problem_of(second.create(), 409, "sku_in_sale")  # Until every server has heard that the first is over.
-    assert eventually(lambda: second.create(total_units=4).status_code == 201, within_s=10)
+    assert eventually(lambda: second.create(total_units=4).status_code == 201)
     body_of(store.act("close"))  # Again: it is over, and its pool is another sale's.
     with second.buyer() as ada:
         body_of(ada.purchase(), 201)
@@ -61,13 +61,13 @@ def test_a_pool_that_buyers_of_the_sale_before_still_hold_waits_for_them(store: 
     held = store.buy()
     body_of(store.act("close"))
     second = Store(store.server, f"{store.sale_id}-2", store.sku_id)
-    made = eventually(lambda: _created(second), within_s=10)
+    made = eventually(lambda: _created(second))
     assert made["state"] == "loading"
     assert "still held" in made["problem"]
     with store.buyer() as ada:
         assert ada.client.delete(f"/v1/reservations/{held['reservation_id']}").status_code == 204
     # Whoever asks again need not wait for the steward.
-    assert eventually(lambda: second.show()["state"] == "ready", within_s=25)
+    assert eventually(lambda: second.show()["state"] == "ready")
 
 
 def _created(store: Store) -> dict[str, Any]:
@@ -310,11 +310,11 @@ def test_now_follows_the_sale_within_moments(store: Store) -> None:
     store.open(total_units=1, payment="external", per_buyer_limit=None)
     assert (store.now().json()["state"], store.now().json()["available_hint"]) == ("open", 1)
     held = store.buy()
-    eventually(lambda: store.now().json()["state"] == "all_held", within_s=3)
+    eventually(lambda: store.now().json()["state"] == "all_held")
     store.server.client.post(f"/v1/reservations/{held['reservation_id']}/confirm")
-    eventually(lambda: store.now().json()["state"] == "sold_out", within_s=3)
+    eventually(lambda: store.now().json()["state"] == "sold_out")
     store.act("pause")
-    eventually(lambda: store.now().json()["state"] == "paused", within_s=3)
+    eventually(lambda: store.now().json()["state"] == "paused")
     store.act("close")
-    ended = eventually(lambda: [b for b in [store.now().json()] if b["state"] == "ended"], within_s=3)
+    ended = eventually(lambda: [b for b in [store.now().json()] if b["state"] == "ended"])
     assert ended[0]["next_poll_ms"] >= 10_000

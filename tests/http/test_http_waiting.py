@@ -62,7 +62,7 @@ async def test_a_caller_who_has_left_the_line_is_not_served(short: Server) -> No
     assert first.read_answer().status == 200
     first.close()
     assert shop.counts() == (999, 1, 0, 1_000)
-    eventually(lambda: scrape(short)["holdfast_waiting_commands"][""] == 0, within_s=3)
+    eventually(lambda: scrape(short)["holdfast_waiting_commands"][""] == 0)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_happens_to_a_reservation_arrives_signed_and_in_order(house: Server
 def test_the_log_tells_of_each_delivery_and_page_by_page(house: Server, receiver: Receiver) -> None:
     made = add(house, receiver.url, "reservation.*")
     live(house)
-    log = eventually(lambda: _all_done(log_of(house, made), 3), within_s=10)
+    log = eventually(lambda: _all_done(log_of(house, made), 3))
     assert [d["type"] for d in log["data"]] == LIFE[::-1]
     [latest, *_] = log["data"]
     assert (latest["attempts"], latest["last_status"], latest["reason"]) == (1, 200, None)
@@ -114,12 +114,12 @@ def test_what_was_sent_is_sent_again_on_demand_under_the_same_id(house: Server, 
     made = add(house, receiver.url, "reservation.*")
     address = f"{PATH}/{made['webhook_id']}"
     live(house)
-    log = eventually(lambda: _all_done(log_of(house, made), 3), within_s=10)
+    log = eventually(lambda: _all_done(log_of(house, made), 3))
     one = log["data"][-1]["delivery_id"]
     assert body_of(house.client.post(f"{address}/replay", json={"delivery_id": one})) == {"replayed": 1}
     receiver.wait(lambda: len(receiver.accepted) >= 4)
     assert receiver.accepted[3].id == receiver.accepted[0].id == one
-    eventually(lambda: _all_done(log_of(house, made), 3), within_s=10)
+    eventually(lambda: _all_done(log_of(house, made), 3))
     since = {"since": made["created_at"]}
     assert body_of(house.client.post(f"{address}/replay", json=since)) == {"replayed": 3}
     receiver.wait(lambda: len(receiver.accepted) >= 7)
@@ -146,7 +146,7 @@ def test_what_waits_shows_in_the_metrics(house: Server) -> None:
         broken.wait(lambda: len(broken.received) >= 1)
         webhook_id = made["webhook_id"]
         # Where Redis is the gate, the events come one after the other.
-        samples = eventually(lambda: _after_failure(house, webhook_id, waiting=3), within_s=30)
+        samples = eventually(lambda: _after_failure(house, webhook_id, waiting=3))
         assert samples["holdfast_webhook_oldest_seconds"][webhook_id] > 0
         remove(house, made)
 
@@ -193,7 +193,7 @@ def test_where_it_is_not_allowed_a_private_receiver_is_never_called(
         assert "HOLDFAST_WEBHOOK_PRIVATE" in wrong["url"]
         made = add(server, receiver.url.replace("127.0.0.1", "localhost"), "reservation.created")
         live(server)
-        failed = eventually(lambda: [d for d in log_of(server, made)["data"] if d["attempts"]], within_s=10)
+        failed = eventually(lambda: [d for d in log_of(server, made)["data"] if d["attempts"]])
         assert failed[0]["reason"] == "address_refused"
         assert receiver.received == []
 
@@ -206,7 +206,7 @@ def test_the_command_line_does_the_same(embedded: Server) -> None:
         assert [r.verified(made["secret"])["type"] for r in receiver.accepted] == LIFE
         listed = [w for w in embedded.command("webhooks", "list")["data"] if w["webhook_id"] == made["webhook_id"]]
         assert listed == [{name: value for name, value in made.items() if name != "secret"}]
-        eventually(lambda: _all_done(log_of(embedded, made), 3), within_s=10)
+        eventually(lambda: _all_done(log_of(embedded, made), 3))
         log = embedded.command("webhooks", "deliveries", made["webhook_id"], "--state", "done")
         assert [d["type"] for d in log["data"]] == LIFE[::-1]
         again = embedded.command("webhooks", "replay", made["webhook_id"], "--since", made["created_at"])

@@ -64,7 +64,7 @@ async def test_units_are_back_within_a_second_of_their_deadline_though_nobody_as
     gate = WatchedGate(database)
     async with running(Expirer(database, gate)):
         await gate.apply(SKU, [Provision(1), reserve("a", ttl_ms=150)])
-        await asyncio.wait_for(gate.returned.wait(), 5)
+        await asyncio.wait_for(gate.returned.wait(), 30)
     books = await read_books(database, SKU)
     books.check()
     late = next(e.at for e in books.events if e.type == "reservation.expired") - books.reservations["a"].expires_at
@@ -140,7 +140,7 @@ async def test_a_pool_that_fails_does_not_keep_the_units_of_the_others(
     clock.advance(MINUTE)
     gate.broken["one"] = failure
     async with running(Expirer(clock, gate)):
-        await asyncio.wait_for(gate.returned.wait(), 1)
+        await asyncio.wait_for(gate.returned.wait(), 30)
 
 
 async def test_the_expirer_goes_on_after_the_engine_was_away(
@@ -153,9 +153,9 @@ async def test_the_expirer_goes_on_after_the_engine_was_away(
     clock.advance(MINUTE)
     gate.broken[SKU] = Unavailable("away")
     async with running(Expirer(clock, gate)):
-        await asyncio.wait_for(gate.failed.wait(), 5)
+        await asyncio.wait_for(gate.failed.wait(), 30)
         del gate.broken[SKU]
-        await asyncio.wait_for(gate.returned.wait(), 5)
+        await asyncio.wait_for(gate.returned.wait(), 30)
 
 
 # --- the pruner

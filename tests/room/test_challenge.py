@@ -155,10 +155,10 @@ async def test_spent_proofs_are_forgotten_after_they_expired(door: Door, databas
 
 async def test_checking_a_proof_costs_a_hundredth_of_solving_it_at_most(door: Door) -> None:
     given = await door.challenges.make(sale(cost=MOST_ATTEMPTS), "ada")
-    started = time.perf_counter()
+    started = time.process_time()
     proof = solve(given)
-    solving = time.perf_counter() - started
+    solving = time.process_time() - started
     payload = altcha.Payload.from_base64(proof)
-    started = time.perf_counter()
+    started = time.process_time()
     assert door.challenges._verify(payload, "drop", "ada") is Entry.ADMITTED
-    assert (time.perf_counter() - started) * 100 < solving < 10.0
+    assert (time.process_time() - started) * 100 < solving

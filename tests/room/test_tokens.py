@@ -165,14 +165,14 @@ def test_a_pass_read_before_costs_next_to_nothing_and_is_forgotten_in_time(monke
     monkeypatch.setattr(module, "REMEMBERED_MAX", 100)
     texts = [tokens().sign_pass(Pass(f"b{n}", "drop", "t", NOW, NOW + 300)) for n in range(150)]
     reader = tokens()
-    started = time.perf_counter()
+    started = time.process_time()
     for text in texts[:50]:
         reader.read_any_pass(text, NOW)
-    first = time.perf_counter() - started
-    started = time.perf_counter()
+    first = time.process_time() - started
+    started = time.process_time()
     for text in texts[:50]:
         reader.read_any_pass(text, NOW)
-    assert time.perf_counter() - started < first / 10
+    assert time.process_time() - started < first / 5
     for text in texts:
         assert reader.read_any_pass(text, NOW) is not None
     assert len(reader._passes.known) <= 100

@@ -1,18 +1,14 @@
 """`/docs`: the API reference, as one page that needs no script and nothing from another host."""
 
 from functools import lru_cache
-from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-import holdfast.web
 from holdfast.web.reasons import all_reasons
 from holdfast.web.reference import render
 
 router = APIRouter(include_in_schema=False)
 
-_STATIC = Path(holdfast.web.__file__).parent / "static"
-_MEDIA_TYPES = {"docs.css": "text/css", "holdfast.svg": "image/svg+xml"}
 _SAFE = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; img-src 'self'; "
@@ -30,26 +26,7 @@ async def docs(request: Request) -> Response:
     return Response(_page(request.app), headers=_SAFE, media_type="text/html")
 
 
-@router.api_route("/static/docs.css", methods=["GET", "HEAD"])
-async def style() -> Response:
-    return _static("docs.css")
-
-
-@router.api_route("/static/holdfast.svg", methods=["GET", "HEAD"])
-async def icon() -> Response:
-    return _static("holdfast.svg")
-
-
 @lru_cache(maxsize=4)
 def _page(app: FastAPI) -> str:
     """An application's routes stay as they are once it serves, and so does its page."""
     return render(app.openapi(), all_reasons())
-
-
-def _static(name: str) -> Response:
-    return Response(_read(name), headers=_SAFE, media_type=_MEDIA_TYPES[name])
-
-
-@lru_cache
-def _read(name: str) -> bytes:
-    return (_STATIC / name).read_bytes()

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from holdfast import __version__
 from holdfast.bootstrap import House
 from holdfast.errors import EngineError
-from holdfast.http import docs_page
+from holdfast.http import docs_page, pages
 from holdfast.http.invalid import from_validation
 from holdfast.http.openapi import describe
 from holdfast.http.patrol import Patrol
@@ -26,10 +26,8 @@ from holdfast.http.routes import audit, inventory, money, operate, orders, parke
 
 Message = MutableMapping[str, Any]
 
-_ROUTERS = [
-    routes.router
-    for routes in (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks, docs_page)
-]
+_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks)
+_ROUTERS = [routes.router for routes in (*_API, docs_page, pages)]
 _ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
 
 
@@ -143,7 +141,8 @@ def _allowed(request: FastApiRequest) -> set[str]:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)))
+    whole_rest = re.sub(r"\\{\w+:path\\}", ".+", re.escape(template))
+    return re.compile(re.sub(r"\\{\w+\\}", "[^/]+", whole_rest))
 
 
 def _fits(template: str, path: str) -> bool:

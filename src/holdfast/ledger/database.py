@@ -40,8 +40,9 @@ TRANSACTION_TIMEOUT_S = 5.0
 # How long a write on SQLite waits for another process to finish its own.
 BUSY_TIMEOUT_S = 5.0
 
-# How long a transaction waits for a connection while others have them all.
-POOL_TIMEOUT_S = 1.0
+# How long a transaction waits for a connection while others have them all. If they have them because the server does
+# not answer, the breaker cuts all of them off long before.
+POOL_TIMEOUT_S = 4.0
 
 # A long listing must not keep a look at the stock waiting.
 READERS = 4
@@ -196,7 +197,7 @@ def _commit(connection: Connection) -> None:
 
 
 # While connecting, asyncpg's own errors come through unwrapped.
-POSTGRES_FAILURES = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 def _drop(connection: Any, *_circumstances: object) -> None:
@@ -209,6 +210,7 @@ class PostgresDatabase:
 
     def __init__(self, url: URL, connections: int) -> None:
         address, arguments = for_asyncpg(url)
+        self._connections = connections
         self._engine = create_async_engine(
             address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
@@ -250,6 +252,8 @@ class PostgresDatabase:
                 return await connection.run_sync(work)
         except IntegrityError:
             raise
+        except PoolTimeout as exc:
+            raise Unavailable(f"all {self._connections} connections to PostgreSQL are in use") from exc
         except POSTGRES_FAILURES as exc:
             self._pulse.failed()
             reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"

@@ -69,7 +69,7 @@ class PoolQueries:
         return next(iter(_whole(connection, list(found.values()))), None)
 
     def due_pools(self, connection: Connection, now: int) -> list[tuple[str, int]]:
-        """The pools with overdue holds, each with its earliest deadline."""
+        """The pools with holds that end by then, each with its earliest deadline."""
         return [(row[0], row[1]) for row in connection.execute(self._due_pools, {"now": now})]
 
 

@@ -23,6 +23,8 @@ log = structlog.get_logger()
 
 # Units must be back well within a second of their deadline; an idle pass is one indexed query.
 PASS_INTERVAL_S = 0.2
+# No hold is shorter than a second, so what is not due within this time now will not be before the next look.
+LONGEST_REST_MS = 800
 BATCH_LIMIT = 500
 
 # The contract promises 24 hours; the extra hour keeps a retry at the last minute safe.
@@ -48,18 +50,23 @@ class Expirer:
         self._database = database
         self._gate = gate
         self._queries = PoolQueries(database.dialect_name)
+        self._rest_s = PASS_INTERVAL_S
 
     async def run(self) -> None:
         while True:
+            self._rest_s = PASS_INTERVAL_S
             try:
                 await self.pass_once()
             except Exception as exc:
                 tell("expirer_pass_failed", exc)
-            await asyncio.sleep(PASS_INTERVAL_S)
+            await asyncio.sleep(self._rest_s)
 
     async def pass_once(self) -> int:
         """Return all units overdue now, and how many there were."""
-        now, due = await self._database.read(self._due_pools)
+        now, soon = await self._database.read(self._pools_due_soon)
+        due = [(sku_id, earliest) for sku_id, earliest in soon if earliest <= now]
+        first_ms = min((earliest - now for _, earliest in soon), default=LONGEST_REST_MS)
+        self._rest_s = max(PASS_INTERVAL_S, first_ms / 1000)
         metrics.EXPIRER_LAG_SECONDS.set(max((now - earliest for _, earliest in due), default=0) / 1000)
         return sum([await self._expire_ortell(sku_id) for sku_id, _ in due])
 
@@ -71,9 +78,9 @@ class Expirer:
             tell("expirer_pool_failed", exc, sku_id=sku_id)
             return 0
 
-    def _due_pools(self, connection: Connection) -> tuple[int, list[tuple[str, int]]]:
+    def _pools_due_soon(self, connection: Connection) -> tuple[int, list[tuple[str, int]]]:
         now = self._database.now_ms(connection)
-        return now, self._queries.due_pools(connection, now)
+        return now, self._queries.due_pools(connection, now + LONGEST_REST_MS)
 
     async def _expire(self, sku_id: str) -> int:
         returned = 0

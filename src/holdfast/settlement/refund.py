@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 LEASE_MS = 30_000
 PARALLEL = 16
-REST_S = 0.25
+REST_S = 1.0
 
 
 class Restocker(Protocol):

@@ -40,7 +40,7 @@ from holdfast.settlement.together import Together
 log = structlog.get_logger()
 
 SHORTEST_REST_S = 0.02
-LONGEST_REST_S = 0.2
+LONGEST_REST_S = 0.5
 # A transaction at a pool keeps its purchases waiting, so it must stay short: this many orders take some ten
 # milliseconds, and fewer would mostly pay for the transaction itself. Then the purchases that waited have their turn.
 BATCH_MAX = 64

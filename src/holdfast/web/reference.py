@@ -37,8 +37,8 @@ def _head(title: str) -> list[Html]:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("link", rel="icon", href="/static/holdfast.svg", type="image/svg+xml"),
-        element("link", rel="stylesheet", href="/static/docs.css"),
+        element("link", rel="icon", href="/assets/holdfast.svg", type="image/svg+xml"),
+        element("link", rel="stylesheet", href="/assets/docs.css"),
     ]
 
 

@@ -26,7 +26,7 @@ from holdfast.settlement.expire import tell
 from holdfast.settlement.outbox.retry import DELAYS_S, judge
 from holdfast.settlement.outbox.sender import SEND_TIMEOUT_S, Answer, Sender
 
-PASS_INTERVAL_S = 0.25
+PASS_INTERVAL_S = 1.0
 # What comes back within this time is written down together.
 GATHER_S = 0.02
 # Longer than an attempt can take, with time to write down what came of it.
