@@ -27,6 +27,8 @@ _SLICES = 150
 _CURVES = (Step.PURCHASE, Step.JOIN, Step.ADMISSION, Step.CONFIRM, Step.RESERVATION)
 # As many between one nine and the next as a smooth curve needs.
 _PERCENTILES = [100 * (1 - 10 ** (-nines / 12)) for nines in range(49)]
+# The same in every report, with green for those who got what they came for.
+_COLOURS = {"bought": 1, "sold_out": 0, "gave_up": 2, "abandoned": 3, "kept_out": 4, "vanished": 5}
 _OTHERS = 7
 
 
@@ -80,8 +82,8 @@ def _endings(rushed: Rushed) -> Chart | None:
     width_s = _width_s(rushed)
     slices = int(rushed.ended_s / width_s) + 2
     series = [
-        Series(name.replace("_", " "), _summed(rushed, [name], width_s, slices), colour)
-        for colour, name in enumerate(shown)
+        Series(name.replace("_", " "), _summed(rushed, [name], width_s, slices), _COLOURS.get(name, _OTHERS - 1))
+        for name in shown
     ]
     if others:
         series.append(Series("others", _summed(rushed, others, width_s, slices), _OTHERS))
