@@ -6,6 +6,7 @@ from sqlalchemy import insert, update
 
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.sale import OrderStatus, OversellPolicy, order_id_of
+from holdfast.ledger import shortage
 from holdfast.ledger.sale_lists import list_orders
 from holdfast.ledger.sale_tables import orders, sales, wallet_accounts
 from holdfast.ledger.tables import events, pools
@@ -102,3 +103,15 @@ async def test_what_is_free_beyond_it_leaves_the_pool_and_a_refunded_order_loses
     assert await waiting(world) == {}
     await world.database.write(lambda c: c.execute(update(orders).values(status="confirmed", refunded_amount=0)))
     assert await world.compensator().compensate("nobody", 1) is None
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
+async def test_whoever_looks_late_cancels_nothing_on_top_of_what_others_have_cancelled(world: SettleWorld) -> None:
+    """Two servers find a sale short at the same moment; the second acts when the first is done."""
+    ids = await sold(world, OversellPolicy.CANCEL_LAST, 1, 1, 1, 1)
+    await lower(world, 3)
+    [found] = await world.database.read(shortage.declared)
+    assert (await world.compensator().look(is_full=False))[0].cancelled == [ids[3]]
+    late = await world.compensator()._act(found)
+    assert (late.cancelled, late.shortfall_units) == ([], 0)
+    assert {row.order_id for row in await world.rows(orders) if row.status == "confirmed"} == set(ids[:3])

@@ -8,7 +8,8 @@ takes, and owes their money back; `fulfil_first` lets all stand and flags the ne
 units; `report` only tells. Flags go when there are enough units again.
 
 What happens when it fails. Which orders those are is read once; each is looked at again under its lock, a few in each
-transaction, so it may be interrupted and asked for again, and purchases go on meanwhile. What was cancelled stays so.
+transaction, and how many are too many is counted again each time; so it may be interrupted and asked for again, by
+several at once, and purchases go on meanwhile. What was cancelled stays so.
 The pool keeps counting the units as sold: they are not for sale.
 """
 
@@ -27,7 +28,7 @@ from holdfast.ledger import shortage
 from holdfast.ledger.database import Database
 from holdfast.ledger.queries import PoolQueries
 from holdfast.ledger.refunds import Wanted, enter, left_of, lock_order
-from holdfast.ledger.sale_lists import sale_of_pool
+from holdfast.ledger.sale_lists import lock_sale, sale_of_pool
 from holdfast.ledger.sale_tables import orders
 from holdfast.ledger.shortage import Shortage
 from holdfast.ledger.tables import events
@@ -76,7 +77,7 @@ class Compensator:
     async def _act(self, short: Shortage) -> Compensation:
         cancelled: list[str] = []
         if short.policy is OversellPolicy.CANCEL_LAST and short.units:
-            cancelled = await self._cancel_newest(short)
+            cancelled = await self._cancel_newest(short.sale_id)
             short = await self._read(short.sale_id)
         to_source = await self._flag(short)
         return Compensation(
@@ -126,22 +127,31 @@ class Compensator:
 
     # --- cancel_last
 
-    async def _cancel_newest(self, short: Shortage) -> list[str]:
-        cancelled, newest = [], list(await self._database.read(lambda c: shortage.beyond(c, short)))
+    async def _cancel_newest(self, sale_id: str) -> list[str]:
+        cancelled, newest = [], await self._database.read(lambda c: _beyond(c, sale_id))
         for at in range(0, len(newest), BATCH_MAX):
             batch = newest[at : at + BATCH_MAX]
-            cancelled += await self._database.write(partial(self._cancel, order_ids=batch))
+            cancelled += await self._database.write(partial(self._cancel, sale_id=sale_id, order_ids=batch))
         while await self._refunder.pass_once():
             pass
         return cancelled
 
-    def _cancel(self, connection: Connection, order_ids: Sequence[str]) -> list[str]:
-        return [order_id for order_id in order_ids if self._cancel_one(connection, order_id)]
+    def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str]) -> list[str]:
+        """One at a time for each sale, and counted anew: others may have cancelled or refunded some meanwhile."""
+        lock_sale(connection, sale_id)
+        cancelled, short = [], shortage.of_sale(connection, sale_id)
+        excess = 0 if short is None else short.units
+        for order_id in order_ids:
+            units = self._cancel_one(connection, order_id) if excess > 0 else 0
+            cancelled += [order_id] if units else []
+            excess -= units
+        return cancelled
 
-    def _cancel_one(self, connection: Connection, order_id: str) -> bool:
+    def _cancel_one(self, connection: Connection, order_id: str) -> int:
+        """The units that need not be delivered any more."""
         order, now = lock_order(connection, order_id), self._database.now_ms(connection)
         if order is None or order.status != OrderStatus.CONFIRMED:
-            return False
+            return 0
         # What is on its way back already, on request, is not owed again.
         if left_of(connection, order):
             enter(connection, f"rfd_{order_id[4:]}", Wanted(order_id, REFUND_KEY), now)
@@ -150,4 +160,9 @@ class Compensator:
         )
         about = {"sku_id": order.sku_id, "reservation_id": order.reservation_id, "subject": order_id}
         connection.execute(insert(events).values(type="order.cancelled", at=now, quantity=order.quantity, **about))
-        return True
+        return int(order.quantity)
+
+
+def _beyond(connection: Connection, sale_id: str) -> list[str]:
+    short = shortage.of_sale(connection, sale_id)
+    return [] if short is None else list(shortage.beyond(connection, short))
