@@ -107,7 +107,10 @@ class StripeServer:
             first, status, body = self._answers[key]
             if first != form:
                 raise StripeError(400, "idempotency_error", "idempotency_key_reused")
-            return JSONResponse(body, status, {"Idempotent-Replayed": "true"})
+            answer = JSONResponse(body, status)
+            # Capitalised on the wire, as Stripe does; given to Starlette as a header, it would be in lower case.
+            answer.raw_headers.append((b"Idempotent-Replayed", b"true"))
+            return answer
         self._running.add(key)
         try:
             status, body = await self._execute(request, dict(form), work)
@@ -225,7 +228,7 @@ async def running_stripe() -> AsyncIterator[StripeServer]:
     stripe = StripeServer()
     listener = socket.create_server(("127.0.0.1", 0))
     stripe.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server = uvicorn.Server(uvicorn.Config(stripe.app, log_level="critical", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(stripe.app, http="h11", log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield stripe

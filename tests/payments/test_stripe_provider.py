@@ -124,3 +124,12 @@ async def test_a_refund_outlives_its_idempotency_key(stripe: StripeServer, provi
     found = await provider.look_up(payment.key)
     assert found is not None
     assert found.refunded == 500
+
+
+async def test_a_repeated_answer_is_not_taken_for_how_things_stand(
+    provider: StripeProvider, restarted: StripeProvider
+) -> None:
+    """Stripe repeats its first answer for a day, whatever has become of the payment since."""
+    charge = new_charge("pm_card_visa")
+    await provider.capture(await provider.authorise(charge))
+    assert (await restarted.authorise(charge)).state is PaymentState.CAPTURED

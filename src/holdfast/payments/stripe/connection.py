@@ -3,6 +3,7 @@
 The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to ask again.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -61,7 +62,7 @@ class StripeConnection:
             raise OutcomeUnknown(f"Stripe's answer broke off: {exc!r}") from exc
         except UnicodeDecodeError as exc:  # The library logs what came, before it looks whether that is text.
             raise OutcomeUnknown(f"Stripe's answer cannot be read: {exc}") from exc
-        return Received(answer.data, dict(answer.headers).get("idempotent-replayed") == "true")
+        return Received(answer.data, _is_replayed(answer.headers))
 
     async def demand(self, method: str, path: str, parameters: dict[str, Any]) -> Received:
         """For what Stripe has no reason to refuse: if it does, we know less than we thought."""
@@ -72,6 +73,11 @@ class StripeConnection:
 
     async def close(self) -> None:
         await self._http.close_async()  # type: ignore[no-untyped-call]
+
+
+def _is_replayed(headers: Mapping[str, str]) -> bool:
+    """Names of headers come as Stripe writes them, and their case means nothing."""
+    return any(name.lower() == "idempotent-replayed" and value == "true" for name, value in headers.items())
 
 
 def part(identifier: str) -> str:
