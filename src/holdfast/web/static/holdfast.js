@@ -83,7 +83,9 @@ class Buying {
   /** After an end: another try, with what is still good of place and pass. */
   again() {
     if (!this.#visit.isOver) return;
-    this.#visit.kept?.forgetPurchase();
+    // A purchase that nobody knows the end of is asked for again, under its key.
+    const { kept, key, state } = this.#visit;
+    if (state.reservation) kept.forgetPurchase(key);
     this.#visit.stop();
     this.#start();
   }

@@ -61,10 +61,10 @@ export class Asker {
     }
   }
 
-  /** A stream of events, as the raw answer. */
-  async stream(path, lastEventId) {
+  /** A stream of events, as the raw answer, for as long as `signal` lets it. */
+  async stream(path, lastEventId, signal) {
     const headers = { accept: "text/event-stream", ...(lastEventId && { "last-event-id": lastEventId }) };
-    return this.#fetch("GET", path, undefined, headers, true, this.#signal);
+    return this.#fetch("GET", path, undefined, headers, true, AbortSignal.any([this.#signal, signal]));
   }
 
   async #pause(error, attempt) {
@@ -100,12 +100,27 @@ export class Asker {
   }
 
   async #read(answer) {
-    const body = answer.status === 204 ? null : await answer.json().catch(() => null);
+    const body = answer.status === 204 ? null : await bodyOf(answer);
     if (answer.ok) return { status: answer.status, body };
-    const problem = body ?? { reason: answer.status >= 500 ? "internal_error" : "not_found" };
+    const problem = body?.reason ? body : { reason: reasonOf(answer.status) };
     const seconds = Number(answer.headers.get("retry-after"));
     throw new Refusal({ ...(seconds > 0 && { retry_after_ms: seconds * 1000 }), status: answer.status, ...problem });
   }
+}
+
+/** An answer that breaks off is none. What is no JSON was said by somebody in between, such as a proxy. */
+async function bodyOf(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    if (answer.ok || !(error instanceof SyntaxError)) throw new Unreachable(String(error));
+    return null;
+  }
+}
+
+function reasonOf(status) {
+  if (status >= 500 || status === 408) return "internal_error";
+  return { 401: "unauthorized", 403: "forbidden", 429: "rate_limited" }[status] ?? "not_found";
 }
 
 export const isTransient = (error) => error instanceof Unreachable || TRANSIENT.has(error.reason);

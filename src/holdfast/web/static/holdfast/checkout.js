@@ -6,6 +6,11 @@ import { rest, untilNextLook } from "./rest.js";
 
 /** Refusals that may be over in a moment: whoever has a pass, or needs none, tries again. */
 const HOPEFUL = new Set(["all_held", "sale_paused", "sale_not_open"]);
+/** Refusals by whoever decides: nothing was granted. After any other the same key may find that something was. */
+const DENIED = new Set([
+  "sold_out", "insufficient_inventory", "sale_ended", "buyer_limit", "hold_budget", "tier_required", "invalid_request",
+  "idempotency_key_reused",
+]); // prettier-ignore
 /** The server decides when a hold is over. We ask a moment later, so that it has. */
 const AFTER_DEADLINE_MS = 400;
 
@@ -21,12 +26,12 @@ export async function untilOpen(visit) {
 
 /** One key for one purchase, kept before it is used: a reload repeats it, and a repeat never buys twice. */
 export async function reserve(visit) {
-  if (!visit.kept.get("key")) visit.kept.set({ key: crypto.randomUUID() });
   while (!visit.signal.aborted) {
     visit.tell({ to: "reserving" });
     try {
       return await purchase(visit);
     } catch (error) {
+      if (HOPEFUL.has(error.reason)) visit.kept.endAsking(visit.key);
       if (!HOPEFUL.has(error.reason)) throw await explained(visit, error);
       visit.tell({ to: "hoping", reason: error.reason, ...hopes(error.problem, visit) });
       await hope(visit, error.problem);
@@ -37,9 +42,11 @@ export async function reserve(visit) {
 
 async function purchase(visit) {
   const { kept, quantity, paymentMethod } = visit;
+  const wanted = { quantity, ...(paymentMethod && { payment_method: paymentMethod }) };
+  const { key, asked: body } = await kept.beginPurchase(wanted);
+  visit.key = key;
   const pass = kept.get("pass");
-  const headers = { "idempotency-key": kept.get("key"), ...(pass && { "holdfast-pass": pass }) };
-  const body = { quantity, ...(paymentMethod && { payment_method: paymentMethod }) };
+  const headers = { "idempotency-key": key, ...(pass && { "holdfast-pass": pass }) };
   const { body: reservation } = await visit.ask("POST", `${visit.path}/purchase`, { body, headers });
   kept.set({ reservation: { reservation_id: reservation.reservation_id, receipt: reservation.receipt } });
   return reservation;
@@ -48,10 +55,11 @@ async function purchase(visit) {
 async function explained(visit, error) {
   if (!(error instanceof Refusal)) return error;
   if (error.reason === "admission_required") {
+    visit.kept.endAsking(visit.key);
     visit.kept.forgetPlace();
     return new Refusal({ ...error.problem, reason: "pass_over" });
   }
-  visit.kept.forgetPurchase();
+  if (DENIED.has(error.reason) && !visit.kept.get("reservation")) visit.kept.forgetPurchase(visit.key);
   if (error.reason !== "buyer_limit") return error;
   return new Refusal({ ...error.problem, orders: await ordersOf(visit) });
 }
@@ -91,9 +99,9 @@ async function keepCart(visit, reservation) {
   visit.tell({ to: "cart", reservation, expiresAt: Date.parse(reservation.expires_at), isBusy: false });
   while (reservation.status === "active" && !visit.signal.aborted) {
     const left = visit.state.expiresAt - visit.clock.now() + AFTER_DEADLINE_MS;
-    await Promise.race([visit.cartChanged(), rest(Math.max(left, 0), visit.signal)]);
+    await Promise.race([visit.cartChanged(), rest(Math.max(left, AFTER_DEADLINE_MS), visit.signal)]);
     if (visit.signal.aborted) break;
-    reservation = { ...reservation, ...(await show(visit)) };
+    reservation = { ...reservation, ...(await show(visit, reservation)) };
     const expiresAt = Date.parse(reservation.expires_at);
     if (reservation.status === "active") visit.tell({ from: "cart", reservation, expiresAt });
   }

@@ -18,17 +18,23 @@ function write(name, text) {
   try {
     storage()?.setItem(name, text);
   } catch {
-    // Full: then it lasts as long as the page.
+    forgetStored(name); // Full: then it lasts as long as the page, and what was stored before must not come back.
+  }
+}
+
+function forgetStored(name) {
+  try {
+    storage()?.removeItem(name);
+  } catch {
+    // Nor can it be read.
   }
 }
 
 export class Kept {
   #name;
-  #facts;
 
   constructor(saleId, buyer) {
     this.#name = `${PREFIX}${saleId}:${buyer}`;
-    this.#facts = this.#read();
   }
 
   #read() {
@@ -39,8 +45,9 @@ export class Kept {
     }
   }
 
+  /** As it is now: another window of this buyer may have written it. */
   get(name) {
-    return this.#facts[name];
+    return this.#read()[name];
   }
 
   get hasBegun() {
@@ -49,19 +56,45 @@ export class Kept {
 
   /** `undefined` forgets. Another window may have written meanwhile; only what is given here changes. */
   set(facts) {
-    this.#facts = { ...this.#read(), ...facts };
-    write(this.#name, JSON.stringify(this.#facts));
+    write(this.#name, JSON.stringify({ ...this.#read(), ...facts }));
   }
 
-  /** The purchase is over; a pass or a place that is still good stays. */
-  forgetPurchase() {
-    this.set({ key: undefined, reservation: undefined });
+  /** The one purchase that all windows of this buyer are at: its key, and what is asked for under it. */
+  beginPurchase(asked) {
+    return alone(this.#name, () => {
+      if (!this.get("key")) this.set({ key: newKey() });
+      if (!this.get("asked")) this.set({ asked });
+      return { key: this.get("key"), asked: this.get("asked") };
+    });
+  }
+
+  /** The server said no, so nothing was granted under this key: what is asked for next may be something else. */
+  endAsking(key) {
+    if (this.get("key") === key) this.set({ asked: undefined });
+  }
+
+  /** The purchase under this key is over; a pass or a place that is still good stays, and so does another purchase. */
+  forgetPurchase(key) {
+    if (this.get("key") === key) this.set({ key: undefined, asked: undefined, reservation: undefined });
   }
 
   forgetPlace() {
     this.set({ ticket: undefined, position: undefined, pass: undefined, passUntil: undefined });
   }
 }
+
+/** One window at a time, where the browser can see to that. */
+async function alone(name, work) {
+  try {
+    return await navigator.locks.request(name, work);
+  } catch {
+    return work();
+  }
+}
+
+/** 128 random bits. `crypto.randomUUID` is there only where the page came by TLS. */
+const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), hex).join("");
+const hex = (byte) => byte.toString(16).padStart(2, "0");
 
 /** Whether somebody, or this buyer, is on their way through the sale here: then `joinAndBuy` goes on where it was. */
 export function hasBegun(saleId, buyer) {

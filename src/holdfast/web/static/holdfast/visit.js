@@ -11,6 +11,8 @@ const OVER = { sold_out: "sold_out", ended: "sale_ended" };
 export class Visit {
   state = START;
   kept = null;
+  /** Of the purchase that this visit is at. */
+  key = undefined;
   #ending = new AbortController();
   #asker;
   #onState;

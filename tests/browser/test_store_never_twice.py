@@ -1,0 +1,73 @@
+"""Whatever is lost on the way, and however many windows are open: a buyer buys once."""
+
+import json
+
+import pytest
+from http_serving import Server
+from playwright.sync_api import Page, Route
+from storefronts import LINE, pause_room, sale
+
+pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
+
+INSTANT = {"checkout": "instant", "per_buyer_limit": None}
+
+
+def begin(page: Page, server: Server, sale_id: str) -> None:
+    page.goto(f"{server.url}/s/{sale_id}")
+    page.evaluate(
+        """async (sale) => {
+          const { joinAndBuy } = await import("/assets/holdfast.js");
+          const { token } = await (await fetch("/demo/identity")).json();
+          window.buying = joinAndBuy(sale, { token, onState: ({ name }) => (window.seen = name) });
+        }""",
+        sale_id,
+    )
+
+
+def until(page: Page, state: str) -> None:
+    page.wait_for_function("(state) => window.seen === state", arg=state)
+
+
+def answer_first_purchase(page: Page, status: int, body: object) -> None:
+    """The server has sold when somebody in between gives another answer."""
+
+    def instead(route: Route) -> None:
+        route.fetch()
+        route.fulfill(status=status, body=json.dumps(body), content_type="application/json")
+
+    page.route("**/purchase", instead, times=1)
+
+
+@pytest.mark.parametrize(("status", "body"), [(504, {"message": "Endpoint request timed out"}), (200, None)])
+def test_a_lost_answer_is_asked_for_again(page: Page, demo: Server, status: int, body: object) -> None:
+    store = sale(demo, **INSTANT)
+    if body is None:
+        page.route("**/purchase", lambda route: (route.fetch(), route.fulfill(status=200, body='{"reser'))[1], times=1)
+    else:
+        answer_first_purchase(page, status, body)
+    begin(page, demo, store.sale_id)
+    until(page, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+def test_another_try_after_a_refusal_by_somebody_else_finds_what_was_bought(page: Page, demo: Server) -> None:
+    store = sale(demo, **INSTANT)
+    answer_first_purchase(page, 403, {"reason": "forbidden"})
+    begin(page, demo, store.sale_id)
+    until(page, "refused")
+    page.evaluate("window.buying.again()")
+    until(page, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+def test_two_windows_of_one_buyer_buy_once(page: Page, demo: Server) -> None:
+    store = sale(demo, room=LINE, **INSTANT)
+    pause_room(store, paused=True)
+    windows = [page, page.context.new_page()]
+    for window in windows:
+        begin(window, demo, store.sale_id)
+        until(window, "waiting")
+    pause_room(store, paused=False)
+    for window in windows:
+        until(window, "confirmed")
+    assert store.counts() == (2, 0, 1)
