@@ -6,7 +6,6 @@ browser says that the page is ours. Otherwise it is as if there were none.
 """
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 NAME = "holdfast_session"
 MARK = "holdfast-console"
@@ -34,7 +33,7 @@ def is_same_origin(header: Header) -> bool:
     if site is not None:
         return site == "same-origin"
     origin, host = header("origin"), header("host")
-    return origin is not None and host is not None and urlsplit(origin).netloc == host
+    return origin is not None and host is not None and origin.partition("://")[2] == host
 
 
 def _cookie(cookies: str) -> str | None:
