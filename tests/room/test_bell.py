@@ -1,13 +1,14 @@
 """Whoever looks after rooms rests while nobody is in one, and is woken by a join."""
 
 import asyncio
+from time import monotonic
 
 from msgspec.structs import replace
 from room_world import SALE, Hall
 
 from holdfast.room.bell import EMPTY_S, QUIET_S, Bell
 from holdfast.room.desk import Desk
-from holdfast.room.usher import STEP_S
+from holdfast.room.usher import STEP_S, Usher
 from worlds import NOW
 
 pytest_plugins = ("room_fixtures",)
@@ -46,3 +47,24 @@ async def test_the_desk_rings_when_somebody_has_joined(hall: Hall) -> None:
     await asyncio.sleep(0)
     await hall.join("a")
     await asyncio.wait_for(resting, 30)
+
+
+async def test_a_crowd_that_joins_before_the_opening_hurries_nobody(hall: Hall) -> None:
+    """Nothing is to be done before a sale opens, however often the bell rings."""
+    await hall.open(replace(SALE, starts_at=NOW + 60_000))
+    bell, passes = Bell(), 0
+    usher = Usher(hall.clock, hall.usher._look_at, bell)
+    look = usher.pass_once
+
+    async def counted() -> float:
+        nonlocal passes
+        passes += 1
+        return await look()
+
+    usher.pass_once = counted  # type: ignore[method-assign]
+    began, running = monotonic(), asyncio.create_task(usher.run())
+    while monotonic() - began < 3 * STEP_S:
+        bell.ring()
+        await asyncio.sleep(0.001)
+    running.cancel()
+    assert passes <= (monotonic() - began) / STEP_S + 1

@@ -18,10 +18,14 @@ class Ear:
     def hear(self) -> None:
         self._heard.set()
 
-    async def rest(self, seconds: float) -> None:
-        """For so long, or until the bell rings; if it has rung since the last rest, not at all."""
+    async def rest(self, seconds: float, least_s: float = 0.0) -> None:
+        """For so long, or until the bell rings; if it has rung since the last rest, no longer than the least.
+
+        It rings for everyone who joins. Whoever looks at what it rings for anew each time needs a least.
+        """
+        await asyncio.sleep(min(least_s, seconds))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), seconds)
+            await asyncio.wait_for(self._heard.wait(), max(seconds - least_s, 0))
         self._heard.clear()
 
 

@@ -52,7 +52,7 @@ class Board:
         if any(room.is_busy for room in self._live):
             await asyncio.sleep(REFRESH_S)
         else:
-            await self._ear.rest(QUIET_S if self._live else EMPTY_S)
+            await self._ear.rest(QUIET_S if self._live else EMPTY_S, REFRESH_S)
 
     async def refresh(self) -> None:
         asked = monotonic()

@@ -15,7 +15,6 @@ portions, because it may take seconds. Until it is stored nobody is called, and 
 What happens when it fails. If the store or the gate does not answer, nobody is called; everyone keeps their place.
 """
 
-import asyncio
 import secrets
 from collections.abc import Sequence
 from time import monotonic
@@ -72,7 +71,7 @@ class Usher:
                 log.warning("usher_pass_failed", error=str(exc))
             except Exception:
                 log.exception("usher_pass_failed")
-            await (asyncio.sleep(STEP_S) if rest_s <= STEP_S else self._ear.rest(rest_s))
+            await self._ear.rest(rest_s, STEP_S)
 
     async def pass_once(self) -> float:
         """How long to rest after it, if nobody joins meanwhile."""
