@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,9 @@ class Holdfast:
             base_url=f"http://127.0.0.1:{port}", headers={"Authorization": self._authorization}, trust_env=False
         )
         self._pools = 0
+
+    def close(self) -> None:
+        self._client.close()
 
     def is_ready(self) -> bool:
         try:
@@ -145,8 +148,11 @@ def holdfast_server(place: Place, *, workers: int = 1, **settings: str) -> Itera
     command = python("holdfast", "serve", "--port", str(port), "--data", str(place.directory / "data"))
     command += ["--workers", str(workers)] + (["--no-background"] if place.redis_url else [])
     name = f"holdfast-{workers}"
-    with running(name, command, place.directory, place.settings(HOLDFAST_SERVICE_KEY=key, **settings)) as process:
-        server = Holdfast(process, port, key)
+    environment = place.settings(HOLDFAST_SERVICE_KEY=key, **settings)
+    with (
+        running(name, command, place.directory, environment) as process,
+        closing(Holdfast(process, port, key)) as server,
+    ):
         process.await_ready(server.is_ready, _START_TIMEOUT_S)
         yield server
 

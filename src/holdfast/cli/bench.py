@@ -14,6 +14,7 @@ from holdfast.bench.redis import bench_redis_gate
 from holdfast.bench.report import COLUMNS, Report
 from holdfast.bench.room import bench_room
 from holdfast.bench.settlement import bench_settlement
+from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 
 app = typer.Typer(
@@ -26,12 +27,6 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
 )
-
-
-class Engine(StrEnum):
-    SQLITE = "sqlite"
-    POSTGRES = "postgres"
-    REDIS = "redis"
 
 
 class Driver(StrEnum):

@@ -4,13 +4,14 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
+from holdfast.bench.failure import BenchFailed
+from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 from holdfast.errors import SettingsError
 from holdfast.rush.figures import body, figures_of
@@ -24,10 +25,30 @@ from holdfast.settings import Settings, load_settings
 app = typer.Typer()
 
 
-class Engine(StrEnum):
-    SQLITE = "sqlite"
-    POSTGRES = "postgres"
-    REDIS = "redis"
+Scene = Annotated[
+    str,
+    typer.Option(metavar="NAME|FILE", help=f"What is sold, and who comes: {', '.join(ready_made())}, or a file."),
+]
+Users = Annotated[int | None, typer.Option(help="Buyers; default: as in the scenario.", min=1, max=10_000_000)]
+Units = Annotated[int | None, typer.Option(help="Units for sale; default: as in the scenario.", min=1)]
+Seconds = Annotated[
+    float | None, typer.Option(help="Over how long they come; default: as in the scenario.", min=0, max=86_400)
+]
+Processes = Annotated[int, typer.Option(help="Processes that play the crowd.", min=1, max=64)]
+Connections = Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)]
+DecidedOn = Annotated[
+    Engine | None, typer.Option(help="Engine of the server that is started; default: that of the settings.")
+]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="A server that runs; without it one is started for this.")]
+Sale = Annotated[str | None, typer.Option(metavar="SALE", help="With --url: a sale that is there; else one is made.")]
+BuyerSecret = Annotated[
+    str | None,
+    typer.Option(metavar="SECRET", help="With --url: signs buyers' tokens.  [env var: HOLDFAST_BUYER_SECRET]"),
+]
+ReportTo = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with plots, one HTML file.")]
+Checks = Annotated[bool, typer.Option("--checks/--no-checks", help="Check the server's books in the end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing on the way.")]
+Nice = Annotated[bool, typer.Option("--nice", help="Let everything else on this machine go first.")]
 
 
 @app.command(
@@ -41,38 +62,21 @@ class Engine(StrEnum):
     ),
 )
 def rush(
-    scenario: Annotated[
-        str,
-        typer.Option(metavar="NAME|FILE", help=f"What is sold, and who comes: {', '.join(ready_made())}, or a file."),
-    ] = "sneaker-drop",
-    users: Annotated[
-        int | None, typer.Option(help="Buyers; default: as in the scenario.", min=1, max=10_000_000)
-    ] = None,
-    units: Annotated[int | None, typer.Option(help="Units for sale; default: as in the scenario.", min=1)] = None,
+    scenario: Scene = "sneaker-drop",
+    users: Users = None,
+    units: Units = None,
     seed: Annotated[int, typer.Option(help="The same seed makes the same crowd.", min=0)] = 1,
-    seconds: Annotated[
-        float | None, typer.Option(help="Over how long they come; default: as in the scenario.", min=0, max=86_400)
-    ] = None,
-    processes: Annotated[int, typer.Option(help="Processes that play the crowd.", min=1, max=64)] = 1,
-    connections: Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)] = 512,
-    engine: Annotated[
-        Engine | None, typer.Option(help="Engine of the server that is started; default: that of the settings.")
-    ] = None,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="A server that runs; without it one is started for this.")
-    ] = None,
-    sale: Annotated[
-        str | None, typer.Option(metavar="SALE", help="With --url: a sale that is there; else one is made.")
-    ] = None,
-    buyer_secret: Annotated[
-        str | None,
-        typer.Option(metavar="SECRET", help="With --url: signs buyers' tokens.  [env var: HOLDFAST_BUYER_SECRET]"),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report with plots, one HTML file.")
-    ] = None,
-    checks: Annotated[bool, typer.Option("--checks/--no-checks", help="Check the server's books in the end.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing on the way.")] = False,
+    seconds: Seconds = None,
+    processes: Processes = 1,
+    connections: Connections = 256,
+    engine: DecidedOn = None,
+    url: Url = None,
+    sale: Sale = None,
+    buyer_secret: BuyerSecret = None,
+    report: ReportTo = None,
+    checks: Checks = True,
+    quiet: Quiet = False,
+    nice: Nice = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a simulated crowd loose on a sale, and check the books.
@@ -87,13 +91,17 @@ def rush(
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     chosen = _scenario(scenario, seconds, sale)
     options = Options(
-        chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, quiet
+        chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, nice
     )
     _check_report(report)
     settings = load_settings(buyer_secret=buyer_secret)
     view = View(is_quiet=quiet)
-    with _site(settings, url, engine, options) as site, view.shown():
-        rushed = asyncio.run(rehearse(site, options, view.show))
+    try:
+        with _site(settings, url, engine, options) as site, view.shown():
+            rushed = asyncio.run(rehearse(site, options, view.show))
+    except BenchFailed as exc:
+        complain(str(exc))
+        raise typer.Exit(1) from exc
     if report is not None:
         write_report(rushed, report)
     if as_json:

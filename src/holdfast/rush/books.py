@@ -16,16 +16,17 @@ _PAGE = 1_000
 _AT_ONCE = 16
 
 
-class _Charge(Struct, frozen=True):
+class Charge(Struct, frozen=True):
     reservation_id: str
     buyer_id: str
+    sale_id: str
 
 
 class Payment(Struct, frozen=True):
     """What the payment sandbox says."""
 
     key: str
-    charge: _Charge
+    charge: Charge
     captured: int = 0
     captures: int = 0
     refunded: int = 0
@@ -55,7 +56,7 @@ async def read_books(
     operator: Operator, offers: Sequence[Offer], sandbox_url: str, wallet_owners: Iterable[str]
 ) -> Books:
     sales = [await _read_sale(operator, offer) for offer in offers]
-    payments = await _read_payments(sandbox_url) if sandbox_url else None
+    payments = await _read_payments(sandbox_url, {offer.sale_id for offer in offers}) if sandbox_url else None
     return Books(sales, payments, await _read_balances(operator, wallet_owners))
 
 
@@ -78,7 +79,7 @@ async def _read_balances(operator: Operator, owners: Iterable[str]) -> dict[str,
     return found
 
 
-async def _read_payments(url: str) -> list[Payment]:
+async def _read_payments(url: str, sale_ids: set[str]) -> list[Payment]:
     payments: list[Payment] = []
     after: int | None = 0
     try:
@@ -86,7 +87,7 @@ async def _read_payments(url: str) -> list[Payment]:
             while after is not None:
                 answer = (await client.get("/books", params={"after": after, "limit": _PAGE})).raise_for_status()
                 page = msgspec.json.decode(answer.content, type=_Page)
-                payments += page.payments
+                payments += [payment for payment in page.payments if payment.charge.sale_id in sale_ids]
                 after = page.next
     except (httpx.HTTPError, httpx.InvalidURL, msgspec.DecodeError) as exc:
         raise Unavailable(f"the books of the sandbox at {url} cannot be read: {exc}") from exc

@@ -146,7 +146,8 @@ class Crowd:
         self._send(ask, due_at, reply)
 
     def _send(self, ask: Ask, due_at: float, reply: Callable[[Answer], None]) -> None:
-        self._wire.send(ask, due_at, lambda answer: self._answered(ask, answer, reply))
+        is_edge = ask.step is Step.NOW and self._edge is not None
+        self._wire.send(ask, due_at, lambda answer: self._answered(ask, answer, reply), is_first=is_edge)
 
     def _answered(self, ask: Ask, answer: Answer, reply: Callable[[Answer], None]) -> None:
         at_s = answer.at - self._starts_at

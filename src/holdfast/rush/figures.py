@@ -27,20 +27,24 @@ def peak(bins: dict[int, int]) -> float:
     return max((rate for _, rate in per_second(bins)), default=0.0)
 
 
-def came_and_served(testimonies: list[Testimony]) -> list[tuple[float, float]]:
-    """When everyone who was let in had joined, and when that was; without a line, of purchases that were granted."""
-    lines = [(place.answered_at, place.admitted_at) for one in testimonies for place in one.places if place.admitted_at]
-    return lines or [(grant.asked_at, grant.answered_at) for one in testimonies for grant in one.grants[:1]]
+Pairs = list[tuple[float, float]]
 
 
-def called_and_served(testimonies: list[Testimony]) -> list[tuple[float, float]]:
-    """The places that people were given, and when they were let in."""
-    return [
-        (float(place.position), place.admitted_at)
-        for one in testimonies
-        for place in one.places
-        if place.admitted_at and place.position is not None
-    ]
+def came_and_placed(testimonies: list[Testimony]) -> Pairs:
+    """When people joined, and the places they were given."""
+    places = (place for one in testimonies for place in one.places if place.position is not None)
+    return [(place.answered_at, float(place.position or 0)) for place in places]
+
+
+def placed_and_served(testimonies: list[Testimony]) -> Pairs:
+    """The places that people were given, and when they were let in: who is called together comes as they look."""
+    places = (place for one in testimonies for place in one.places if place.position is not None and place.admitted_at)
+    return [(float(place.position or 0), place.admitted_at) for place in places]
+
+
+def asked_and_granted(testimonies: list[Testimony]) -> Pairs:
+    """Where there is no line: when they asked, and when they were granted it."""
+    return [(grant.asked_at, grant.answered_at) for one in testimonies for grant in one.grants[:1]]
 
 
 def sold_out_after_s(rushed: Rushed) -> float | None:
@@ -87,8 +91,9 @@ def _span_s(bins: dict[int, int]) -> float:
 
 def _fairness(rushed: Rushed) -> dict[str, Any]:
     measured: dict[str, Fairness | None] = {
-        "arrival_to_service": fairness(came_and_served(rushed.testimonies)),
-        "place_to_service": fairness(called_and_served(rushed.testimonies)),
+        "arrival_to_place": fairness(came_and_placed(rushed.testimonies)),
+        "place_to_service": fairness(placed_and_served(rushed.testimonies)),
+        "asked_to_granted": fairness(asked_and_granted(rushed.testimonies)),
     }
     return {name: msgspec.to_builtins(one) for name, one in measured.items() if one is not None}
 

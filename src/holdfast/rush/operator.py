@@ -87,10 +87,26 @@ class Operator:
     async def close(self) -> None:
         await self._client.aclose()
 
+    async def greet(self, buyer_token: str) -> None:
+        """Finds out before anyone comes whether the server is there, and believes the key and the buyers' tokens."""
+        buyers = await self._ask("GET", "/v1/orders", headers={"Authorization": buyer_token})
+        if buyers.status_code == 401:
+            raise SettingsError("the server does not believe buyers' tokens signed with this HOLDFAST_BUYER_SECRET")
+        if "Authorization" in self._client.headers:
+            ours = await self._ask("GET", "/v1/sales", params={"limit": "1"})
+            if ours.status_code in (401, 403):
+                raise SettingsError(f"HOLDFAST_SERVICE_KEY is not good enough for that server: {_explained(ours)}")
+
+    async def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, **more)
+        except httpx.HTTPError as exc:
+            raise Unavailable(f"{self._client.base_url} does not answer: {exc}") from exc
+
     async def make_sales(self, scenario: Scenario, tag: str, units: int, opens_at: datetime) -> None:
         for number in range(scenario.sale.products):
             terms = _terms(scenario, tag, number, units, opens_at)
-            answer = await self._client.post("/v1/sales", json=terms)
+            answer = await self._ask("POST", "/v1/sales", json=terms)
             if answer.status_code not in (200, 201):
                 raise SettingsError(f"the sale could not be made: {_explained(answer)}")
             if answer.json()["state"] == "loading":
@@ -98,10 +114,7 @@ class Operator:
 
     async def offer(self, sale_id: str, total_units: int) -> Offer:
         """As buyers know it."""
-        try:
-            answer = await self._client.get(f"/v1/sales/{sale_id}")
-        except httpx.HTTPError as exc:
-            raise Unavailable(f"{self._client.base_url} does not answer: {exc}") from exc
+        answer = await self._ask("GET", f"/v1/sales/{sale_id}")
         if answer.status_code != 200:
             raise SettingsError(f"the sale {sale_id} cannot be read: {_explained(answer)}")
         sale = msgspec.json.decode(answer.content, type=_Sale)

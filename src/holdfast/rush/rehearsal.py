@@ -8,7 +8,7 @@ someone whose purchase was under way; what has not ended by then is a finding.
 import asyncio
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any
 
@@ -27,6 +27,7 @@ from holdfast.rush.scenario import Scenario
 from holdfast.rush.site import Site
 from holdfast.rush.tally import Tally
 from holdfast.rush.testimony import Testimony
+from holdfast.rush.tokens import Tokens
 from holdfast.rush.visitor import Offer
 from holdfast.rush.watch import Sample, Watch
 from holdfast.verify.check import Level
@@ -39,7 +40,7 @@ from holdfast.verify.snapshot import look
 HEAD_START_S = 0.5
 # Beyond the last arrival; a crowd that takes longer is not worth waiting for.
 LONGEST_S = 900.0
-# Beyond the longest hold: the expirer and the settler take moments.
+# Beyond the longest hold, extended once: the expirer and the settler take moments.
 ENDING_S = 60.0
 _LOOK_S = 0.25
 
@@ -50,11 +51,12 @@ class Options(Struct, frozen=True):
     units: int
     seed: int
     processes: int = 1
-    connections: int = 512
+    connections: int = 256
     sale_id: str = ""
     """A sale that is there already; else as many as the scenario has are made."""
     checks: bool = True
     is_nice: bool = False
+    ending_s: float = ENDING_S
 
 
 class Scene(Struct):
@@ -95,7 +97,7 @@ Show = Callable[[Scene], None]
 
 
 async def rehearse(site: Site, options: Options, show: Show = lambda _scene: None) -> Rushed:
-    conductor, operator = Conductor(), Operator(site.url, site.service_key)
+    conductor, operator = Conductor(), Operator(site.checked_url, site.service_key)
     scene = Scene(options, conductor)
     try:
         return await _rehearse(site, scene, operator, show)
@@ -106,6 +108,7 @@ async def rehearse(site: Site, options: Options, show: Show = lambda _scene: Non
 
 async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) -> Rushed:
     conductor, tag = scene.conductor, secrets.token_hex(4)
+    await operator.greet(Tokens(site.buyer_secret).bearer(f"rush-{tag}"))
     if scene.options.sale_id:
         scene.options = await _as_it_is(site, operator, scene.options)
     options = scene.options
@@ -113,29 +116,23 @@ async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) ->
     await conductor.prepare(_tasks(site, options, tag))
     await _make_trouble(site, options)
     offers = await _open_sales(operator, options, tag)
-    watch = scene.watch = Watch(operator, offers) if site.service_key else None
+    watch = scene.watch = Watch(operator, offers)
     scene.starts_at = monotonic() + HEAD_START_S
     _tell(scene, show, "rush")
-    watching = asyncio.create_task(watch.run()) if watch is not None else None
-    cutting = asyncio.get_running_loop().call_later(_longest_s(options), conductor.cut_off)
-    try:
+    async with watch.running() if site.service_key else nullcontext():
+        cutting = asyncio.get_running_loop().call_later(_longest_s(options), conductor.cut_off)
         await conductor.play(Go(offers, scene.starts_at), lambda: show(scene))
+        cutting.cancel()
         ended_s = scene.elapsed_s
         findings: list[Finding] = []
-        if options.checks and watch is not None:
+        if options.checks and site.service_key:
             _tell(scene, show, "waiting until every hold has ended")
-            await _until_ended(watch, offers, is_alone=not options.sale_id)
+            await _until_ended(watch, offers, options)
             _tell(scene, show, "reading the books")
             findings = await _judge(site, options, operator, offers, conductor.testimonies, watch)
-    finally:
-        cutting.cancel()
-        if watching is not None:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
     return Rushed(
         options, site.engine, offers, scene.starts_at, ended_s, conductor.tally, conductor.testimonies,
-        [] if watch is None else watch.samples, findings, conductor.cpu_s, conductor.memory_mb,
+        watch.samples, findings, conductor.cpu_s, conductor.memory_mb,
     )  # fmt: skip
 
 
@@ -196,10 +193,10 @@ def _longest_s(options: Options) -> float:
     return LONGEST_S + scenario.arrival.over_seconds + scenario.sale.opens_after_seconds
 
 
-async def _until_ended(watch: Watch, offers: list[Offer], *, is_alone: bool) -> None:
-    """Until nothing is held any more, or should not have been for a while."""
-    until = monotonic() + 2 * max(offer.hold_s for offer in offers) + ENDING_S
-    while is_alone and monotonic() < until:
+async def _until_ended(watch: Watch, offers: list[Offer], options: Options) -> None:
+    """Until nothing is held any more, or should not have been for a while. In a sale of others that may be never."""
+    until = monotonic() + 2 * max(offer.hold_s for offer in offers) + options.ending_s
+    while not options.sale_id and monotonic() < until:
         with suppress(HoldfastError):
             if (await watch.look()).held == 0:
                 return

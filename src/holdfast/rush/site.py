@@ -32,6 +32,10 @@ class Site(Struct, frozen=True):
     engine: str = ""
 
     @property
+    def checked_url(self) -> str:
+        return "http://{}:{}".format(*self.host_and_port)
+
+    @property
     def host_and_port(self) -> tuple[str, int]:
         parts = urlsplit(self.url)
         if parts.scheme != "http" or parts.hostname is None:

@@ -16,11 +16,17 @@ class Tokens:
         self._keyed = hmac.new(secret.encode(), digestmod="sha256")
         self._exp = int(time()) + LIFE_S
 
+    def bearer(self, buyer_id: str) -> str:
+        return f"Bearer {self._sign(buyer_id).decode()}"
+
     def authorization(self, buyer_id: str) -> bytes:
+        return _header(self._sign(buyer_id))
+
+    def _sign(self, buyer_id: str) -> bytes:
         signed = _HS256 + b"." + self._claims(buyer_id)
         mac = self._keyed.copy()
         mac.update(signed)
-        return _header(signed + b"." + base64url(mac.digest()))
+        return signed + b"." + base64url(mac.digest())
 
     def unsigned(self, buyer_id: str) -> bytes:
         return _header(_NONE + b"." + self._claims(buyer_id) + b".")

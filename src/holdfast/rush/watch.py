@@ -1,8 +1,8 @@
 """Looks at stock and line while the crowd is at it, with a service key, as a console would."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from msgspec import Struct
@@ -34,6 +34,15 @@ class Watch:
     def __init__(self, operator: Operator, offers: Sequence[Offer]) -> None:
         self._operator, self._offers = operator, offers
         self.samples: list[Sample] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        watching = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
 
     async def run(self) -> None:
         pause_s = LOOK_S * max(1, len(self._offers) // PRODUCTS_PER_LOOK)

@@ -1,0 +1,202 @@
+"""Every check of a rush finds what it is for, and says nothing of a rush that went well."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from rush_world import PRICE, World
+
+from holdfast.domain.lottery import Draw, Order, seed_hash
+from holdfast.rush.bots import must_get_nothing
+from holdfast.rush.checks import CHECKS, check
+from holdfast.rush.operator import OrderRow, ReservationRow
+from holdfast.rush.scenario import BotKind
+from holdfast.rush.testimony import Grant
+from holdfast.rush.wishes import Lottery
+
+Spoil = Callable[[World], None]
+
+
+def failed(world: World) -> set[str]:
+    return {finding.name for finding in check(world.evidence()) if not finding.ok}
+
+
+def test_a_rush_that_went_well_is_found_well() -> None:
+    assert failed(World()) == set()
+
+
+def lose_a_reservation(world: World) -> None:
+    del world.reservations[0]
+
+
+def undo_a_sale(world: World) -> None:
+    world.reservations[0] = replace(world.reservations[0], status="cancelled")
+
+
+def sell_without_order(world: World) -> None:
+    del world.orders[0]
+
+
+def order_twice(world: World) -> None:
+    world.orders.append(replace(world.orders[0], order_id="ord-again"))
+
+
+def capture_twice(world: World) -> None:
+    world.payments[0] = replace(world.payments[0], captures=2)
+
+
+def charge_twice_under_two_keys(world: World) -> None:
+    world.payments.append(replace(world.payments[0], key="pay-again"))
+
+
+def take_too_much_from_a_wallet(world: World) -> None:
+    world.testimonies[0].credited = 5 * PRICE
+    world.balances["ada"] = 3 * PRICE
+
+
+def keep_money_for_nothing(world: World) -> None:
+    world.payments[0] = replace(world.payments[0], captured=2 * PRICE)
+
+
+def sell_two_to_one(world: World) -> None:
+    world.reservations[1] = replace(world.reservations[1], owner_id="ada")
+
+
+def sell_more_than_there_is(world: World) -> None:
+    world.reservations.append(ReservationRow("rsv-9", "eve", 1, "confirmed"))
+    world.orders.append(OrderRow("ord-9", "rsv-9", "eve", 1, PRICE, 0, "confirmed"))
+
+
+def keep_a_hold(world: World) -> None:
+    world.stock = replace(world.stock, sold=2, held=1)
+
+
+def lose_a_unit(world: World) -> None:
+    world.stock = replace(world.stock, total_units=4)
+
+
+def grant_unasked(world: World) -> None:
+    world.reservations.append(ReservationRow("rsv-9", "dan", 1, "expired"))
+
+
+def swear(invariant: str) -> Spoil:
+    return lambda world: world.testimonies[0].odd.append((invariant, "something odd"))
+
+
+def sell_after_sold_out(world: World) -> None:
+    world.testimonies[3].sold_out_at = 10.0
+
+
+def leave_some_unsold(world: World) -> None:
+    world.stock = replace(world.stock, sold=2, available=1)
+
+
+def overtake(world: World) -> None:
+    ada, bob = world.testimonies[0].places[0], world.testimonies[1].places[0]
+    ada.arrival, bob.arrival = bob.arrival, ada.arrival
+
+
+def let_in_too_early(world: World) -> None:
+    world.testimonies[2].places[0].admitted_at = 4.0
+
+
+def give_one_place_to_two(world: World) -> None:
+    world.testimonies[1].places[0].arrival = 0
+
+
+def let_a_forger_buy(world: World) -> None:
+    world.testimonies[0].bot = BotKind.FORGED
+
+
+SPOILT: list[tuple[Spoil, str]] = [
+    (lose_a_reservation, "yes_kept"),
+    (undo_a_sale, "yes_kept"),
+    (sell_without_order, "yes_kept"),
+    (swear("yes_kept"), "yes_kept"),
+    (swear("tickets_honoured"), "yes_kept"),
+    (order_twice, "charged_once"),
+    (capture_twice, "charged_once"),
+    (charge_twice_under_two_keys, "charged_once"),
+    (take_too_much_from_a_wallet, "charged_once"),
+    (keep_money_for_nothing, "charges_end"),
+    (sell_two_to_one, "limits_kept"),
+    (swear("limits_kept"), "limits_kept"),
+    (sell_more_than_there_is, "not_oversold"),
+    (keep_a_hold, "all_ended"),
+    (lose_a_unit, "all_ended"),
+    (grant_unasked, "nothing_unasked"),
+    (swear("same_key_same_answer"), "same_key_same_answer"),
+    (sell_after_sold_out, "none_left_behind"),
+    (leave_some_unsold, "none_left_behind"),
+    (overtake, "order_kept"),
+    (let_in_too_early, "order_kept"),
+    (give_one_place_to_two, "order_kept"),
+    (swear("order_kept"), "order_kept"),
+    (let_a_forger_buy, "bots_kept_out"),
+    (swear("bots_kept_out"), "bots_kept_out"),
+    (swear("no_server_error"), "no_server_error"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "name"), SPOILT)
+def test_a_check_names_the_invariant_that_was_broken(spoil: Spoil, name: str) -> None:
+    world = World()
+    spoil(world)
+    assert name in failed(world)
+
+
+def test_every_check_is_seen_to_fail() -> None:
+    assert {name for _, name in SPOILT} == set(CHECKS)
+
+
+@pytest.mark.parametrize("seen", ["unsure", "cut_off"])
+def test_whoever_never_heard_the_answer_may_have_units_they_know_nothing_of(seen: str) -> None:
+    world = World()
+    grant_unasked(world)
+    if seen == "unsure":
+        world.testimonies[3].unsure = True
+    else:
+        world.testimonies[3] = replace(world.testimonies[3], ending="cut_off")
+    assert failed(world) == set()
+
+
+def test_a_hold_may_end_after_its_buyer_was_last_told_of_it() -> None:
+    world = World()
+    world.testimonies[3].grants.append(Grant("rsv-9", 1, PRICE, 20.0, 21.0, "active"))
+    world.reservations.append(ReservationRow("rsv-9", "dan", 1, "expired"))
+    assert failed(world) == set()
+
+
+def drawn(world: World) -> Order:
+    seed, digest = bytes(32), "d" * 64
+    world.offer = replace(world.offer, room="lottery")
+    world.line = replace(world.line, lottery=Lottery(seed_hash(seed), seed.hex(), 4, digest))
+    order = Order(Draw("sale", seed, 4, digest))
+    for testimony in world.testimonies:
+        testimony.places[0].position = order.place_of(testimony.places[0].arrival) + 1
+        testimony.places[0].admitted_at = 60.0
+    return order
+
+
+def test_a_lottery_is_drawn_again_and_every_place_compared() -> None:
+    world = World()
+    drawn(world)
+    assert failed(world) == set()
+    places = [testimony.places[0] for testimony in world.testimonies]
+    places[0].position, places[1].position = places[1].position, places[0].position
+    assert failed(world) == {"order_kept"}
+
+
+def test_a_lottery_whose_seed_was_not_the_one_published_is_found_out() -> None:
+    world = World()
+    drawn(world)
+    world.line = replace(world.line, lottery=replace(world.line.lottery, seed_hash="0" * 64))
+    assert failed(world) == {"order_kept"}
+
+
+def test_bots_that_keep_to_the_rules_may_buy() -> None:
+    assert not must_get_nothing(BotKind.MANY_ACCOUNTS, has_room=True, needs_proof=True)
+    assert not must_get_nothing(BotKind.HAMMER, has_room=False, needs_proof=False)
+    assert must_get_nothing(BotKind.HAMMER, has_room=True, needs_proof=False)
+    assert must_get_nothing(BotKind.NO_PROOF, has_room=True, needs_proof=True)
+    assert not must_get_nothing(None, has_room=True, needs_proof=True)
