@@ -93,6 +93,10 @@ def test_who_finds_all_in_carts_hopes_and_gets_the_first_that_comes_back(page: P
     state(panel, "hoping")
     expect(panel).to_contain_text("The next may come back at")
     look_at(page, "hoping")
+    press(panel, "Stop trying")
+    refused(panel, "You stopped waiting")
+    press(panel, "Try again")
+    state(panel, "hoping")
     store.server.client.delete(f"/v1/reservations/{held}")
     state(panel, "cart")
 
@@ -127,7 +131,7 @@ def test_leaving_the_line_asks_first_and_gives_the_place_up(page: Page, demo: Se
     state(panel, "waiting")
     press(panel, "Leave the line")
     press(panel, "Yes, leave")
-    refused(panel, "You left the line")
+    refused(panel, "You stopped waiting")
     press(panel, "Join the line again")
     state(panel, "waiting")
 

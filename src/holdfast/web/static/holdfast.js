@@ -81,11 +81,12 @@ class Buying {
     return this.#inCart((visit, path) => visit.ask("POST", `${path}/confirm`, { body }));
   }
 
-  /** Give up the place in line. */
+  /** Give up: the place in line, or the hope that something comes back. */
   async leave() {
     const visit = this.#visit;
-    if (visit.state.name !== "waiting") return;
-    await leaveLine(visit).catch(() => {});
+    if (visit.state.name === "waiting") await leaveLine(visit).catch(() => {});
+    else if (visit.state.name === "hoping") visit.kept.forgetPurchase();
+    else return;
     visit.tell({ to: "refused", reason: "left", problem: {} });
     visit.stop();
   }

@@ -92,6 +92,7 @@ export default {
     paused: "Der Laden hat den Verkauf angehalten",
     pausedText: "Sie sind dran, sobald es weitergeht. Bleiben Sie hier, nichts geht verloren.",
     notOpen: "Es öffnet jeden Moment",
+    leave: "Nicht weiter versuchen",
   },
   cart: {
     title: "In Ihrem Warenkorb",
@@ -189,7 +190,7 @@ export default {
     admission_required: ["Warten Sie, bis Sie dran sind", "Gerade darf nur kaufen, wer aufgerufen wurde.", "rejoin"],
     pass_over: ["Sie waren dran", "Sie wurden aufgerufen, und die Zeit dafür lief ab. Stellen Sie sich neu an.", "rejoin"],
     place_given_up: ["Ihr Platz ist weg", "Sie haben die Schlange verlassen oder sich anderswo neu angestellt.", "rejoin"],
-    left: ["Sie haben die Schlange verlassen", "Ihren Platz hat jetzt die Person hinter Ihnen.", "rejoin"],
+    left: ["Sie warten nicht mehr", "Andere rücken nach. Sie können jederzeit neu anfangen.", "rejoin"],
     ticket_invalid: ["Ihr Platzschein gilt nicht", "Er gehört jemand anderem oder zu einem anderen Verkauf.", "rejoin"],
     ticket_required: ["Kein Platzschein", "Stellen Sie sich an, dann bekommen Sie einen.", "rejoin"],
     no_room: ["Es gibt keine Schlange", "Sie können gleich kaufen.", "again"],

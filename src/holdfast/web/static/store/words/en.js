@@ -92,6 +92,7 @@ export default {
     paused: "The shop has paused the sale",
     pausedText: "It is your turn as soon as it goes on. Stay here, nothing is lost.",
     notOpen: "It opens any moment",
+    leave: "Stop trying",
   },
   cart: {
     title: "In your cart",
@@ -189,7 +190,7 @@ export default {
     admission_required: ["Wait for your turn", "Only people who were called may buy right now.", "rejoin"],
     pass_over: ["Your turn is over", "You were called, and the time for it ran out. Join again for a new place.", "rejoin"],
     place_given_up: ["Your place is gone", "You left the line, or joined it again somewhere else.", "rejoin"],
-    left: ["You left the line", "Your place went to the person behind you.", "rejoin"],
+    left: ["You stopped waiting", "Others go on in your place. You can begin again at any time.", "rejoin"],
     ticket_invalid: ["Your ticket is not valid", "It belongs to someone else, or to another sale.", "rejoin"],
     ticket_required: ["No ticket", "Join the line to get one.", "rejoin"],
     no_room: ["There is no line", "You can buy at once.", "again"],
