@@ -12,11 +12,8 @@ pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 
 def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page, demo: Server) -> None:
-    store = sale(demo, room=LINE, proof_of_work={"cost": 40}, starts_at=in_seconds(3_600))
+    store = sale(demo, room=LINE, proof_of_work={"cost": 40})
     panel = visit(page, store)
-    expect(panel.get_by_role("timer")).to_be_visible()
-    look_at(page, "upcoming")
-    store.change(starts_at=in_seconds(3.5))
     press(panel, "Join the line")
     state(panel, "cart")
     look_at(page, "cart")
@@ -115,3 +112,27 @@ def test_a_phone_shows_what_is_to_be_done_first(phone: Page, demo: Server) -> No
     box = panel.get_by_role("button", name="Pay").bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= phone.viewport_size["height"]  # type: ignore[index]
+
+
+def test_a_lottery_is_drawn_at_the_opening_and_says_so_before(page: Page, demo: Server) -> None:
+    store = sale(demo, room=LINE | {"mode": "lottery"}, starts_at=in_seconds(3_600))
+    panel = visit(page, store)
+    expect(panel.get_by_role("timer")).to_be_visible()
+    look_at(page, "upcoming")
+    press(panel, "Join the line")
+    expect(panel).to_contain_text("Places are drawn when it opens")
+    look_at(page, "lottery")
+    store.change(starts_at=in_seconds(3.5))
+    page.reload()
+    state(panel, "cart")
+
+
+def test_another_buyer_in_the_same_browser_begins_afresh(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "cart")
+    page.context.clear_cookies()
+    page.reload()
+    expect(panel.get_by_role("button", name="Buy for")).to_be_enabled()
+    assert store.counts() == (2, 1, 0)

@@ -106,7 +106,9 @@ class Site:
 
     async def _until_it_works(self, worker: WorkerProcess) -> None:
         """On a busy machine a worker needs longer to start than it is left alone: then none would ever do anything."""
-        while worker.process.poll() is None and worker.log.read_text().count("Working on") < self._starts[worker.log]:
+        while worker.process.poll() is None:
+            if worker.log.read_text().count("Working on") >= self._starts[worker.log]:
+                return
             await asyncio.sleep(0.1)
 
     def end(self) -> None:
@@ -189,7 +191,11 @@ async def sell(url: str, day: Day, purchases: int, seed: int) -> None:
 async def until_settled(client: httpx.AsyncClient) -> None:
     async with asyncio.timeout(SETTLED_WITHIN_S):
         while True:
-            pool = (await client.get(f"/v1/inventory/{SKU}/available")).json()
+            answer = await client.get(f"/v1/inventory/{SKU}/available")
+            if answer.status_code == 503:  # A busy machine answers late, which a server takes for a store that is gone.
+                await asyncio.sleep(0.2)
+                continue
+            pool = answer.json()
             assert pool["available"] + pool["held"] + pool["sold"] == pool["total_units"], pool
             if pool["held"] == 0:
                 return

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from holdfast.rush.books import Books, Charge, Payment, SaleBooks
 from holdfast.rush.checks import Evidence
 from holdfast.rush.operator import Line, OrderRow, ReservationRow, Stock
-from holdfast.rush.scenario import Scenario, load_scenario
+from holdfast.rush.scenario import BotKind, Scenario, load_scenario
 from holdfast.rush.testimony import Ending, Grant, Standing, Testimony
 from holdfast.rush.visitor import Offer
 from holdfast.rush.watch import Sample
@@ -49,6 +49,11 @@ class World:
     def evidence(self) -> Evidence:
         sale = SaleBooks(self.offer, self.stock, self.line, self.reservations, self.orders)
         return Evidence(self.testimonies, Books([sale], self.payments, self.balances), self.samples, is_alone=True)
+
+
+def witness(bot: BotKind | None = None) -> Testimony:
+    """Made here, because pytest takes whatever is called Test… in a file of tests for one."""
+    return Testimony(1, "ada", 0, bot)
 
 
 def hurried(name: str) -> Scenario:

@@ -142,16 +142,17 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             ours.figure("bare_handler", "a constant from an ASGI handler", partial(_looking, bare["asgi"], "bench")),
             ours.figure("bare_rsgi", "a constant from an RSGI handler", partial(_looking, bare["rsgi"], "bench")),
         ]
-        measured, before = measure(figures, seconds, progress), server.process.memory_mb()
-        # By themselves, because a server that has seen a storm is careful for a while; and longer, because a storm's
-        # first moments are unlike the rest of it.
-        measured |= measure(storm.figures(), seconds * rounds_in(seconds), progress)
+        measured = measure(figures, seconds, progress)
         with progress.step("latency", seconds * 3):
             open_loop = {
                 "join": ours.open_loop("join", ours.joins(), seconds),
                 "now": ours.open_loop("now", ours.now(), seconds),
                 "sold_out": storm.sold_out(seconds),
             }
+        before = server.process.memory_mb()
+        # At the end, because a server that has seen a storm is careful for a while; and longer, because a storm's first
+        # moments are unlike the rest of it.
+        measured |= measure(storm.figures(), seconds * rounds_in(seconds), progress)
         memory = Memory(before, server.process.memory_mb(), storm.asked)
         facts = machine(
             ["granian", "uvloop", "sqlalchemy"],

@@ -36,7 +36,7 @@ SEED = 1
 )
 def demo(
     units: Annotated[int, typer.Option(help="How many there are to buy.", min=1, max=100_000, metavar="N")] = 100,
-    buyers: Annotated[int, typer.Option(help="How many others want one.", min=1, max=100_000, metavar="N")] = 180,
+    buyers: Annotated[int, typer.Option(help="How many others want one.", min=1, max=100_000, metavar="N")] = 220,
     seconds: Annotated[float, typer.Option(help="Over how long they come.", min=1, max=3_600, metavar="N")] = 75,
     crowd: Annotated[bool, typer.Option("--crowd/--no-crowd", help="Whether others come at all.")] = True,
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,

@@ -61,7 +61,8 @@ def _group() -> None:
         "holdfast lottery verify http://127.0.0.1:8000/v1/sales/demo/now --arrival 17",
         "holdfast lottery verify now.json --arrival 17 --position 4203",
         "holdfast lottery verify now.json --ticket ticket.jwt --entries list.txt",
-        "holdfast lottery verify https://…/now --ticket ticket.jwt --entries https://…/lottery/entries",
+        "holdfast lottery verify https://…/now --ticket ticket.jwt \\",
+        "  --entries https://…/lottery/entries",
     ),
 )
 def verify(

@@ -24,7 +24,7 @@ PRICE, CURRENCY = 4_900, "EUR"
 # The server is up by then, and there is time to read the page once and join before it opens.
 OPENS_IN_S = 22
 # How long it takes to call as many as there are units: the sale lasts a minute, and one can watch the line move.
-SELLS_IN_S = 50
+SELLS_IN_S = 35
 HOLD_S, MOST_HOLD_S, PASS_S = 90, 300, 60
 # A browser needs a fraction of a second, and the crowd's one processor a few hundredths each.
 PROOF_COST = 120

@@ -25,31 +25,10 @@ from holdfast.rush.wishes import Step
 _ENDINGS_MAX = 6
 _SLICES = 150
 _CURVES = (Step.PURCHASE, Step.JOIN, Step.ADMISSION, Step.CONFIRM, Step.RESERVATION)
-_PERCENTILES = [
-    0.0,
-    10,
-    20,
-    30,
-    40,
-    50,
-    60,
-    70,
-    75,
-    80,
-    85,
-    90,
-    92.5,
-    95,
-    97,
-    98,
-    99,
-    99.3,
-    99.5,
-    99.7,
-    99.9,
-    99.95,
-    99.99,
-]
+# As many between one nine and the next as a smooth curve needs.
+_PERCENTILES = [100 * (1 - 10 ** (-nines / 12)) for nines in range(49)]
+# The same in every report, with green for those who got what they came for.
+_COLOURS = {"bought": 1, "sold_out": 0, "gave_up": 2, "abandoned": 3, "kept_out": 4, "vanished": 5}
 _OTHERS = 7
 
 
@@ -103,8 +82,8 @@ def _endings(rushed: Rushed) -> Chart | None:
     width_s = _width_s(rushed)
     slices = int(rushed.ended_s / width_s) + 2
     series = [
-        Series(name.replace("_", " "), _summed(rushed, [name], width_s, slices), colour)
-        for colour, name in enumerate(shown)
+        Series(name.replace("_", " "), _summed(rushed, [name], width_s, slices), _COLOURS.get(name, _OTHERS - 1))
+        for name in shown
     ]
     if others:
         series.append(Series("others", _summed(rushed, others, width_s, slices), _OTHERS))

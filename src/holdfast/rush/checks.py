@@ -193,29 +193,52 @@ def _bots_kept_out(evidence: Evidence) -> Iterator[str]:
             yield f"the bot {testimony.buyer_id} ({testimony.bot}) was granted units"
 
 
-CHECKS: tuple[tuple[str, str, Check], ...] = (
-    ("yes_kept", "Whoever was told yes has it: every grant is in the books as it was told, every sale has its order.", _yes_kept),  # noqa: E501
-    ("charged_once", "Nobody was charged twice: one order and one capture per reservation, wallets less by their orders.", _charged_once),  # noqa: E501
-    ("charges_end", "All money taken by the payment provider is in an order, or went back.", _charges_end),
-    ("limits_kept", "No buyer has more units than the sale allows.", _limits_kept),
-    ("not_oversold", "No more units were sold than there are, and pool, reservations and orders agree on how many.", _not_oversold),  # noqa: E501
-    ("all_ended", "Every hold ended: units are sold or available, and add up to all there are.", _all_ended),
-    ("nothing_unasked", "No reservation is in the books that its buyer was not told of.", _nothing_unasked),
-    ("same_key_same_answer", "A repeat under the same key got the same answer.", lambda e: e.sworn("same_key_same_answer")),  # noqa: E501
-    ("none_left_behind", "Sold out was said when it was so, and for good.", _none_left_behind),
-    ("order_kept", "The line was served in its order: first come, first called; or as the lottery was drawn.", lambda e: line_kept(e.testimonies, e.books, e.samples)),  # noqa: E501
-    ("bots_kept_out", "Forged tokens and passes, joins without proof, purchases without a turn got nothing.", _bots_kept_out),  # noqa: E501
-    ("no_server_error", "No request was answered with a server error but 503.", lambda e: e.sworn("no_server_error")),
-)  # fmt: skip
+def _order_kept(evidence: Evidence) -> Iterator[str]:
+    yield from evidence.sworn("order_kept")
+    yield from line_kept(evidence.testimonies, evidence.books, evidence.samples)
+
+
+def _sworn(invariant: str) -> Check:
+    return lambda evidence: evidence.sworn(invariant)
+
+
+CHECKS: dict[str, Check] = {
+    "yes_kept": _yes_kept,
+    "charged_once": _charged_once,
+    "charges_end": _charges_end,
+    "limits_kept": _limits_kept,
+    "not_oversold": _not_oversold,
+    "all_ended": _all_ended,
+    "nothing_unasked": _nothing_unasked,
+    "same_key_same_answer": _sworn("same_key_same_answer"),
+    "none_left_behind": _none_left_behind,
+    "order_kept": _order_kept,
+    "bots_kept_out": _bots_kept_out,
+    "no_server_error": _sworn("no_server_error"),
+}
+_MEANS = {
+    "yes_kept": "Whoever was told yes has it: every grant is in the books as it was told, every sale has its order.",
+    "charged_once": "Nobody was charged twice: one order and capture per reservation, wallets less by their orders.",
+    "charges_end": "All money taken by the payment provider is in an order, or went back.",
+    "limits_kept": "No buyer has more units than the sale allows.",
+    "not_oversold": "No more units were sold than there are; pool, reservations and orders agree on how many.",
+    "all_ended": "Every hold ended: units are sold or available, and add up to all there are.",
+    "nothing_unasked": "No reservation is in the books that its buyer was not told of.",
+    "same_key_same_answer": "A repeat under the same key got the same answer.",
+    "none_left_behind": "Sold out was said when it was so, and for good.",
+    "order_kept": "The line was served in its order: first come, first called; or as the lottery was drawn.",
+    "bots_kept_out": "Forged tokens and passes, joins without proof, purchases without a turn got nothing.",
+    "no_server_error": "No request was answered with a server error but 503.",
+}
 
 
 def check(evidence: Evidence) -> list[Finding]:
-    return [_finding(name, means, len(evidence.testimonies), found(evidence)) for name, means, found in CHECKS]
+    return [_finding(name, len(evidence.testimonies), found(evidence)) for name, found in CHECKS.items()]
 
 
-def _finding(name: str, means: str, looked_at: int, found: Iterable[str]) -> Finding:
+def _finding(name: str, looked_at: int, found: Iterable[str]) -> Finding:
     examples = list(found)
-    return Finding(name, means, looked_at, len(examples), examples[:EXAMPLES_MAX])
+    return Finding(name, _MEANS[name], looked_at, len(examples), examples[:EXAMPLES_MAX])
 
 
 def _all_orders(evidence: Evidence) -> Iterator[OrderRow]:

@@ -40,7 +40,6 @@ def stand_in_line(visitor: Visitor) -> Script[str]:
         given = yield from _await_turn(visitor, ticket, leaves_at)
         if given or visitor.testimony.ending not in (Ending.MISSED_TURN, Ending.LEFT):
             return given
-        ticket.standing.lasted = False
         if visitor.testimony.ending is Ending.LEFT:
             if visitor.plan.in_line is not InLine.COME_BACK:
                 return ""
@@ -61,8 +60,18 @@ def _join(visitor: Visitor) -> Script[Ticket | None]:
         visitor.end(Ending.SALE_OVER if told.reason == "sale_ended" else Ending.GAVE_UP)
         return None
     standing = Standing(asked_at, answer.at, arrival_in(told.ticket), told.position)
-    visitor.testimony.places.append(standing)
-    return Ticket(told.ticket, standing)
+    return Ticket(told.ticket, _note_place(visitor, standing))
+
+
+def _note_place(visitor: Visitor, given: Standing) -> Standing:
+    """Who could not be heard when they wanted to leave still has the place they had, from when they got it."""
+    for known in visitor.testimony.places:
+        if known.arrival == given.arrival:
+            if known.is_left:
+                visitor.swear("order_kept", f"{visitor.testimony.buyer_id} left, and was given the same place again")
+            return known
+    visitor.testimony.places.append(given)
+    return given
 
 
 def _prove(visitor: Visitor) -> Script[str]:
@@ -137,5 +146,6 @@ def _leave(visitor: Visitor, ticket: Ticket) -> Script[None]:
     if visitor.plan.in_line is InLine.VANISH:
         visitor.end(Ending.VANISHED)
         return
-    yield from visitor.persist(visitor.sale_ask(Step.LEAVE, "DELETE", "queue", ticket.header))
+    answer = yield from visitor.persist(visitor.sale_ask(Step.LEAVE, "DELETE", "queue", ticket.header))
+    ticket.standing.is_left = answer.status == 204
     visitor.end(Ending.LEFT)

@@ -50,8 +50,8 @@ class Standing(Struct):
     arrival: int
     position: int | None = None
     admitted_at: float = 0.0
-    lasted: bool = True
-    """Whether it is their last; who came back has had others."""
+    is_left: bool = False
+    """Whether the server said that they have left it."""
 
 
 class Testimony(Struct):

@@ -1,6 +1,7 @@
 """HTTP/1.1 over kept connections, with as little as can be between an answer and the next request.
 
-Connections are fewer than buyers: whoever finds none free waits, in order, and that counts into their latency. The
+Connections are fewer than buyers: whoever finds none free waits, in order, and that counts into their latency. Who has
+been answered before goes before newcomers, because their browser keeps its connection; theirs has to be made. The
 server closes a connection after ten seconds of silence; another is opened when there is need.
 """
 
@@ -14,13 +15,15 @@ from typing import cast
 from msgspec import Struct
 
 from holdfast.bench.loops import body_length
-from holdfast.rush.wishes import Answer, Ask
+from holdfast.rush.wishes import Answer, Ask, Step
 
 TIMEOUT_S = 30.0
 _SWEEP_S = 1.0
 # A refused connection is tried again after a moment, so that a server that is down is not asked a million times.
 _RECONNECT_S = 0.2
 _RETRY_AFTER = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
+
+_OF_NEWCOMERS = frozenset({Step.CHALLENGE, Step.JOIN})
 
 Reply = Callable[[Answer], None]
 
@@ -82,6 +85,7 @@ class Wire:
         self._open: set[_Connection] = set()
         self._opening = 0
         self._line: deque[Pending] = deque()
+        self._newcomers: deque[Pending] = deque()
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -89,7 +93,7 @@ class Wire:
 
     @property
     def in_line(self) -> int:
-        return len(self._line)
+        return len(self._line) + len(self._newcomers)
 
     def send(self, ask: Ask, due_at: float, reply: Reply, *, is_first: bool = False) -> None:
         """`is_first` is for what does not stand in line with people: a cache has its own way to the server."""
@@ -99,6 +103,8 @@ class Wire:
             return
         if is_first:
             self._line.appendleft(pending)
+        elif ask.step in _OF_NEWCOMERS:
+            self._newcomers.append(pending)
         else:
             self._line.append(pending)
         self._open_more()
@@ -116,7 +122,7 @@ class Wire:
             connection.transport.abort()
 
     def _open_more(self) -> None:
-        if self._opening < len(self._line) and len(self._open) + self._opening < self._most and not self._is_closed:
+        if self._opening < self.in_line and len(self._open) + self._opening < self._most and not self._is_closed:
             self._opening += 1
             task = self._loop.create_task(self._connect())
             self._tasks.add(task)
@@ -133,8 +139,8 @@ class Wire:
         self._open_more()
 
     def _fail_first(self) -> None:
-        if self._line:
-            pending = self._line.popleft()
+        pending = self._next()
+        if pending is not None:
             pending.reply(Answer(0, b"", pending.due_at, monotonic()))
 
     def opened(self, connection: _Connection) -> None:
@@ -149,10 +155,16 @@ class Wire:
         pending.reply(answer)
 
     def _rest(self, connection: _Connection) -> None:
-        if self._line:
-            self._write(connection, self._line.popleft())
-        else:
+        pending = self._next()
+        if pending is None:
             self._idle.append(connection)
+        else:
+            self._write(connection, pending)
+
+    def _next(self) -> Pending | None:
+        if self._line:
+            return self._line.popleft()
+        return self._newcomers.popleft() if self._newcomers else None
 
     def lost(self, connection: _Connection, pending: Pending | None) -> None:
         self._open.discard(connection)

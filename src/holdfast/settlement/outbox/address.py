@@ -59,7 +59,7 @@ def check_url(text: str, *, private: bool) -> str:
     if not allowed:
         if is_reachable(url.host, private=True):
             raise ValueError("leads into a private network, which only HOLDFAST_WEBHOOK_PRIVATE=1 allows")
-        raise ValueError("is an address that is never called: link-local, multicast, reserved, or a cloud's metadata")
+        raise ValueError("leads where nothing is ever called: link-local, multicast, reserved, or a cloud's metadata")
     return str(url.copy_with(fragment=None))
 
 

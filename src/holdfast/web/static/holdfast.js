@@ -13,6 +13,7 @@ import { rest, untilNextLook } from "./holdfast/rest.js";
 import { Visit } from "./holdfast/visit.js";
 
 export { hasBegun } from "./holdfast/kept.js";
+export { buyerOf } from "./holdfast/tokens.js";
 
 const EXTEND_S = 60;
 
@@ -55,18 +56,19 @@ class Buying {
     return this.#visit.clock.now();
   }
 
-  /** Hold the units longer. */
+  /** Hold the units longer. Asked once: twice would be longer still, and the cart shows what came of it. */
   extend(seconds = EXTEND_S) {
-    return this.#inCart("POST", "/extend", { ttl_seconds: seconds });
+    return this.#inCart((visit, path) => visit.once("POST", `${path}/extend`, { body: { ttl_seconds: seconds } }));
   }
 
   giveBack() {
-    return this.#inCart("DELETE", "");
+    return this.#inCart((visit, path) => visit.ask("DELETE", path));
   }
 
   /** Begin to pay; `paymentMethod` is the provider's name for a card, where it needs one. */
   pay(paymentMethod) {
-    return this.#inCart("POST", "/confirm", paymentMethod ? { payment_method: paymentMethod } : {});
+    const body = paymentMethod ? { payment_method: paymentMethod } : {};
+    return this.#inCart((visit, path) => visit.ask("POST", `${path}/confirm`, { body }));
   }
 
   /** Give up the place in line. */
@@ -97,12 +99,12 @@ class Buying {
   }
 
   /** A refusal here leaves the cart as it is; the state says why in `problem`. */
-  async #inCart(method, what, body) {
+  async #inCart(act) {
     const visit = this.#visit;
     if (visit.state.name !== "cart" || visit.state.isBusy) return;
     visit.tell({ from: "cart", isBusy: true, problem: null });
     try {
-      await visit.ask(method, `/v1/reservations/${visit.state.reservation.reservation_id}${what}`, { body });
+      await act(visit, `/v1/reservations/${visit.state.reservation.reservation_id}`);
     } catch (error) {
       if (error instanceof Refusal) visit.tell({ from: "cart", problem: error.problem });
     } finally {

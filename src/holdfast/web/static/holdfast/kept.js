@@ -63,9 +63,10 @@ export class Kept {
   }
 }
 
-/** Whether this browser is on its way through the sale: then `joinAndBuy` goes on where it was. */
-export function hasBegun(saleId) {
+/** Whether somebody, or this buyer, is on their way through the sale here: then `joinAndBuy` goes on where it was. */
+export function hasBegun(saleId, buyer) {
   const ours = `${PREFIX}${saleId}:`;
+  if (buyer !== undefined) return new Kept(saleId, buyer).hasBegun;
   const names = [...inMemory.keys(), ...Object.keys(storage() ?? {})];
   return names.some((name) => name.startsWith(ours) && new Kept(saleId, name.slice(ours.length)).hasBegun);
 }

@@ -3,7 +3,7 @@ import { Asker, Refusal, Stopped } from "./asking.js";
 import { ServerClock } from "./clock.js";
 import { Kept } from "./kept.js";
 import { START, isOver, next } from "./states.js";
-import { Tokens, claimsOf } from "./tokens.js";
+import { Tokens, buyerOf } from "./tokens.js";
 
 /** Phases in which nobody gets anything any more. */
 const OVER = { sold_out: "sold_out", ended: "sale_ended" };
@@ -52,6 +52,10 @@ export class Visit {
     return this.#asker.ask(...request);
   }
 
+  once(...request) {
+    return this.#asker.once(...request);
+  }
+
   stream(...request) {
     return this.#asker.stream(...request);
   }
@@ -59,7 +63,7 @@ export class Visit {
   /** What is sold, and who buys. */
   async begin() {
     const { body: sale } = await this.ask("GET", this.path, { signed: false });
-    const buyer = this.givenBuyer ?? claimsOf(await this.tokens.current()).sub ?? "";
+    const buyer = this.givenBuyer ?? buyerOf(await this.tokens.current());
     this.kept = new Kept(this.saleId, buyer);
     this.tell({ sale, buyer });
     return sale;

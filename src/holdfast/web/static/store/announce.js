@@ -1,5 +1,5 @@
 /** What readers of screens are told, and what stands on the tab: each change of state, and in line only the milestones. */
-import { countdown, number } from "./figures.js";
+import { number } from "./figures.js";
 
 const MILESTONES = [1000, 500, 200, 100, 50, 20, 10, 5, 2];
 const LAST_MINUTE_MS = 60_000;
@@ -27,10 +27,9 @@ export function announcementOf(page) {
 }
 
 export function titleOf(page) {
-  const { state, sale, clock, language } = page;
+  const { state, sale, language } = page;
   const name = sale?.name ?? "Holdfast";
   if (state?.name === "waiting" && state.ahead !== null) return `(${number(state.ahead, language)}) ${name}`;
-  if (state?.name === "cart") return `${countdown(state.expiresAt - clock())} · ${name}`;
   const heading = headingOf(page);
   return heading ? `${heading} · ${name}` : name;
 }

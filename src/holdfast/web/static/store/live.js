@@ -1,5 +1,5 @@
 /** What changes while one looks: the sale, the purchase, and the clock. */
-import { hasBegun, joinAndBuy, watchSale } from "../holdfast.js";
+import { buyerOf, hasBegun, joinAndBuy, watchSale } from "../holdfast.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
 
 /** States in which `joinAndBuy` itself does not look at the sale. */
@@ -43,7 +43,10 @@ export function useBuying(saleId, config) {
     setState(null);
   };
   useEffect(() => {
-    if (config !== null && hasBegun(saleId)) begin();
+    // Who is asked for only if there is something to go on with, and it may be somebody else's.
+    if (config === null || !hasBegun(saleId)) return;
+    const goOn = (token) => hasBegun(saleId, buyerOf(token)) && begin();
+    fetchToken(config.token_url).then(goOn, begin);
   }, [config]);
   return { state, begin, end, buying: buying.current, isWatching: state === null || UNWATCHED.has(state.name) };
 }

@@ -34,7 +34,8 @@ function Ahead({ state, t, language }) {
 }
 
 function Drawing({ now, t, language }) {
-  const joined = now?.joined ?? 0;
+  // The reader is among them, though `now` may be a moment behind.
+  const joined = Math.max(now?.joined ?? 0, 1);
   return html`
     <div class="drawing">
       <h3>${t.waiting.draw}</h3>

@@ -65,7 +65,7 @@ export default {
     eta: "Dran in",
     odds: "Chancen",
     soon: "gleich",
-    about: (seconds) => (seconds < 60 ? `etwa ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `etwa ${Math.round(seconds / 60)} min`),
+    about: (seconds) => (seconds < 60 ? `≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `≈ ${Math.round(seconds / 60)} min`),
     unknown: "unbekannt",
     draw: "Verlost wird zur Eröffnung",
     drawText: (shown) => `Bisher nehmen ${shown} teil. Alle haben dieselbe Chance, wann immer sie kamen.`,

@@ -65,7 +65,7 @@ export default {
     eta: "Your turn in",
     odds: "Your chances",
     soon: "any moment",
-    about: (seconds) => (seconds < 60 ? `about ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `about ${Math.round(seconds / 60)} min`),
+    about: (seconds) => (seconds < 60 ? `≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `≈ ${Math.round(seconds / 60)} min`),
     unknown: "unknown",
     draw: "Places are drawn when it opens",
     drawText: (shown) => `${shown} take part so far. Everyone has the same chance, whenever they came.`,
