@@ -34,7 +34,7 @@ run: install ## Show a sale with a crowd on http://127.0.0.1:8000 (PORT=8001 for
 	@exec $(BIN)/holdfast demo --port $(PORT)
 
 browser: ## Install Chromium if there is none (Debian and Ubuntu, as root), for the tests of the pages
-	@test -n "$(BROWSER)" || apt-get install --yes --quiet chromium || \
+	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
 test: install-dev browser ## Run every test on every engine

@@ -24,6 +24,6 @@ class NoWire:
         await asyncio.Event().wait()
 
 
-async def ask_inside(house: House, method: str, path: str, body: bytes = b"") -> Answer:
+async def ask_inside(house: House, method: str, path: str, body: bytes = b"", query: str = "") -> Answer:
     headers = [("authorization", f"Bearer {house.settings.service_key_text()}")]
-    return await SlowLane(house, Patrol()).answer(Request(method, path, "", NoWire(headers), "id", body=body))
+    return await SlowLane(house, Patrol()).answer(Request(method, path, query, NoWire(headers), "id", body=body))

@@ -38,6 +38,8 @@ gatekeeper = Gatekeeper(
     PublishedKeys(f"{ROOM}/.well-known/jwks.json"),
     paths=["/checkout"],
     waiting_url=f"{ROOM}/sales/{SALE}",
+    # Whoever is signed in here; a header stands for the session that your shop has.
+    buyer_of=lambda visit: visit.headers.get("x-shop-buyer"),
 )
 application = WsgiRoomMiddleware(get_wsgi_application(), gatekeeper)
 

@@ -14,6 +14,8 @@ gatekeeper = Gatekeeper(
     PublishedKeys(f"{ROOM}/.well-known/jwks.json"),
     paths=["/checkout"],
     waiting_url=f"{ROOM}/sales/{SALE}",
+    # Whoever is signed in here; a header stands for the session that your shop has.
+    buyer_of=lambda visit: visit.headers.get("x-shop-buyer"),
 )
 
 app = FastAPI()

@@ -37,6 +37,7 @@ from holdfast.ledger.queries import find_reservation
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.providers import open_providers
+from holdfast.room.bell import Bell
 from holdfast.room.board import Board
 from holdfast.room.desk import Desk
 from holdfast.room.tokens import Tokens
@@ -58,6 +59,7 @@ from holdfast.settlement.rebuild import Rebuilder
 from holdfast.settlement.reconcile import Reconciler, RedisBooks
 from holdfast.settlement.shard_keeper import ShardKeeper
 from holdfast.signing import parse_signing_keys
+from holdfast.teller import Teller
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
@@ -100,6 +102,7 @@ class House(Struct, frozen=True, eq=False):
     board: Board
     tokens: Tokens
     door: Door
+    teller: Teller
 
     @property
     def may_lose_holds(self) -> bool:
@@ -138,17 +141,19 @@ def database_file(settings: Settings) -> Path:
 @asynccontextmanager
 async def open_house(settings: Settings, *, background: bool) -> AsyncIterator[House]:
     """Everything a server needs, running; on the way out, what was accepted is finished first."""
+    bell = Bell()
     with _server_locks(settings, ["server", "worker"] if background else ["server"]):
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
             open_cashier(settings, database, engine) as cashier,
-            _background(settings, database, engine, cashier, enabled=background) as agents,
+            _background(settings, database, engine, cashier, bell, enabled=background) as agents,
             _recording(settings) as refusals,
         ):
-            house = _build(settings, database, engine, agents, refusals, cashier)
+            house = _build(settings, database, engine, agents, refusals, cashier, bell)
             agents.start("catalogue", house.catalogue.run())
             agents.start("board", house.board.run())
+            agents.start("teller", house.teller.run())
             yield house
             # Servers have waited for their requests by now; what nobody waits for any more gets this long.
             with suppress(TimeoutError):
@@ -164,8 +169,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
             open_cashier(settings, database, engine) as cashier,
-            _background(settings, database, engine, cashier, enabled=True) as agents,
+            _background(settings, database, engine, cashier, Bell(), enabled=True) as agents,
         ):
+            agents.start("teller", Teller(database).run())
             yield agents
 
 
@@ -235,7 +241,13 @@ def _find_in(database: Database) -> Find:
 
 
 def _build(
-    settings: Settings, database: Database, engine: Engine, agents: Agents, refusals: Recorder, cashier: Cashier
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    agents: Agents,
+    refusals: Recorder,
+    cashier: Cashier,
+    bell: Bell,
 ) -> House:
     batcher = Batcher(
         engine.gate,
@@ -253,6 +265,7 @@ def _build(
     receipts, tokens = Receipts(signing_keys), Tokens(signing_keys)
     desk = Desk(
         database,
+        bell,
         batch_max=settings.batch_max,
         line_max=settings.line_max,
         patience_s=settings.patience_ms / 1000,
@@ -274,9 +287,10 @@ def _build(
         catalogue,
         office,
         desk,
-        Board(database, batcher.slowness_ms),
+        Board(database, batcher.slowness_ms, bell),
         tokens,
         door,
+        Teller(database),
     )
 
 
@@ -296,7 +310,8 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
 
 
 def build_office(settings: Settings, database: Database, engine: Engine) -> Office:
-    return Office(database, engine.gate, _loader(database, engine), _missing_payment_settings(settings))
+    missing = _missing_payment_settings(settings)
+    return Office(database, engine.gate, _loader(database, engine), missing, engine.restocker)
 
 
 def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
@@ -326,7 +341,7 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _background(
-    settings: Settings, database: Database, engine: Engine, cashier: Cashier, *, enabled: bool
+    settings: Settings, database: Database, engine: Engine, cashier: Cashier, bell: Bell, *, enabled: bool
 ) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
@@ -338,7 +353,7 @@ async def _background(
         agents.start("refunder", cashier.refunder.run())
         agents.start("payment_audit", cashier.audit.run())
         agents.start("steward", Steward(database, _loader(database, engine), _inspector(engine)).run())
-        agents.start("usher", Usher(database, engine.look_at).run())
+        agents.start("usher", Usher(database, engine.look_at, bell).run())
         if engine.drainer is not None:
             agents.start("drainer", engine.drainer.run())
         _start_outbox(agents, settings, database)

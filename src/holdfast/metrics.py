@@ -6,6 +6,7 @@ writes (prometheus_client's multiprocess mode), which is why gauges say how they
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from holdfast import counting
 from holdfast.domain.breaker import Breaker, Circuit
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -92,9 +93,9 @@ def count_request(status: int) -> None:
     _answered[status] = _answered.get(status, 0) + 1
 
 
-def count_outcome(outcome: str) -> None:
+def count_outcome(outcome: str, number: int = 1) -> None:
     """As above, and for the same reason."""
-    _told[outcome] = _told.get(outcome, 0) + 1
+    _told[outcome] = _told.get(outcome, 0) + number
 
 
 def count_shed(priority: str) -> None:
@@ -118,10 +119,11 @@ def flush() -> None:
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)
-    for counts, counter in ((_shed, SHED), (_limited, LIMITED)):
+    for name, counts, counter in (("shed", _shed, SHED), ("limited", _limited, LIMITED)):
         while counts:
             label, count = counts.popitem()
             counter.labels(label).inc(count)
+            counting.count(counting.SERVER, f"{name}.{label}", count)
 
 
 _OPENNESS = {Circuit.CLOSED: 0.0, Circuit.HALF_OPEN: 0.5, Circuit.OPEN: 1.0}

@@ -56,7 +56,8 @@ def buyers_reasons() -> set[str]:
         *room_problems(SALE), *proof_problems(), too_many_places(), rate_limited(), admission_required(),
         external_payment(), sale_not_found(), order_not_found(), reservation_lost(), unauthorized(""), forbidden(""),
         internal_error(), *map(from_engine, (Busy(), OutcomeUnknown(), Unavailable())),
-        *(purchase_refusal(Verdict(outcome), SALE) for outcome in no), *(refusal(Verdict(outcome)) for outcome in no),
+        *(purchase_refusal(Verdict(outcome), SALE.state) for outcome in no),
+        *(refusal(Verdict(outcome)) for outcome in no),
         *(refusal(Verdict(Outcome.ILLEGAL, one)) for one in illegal),
     ]  # fmt: skip
     return {problem.reason for problem in problems}

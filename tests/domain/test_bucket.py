@@ -1,5 +1,6 @@
 """Rates per address and per buyer."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +56,10 @@ def test_no_more_pass_than_the_burst_and_the_rate_allow(
         if not taken.is_allowed and tokens <= burst:
             assert take(policy, full_at, now + taken.next_ms + 1, tokens).is_allowed
     assert is_idle(full_at, now + int(burst * every_ms) + 1)
+
+
+@pytest.mark.parametrize("now", [0, 1_000, 37_260_008, 10**10 + 7, 10**12 + 1])
+def test_what_is_left_does_not_depend_on_how_long_the_clock_has_run(now: int) -> None:
+    policy = Policy("buyer", 15, 1_000 / 3)
+    taken = take(policy, 0.0, now)
+    assert (taken.remaining, taken.next_ms) == (14, 334)

@@ -34,10 +34,11 @@ class PostgresProcess:
     def _is_ready(self) -> bool:
         """The server keeps its process id and, eight lines on, its state in this file."""
         try:
-            pid, *lines = (self._data / "postmaster.pid").read_text().splitlines()
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        return int(pid) == self.process.pid and lines[-1].strip() == "ready"
+        # The file is made first, and filled then.
+        return len(lines) > 1 and int(lines[0]) == self.process.pid and lines[-1].strip() == "ready"
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":

@@ -52,13 +52,13 @@ class HouseProcess:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data.with_name(f"{data.name}.log")
-        self._settings = settings
+        self.settings = settings
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
         own = {"HOLDFAST_DATA": str(self.data), "HOLDFAST_SERVICE_KEY": SERVICE_KEY}
-        return _INHERITED | own | {f"HOLDFAST_{name.upper()}": value for name, value in self._settings.items()}
+        return _INHERITED | own | {f"HOLDFAST_{name.upper()}": value for name, value in self.settings.items()}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "holdfast", *arguments]

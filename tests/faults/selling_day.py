@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -86,6 +87,7 @@ class Site:
         for number, worker in enumerate(self.workers):
             worker.log = directory / f"worker{number}.log"
         self.kills = 0
+        self._starts = Counter({worker.log: 1 for worker in self.workers})
 
     async def start(self) -> None:
         await self.server.start()
@@ -94,11 +96,20 @@ class Site:
 
     async def kill_a_worker(self, chance: random.Random) -> None:
         worker = chance.choice(self.workers)
+        await self._until_it_works(worker)
         assert worker.process.poll() is None, f"a worker ended by itself:\n{worker.log.read_text()[-3000:]}"
         worker.kill()
         self.kills += 1
+        self._starts[worker.log] += 1
         await asyncio.sleep(chance.uniform(0.0, 0.5))
         await worker.start()
+
+    async def _until_it_works(self, worker: WorkerProcess) -> None:
+        """On a busy machine a worker needs longer to start than it is left alone: then none would ever do anything."""
+        while worker.process.poll() is None:
+            if worker.log.read_text().count("Working on") >= self._starts[worker.log]:
+                return
+            await asyncio.sleep(0.1)
 
     def end(self) -> None:
         for house in [self.server, *self.workers]:
@@ -180,7 +191,11 @@ async def sell(url: str, day: Day, purchases: int, seed: int) -> None:
 async def until_settled(client: httpx.AsyncClient) -> None:
     async with asyncio.timeout(SETTLED_WITHIN_S):
         while True:
-            pool = (await client.get(f"/v1/inventory/{SKU}/available")).json()
+            answer = await client.get(f"/v1/inventory/{SKU}/available")
+            if answer.status_code == 503:  # A busy machine answers late, which a server takes for a store that is gone.
+                await asyncio.sleep(0.2)
+                continue
+            pool = answer.json()
             assert pool["available"] + pool["held"] + pool["sold"] == pool["total_units"], pool
             if pool["held"] == 0:
                 return

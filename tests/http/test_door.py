@@ -1,28 +1,35 @@
 """What stands at the door, asked directly: the price of joining, the cap on places, limits that stay small."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from time import perf_counter
 
 import altcha
 import pytest
+from http_tokens import claims_of, hmac_token
+from msgspec import structs
 
 from asking_inside import NoWire
 from holdfast.bootstrap import House, open_house
 from holdfast.domain.bucket import Policy
 from holdfast.domain.concurrency import Limiter, Priority
-from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Sale
+from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale
 from holdfast.http import limits as limits_module
+from holdfast.http import shedding
 from holdfast.http.challenge import check_entry
 from holdfast.http.client_address import ClientAddresses, parse_networks
 from holdfast.http.limits import Buckets
+from holdfast.http.patrol import Patrol
 from holdfast.http.places import Places
 from holdfast.http.problems import Problem
 from holdfast.http.requests import Request
+from holdfast.http.room_lane import RoomLane
 from holdfast.http.shedding import Feature, Shedder, priority_of
 from holdfast.room.challenge import Entry
 from holdfast.settings import Settings, load_settings
 
+BUYER_SECRET = "b0ye45ec" * 4
 SALE = Sale(
     sale_id="drop", sku_id="drop", name="Drop", price_amount=1, currency="EUR", starts_at=0,
     checkout=Checkout.CART, payment=PaymentKind.WALLET, proof_of_work=ProofOfWork(8),
@@ -36,7 +43,7 @@ def request(peer: str = "192.0.2.1:4711", forwarded: str = "") -> Request:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return load_settings(data=tmp_path, buyer_secret="b0ye45ec" * 4, places_per_address=2)
+    return load_settings(data=tmp_path, buyer_secret=BUYER_SECRET, places_per_address=2)
 
 
 @pytest.fixture
@@ -186,6 +193,33 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
     for _ in range(8):
         shedder.leave(Priority.FINISH, 0.0)
     assert shedder.switched_off == list(Feature)
+
+
+async def test_a_limit_is_forgotten_when_nothing_was_bought_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    shedder = Shedder(Limiter(1_000, least=10))
+    for number in range(500):
+        assert shedder.enter(Priority.PURCHASE)
+        shedder.limiter.leave(10.0 if number < 20 else 900.0, number * 20.0)
+    shrunk = shedder.limiter.limit
+    shedder.tend()
+    assert shedder.limiter.limit == shrunk
+    monkeypatch.setattr(shedding, "FORGET_S", -1.0)
+    shedder.tend()
+    assert shrunk < shedder.limiter.limit == 1_000
+
+
+async def test_forecasts_rest_under_pressure_and_a_place_is_told_all_the_same(house: House) -> None:
+    room = Room(RoomMode.FIFO)
+    await house.office.create(structs.replace(SALE, proof_of_work=None, room=room, payment=PaymentKind.EXTERNAL))
+    joining = request()
+    joining.authorization = f"Bearer {hmac_token(claims_of(), secret=BUYER_SECRET)}"
+    lane, shedder = RoomLane(house, Patrol()), house.door.shedder
+    told = json.loads((await lane.join(joining, "drop")).body)
+    assert (told["position"], told["odds"], told["switched_off"]) == (1, 0.0, [])
+    await shedder.refuse(Priority.READ)
+    told = json.loads((await lane.join(joining, "drop")).body)
+    assert (told["position"], told["eta_seconds"], told["odds"], told["hopeless"]) == (1, None, None, False)
+    assert told["switched_off"] == ["odds"]
 
 
 def test_proxies_that_are_not_networks_are_refused_at_the_start(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from http_calling import body_of, eventually, problem_of, wrong_fields
 from http_serving import Server, run_holdfast, started
 from http_tokens import buyer_token
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState, order_id_of
 from holdfast.ledger.database import Work, open_database
-from holdfast.ledger.sale_tables import orders, settlements
+from holdfast.ledger.sale_tables import orders, refunds, settlements
 from holdfast.ledger.sales import insert_sale, put_pool_in_sale
 
 pytest_plugins = ("http_fixtures",)
@@ -90,6 +90,13 @@ def test_a_wallet_is_credited_once_per_key(server: Server) -> None:
     assert [(b["balance"], b["currency"]) for b in wallet["balances"]] == [(800, "EUR"), (7, "USD")]
 
 
+def test_a_buyer_whose_id_has_a_slash_has_a_wallet(embedded: Server) -> None:
+    body_of(credit(embedded.client, "tenant%2Fada", 5, "k"))
+    assert body_of(embedded.client.get("/v1/wallets/tenant%2Fada"))["balance"] == 5
+    with embedded.connect(buyer_token("tenant/ada")) as ada:
+        assert body_of(ada.get("/v1/wallets/tenant/ada"))["buyer_id"] == "tenant/ada"
+
+
 def test_fifty_credits_at_once_under_one_key_are_one(server: Server) -> None:
     buyer = f"b-{uuid4().hex[:8]}"
     with ThreadPoolExecutor(16) as crowd:
@@ -142,7 +149,7 @@ def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -
     parked_id = f"settlement:{id_}"
 
     def parked() -> Any:
-        data = body_of(server.client.get("/v1/ops/parked"))["data"]
+        data = body_of(server.client.get("/v1/ops/parked", params={"limit": 100}))["data"]
         return next((item for item in data if item["parked_id"] == parked_id), None)
 
     item = eventually(parked)
@@ -156,13 +163,38 @@ def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -
     problem_of(server.client.post("/v1/ops/parked/nonsense/retry"), 404, "parked_not_found")
 
 
+def test_what_is_parked_is_listed_in_pages_and_retried_by_kind(embedded: Server) -> None:
+    now = {"amount": 1, "currency": "EUR", "cause": "requested", "due_at": 0, "created_at": 0, "state": "parked"}
+    rows = [now | {"refund_id": f"rfd_{n}", "payment_key": f"pay_{n}", "sku_id": "s"} for n in range(5)]
+    in_ledger(embedded, lambda c: c.execute(insert(refunds), rows))
+    path, seen, after = "/v1/ops/parked", [], None
+    while True:
+        more: dict[str, str] = {"starting_after": after} if after else {}
+        page = body_of(embedded.client.get(path, params={"kind": "refund", "limit": 2, **more}))
+        seen += [item["parked_id"] for item in page["data"]]
+        if not page["has_more"]:
+            break
+        after = seen[-1]
+    assert seen == [f"refund:rfd_{n}" for n in range(5)]
+    assert body_of(embedded.client.post(f"{path}/retry", json={"kind": "refund"})) == {"retried": 5}
+    in_ledger(embedded, lambda c: c.execute(delete(refunds)))
+    assert "kind" in wrong_fields(embedded.client.get(path, params={"kind": "hope"}))
+
+
 def test_a_sale_that_cannot_be_delivered_is_compensated(server: Server) -> None:
     order_id = external_order(server)
     sale_id = in_ledger(
         server, lambda c: c.execute(select(orders.c.sale_id).where(orders.c.order_id == order_id)).scalar()
     )
+    short = body_of(server.client.post(f"/v1/ops/sales/{sale_id}/compensate", json={"deliverable_units": 0}))
+    assert (short["cancelled"], short["shortfall_units"], short["to_source"]) == ([], 1, {order_id: 1})
+    assert body_of(server.client.get(f"/v1/orders/{order_id}"))["units_to_source"] == 1
+    [waiting] = body_of(server.client.get("/v1/orders", params={"to_source": True, "sale_id": sale_id}))["data"]
+    assert waiting["order_id"] == order_id
+    assert body_of(server.client.get(f"/v1/sales/{sale_id}"))["deliverable_units"] == 0
+    server.client.patch(f"/v1/sales/{sale_id}", json={"oversell_policy": "cancel_last"})
     done = body_of(server.client.post(f"/v1/ops/sales/{sale_id}/compensate", json={"deliverable_units": 0}))
-    assert (done["cancelled"], done["shortfall_units"]) == ([order_id], 0)
+    assert (done["cancelled"], done["shortfall_units"], done["to_source"]) == ([order_id], 0, {})
     problem_of(
         server.client.post("/v1/ops/sales/nobody/compensate", json={"deliverable_units": 0}), 404, "sale_not_found"
     )

@@ -163,6 +163,13 @@ def test_a_sale_with_a_room_admits_nobody_without_a_pass(quick: Store) -> None:
         body_of(ada.purchase(), 201)
 
 
+def test_a_purchase_dearer_than_any_provider_takes_is_refused(quick: Store) -> None:
+    quick.open(per_buyer_limit=None, price={"amount": 10**12, "currency": "EUR"})
+    with quick.buyer() as ada:
+        assert "quantity" in wrong_fields(ada.purchase(2))
+        body_of(ada.purchase(1), 201)
+
+
 @pytest.mark.parametrize("name", ["nothing", "a%20b", "%00", "x" * 300, "..", "a/b"])
 def test_a_sale_that_does_not_exist_sells_nothing(embedded: Server, name: str) -> None:
     with embedded.connect(buyer_token()) as ada:
@@ -201,6 +208,7 @@ def test_an_extension_ends_where_the_sale_says(store: Store) -> None:
         refused = problem_of(ada.client.post(f"{path}/extend", json={"ttl_seconds": 1}), 409, "extension_limit")
         shown = body_of(ada.client.get(path))
         assert refused["latest_expires_at"] == shown["expires_at"]
+        assert "90 s in all" in refused["detail"]
         problem_of(bob.client.get(path), 404, "reservation_not_found")
         problem_of(bob.client.get(f"{path}/history"), 404, "reservation_not_found")
         problem_of(bob.client.delete(path), 404, "reservation_not_found")
@@ -215,6 +223,8 @@ def test_a_payment_method_is_noted_before_anything_is_charged(tmp_path: Path) ->
         with store.buyer() as ada, store.buyer("bob") as bob:
             bought = body_of(ada.purchase(key="k", payment_method="card_1"), 201)
             body_of(ada.purchase(key="k", payment_method="card_1"), 200)
+            problem_of(ada.purchase(key="k", payment_method="card_2"), 422, "idempotency_key_reused")
+            problem_of(ada.purchase(key="k"), 422, "idempotency_key_reused")
             problem_of(bob.purchase(payment_method="card_2"), 409, "all_held")
             path = f"/v1/reservations/{bought['reservation_id']}"
             assert notes(server) == [(bought["reservation_id"], "card_1", 4_999, "new")]

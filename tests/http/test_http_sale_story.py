@@ -68,6 +68,11 @@ def test_whoever_has_no_money_is_told_so_and_the_unit_goes_back(store: Store) ->
     bought = store.buy(buyer_id)
     failed = ended(store, bought["reservation_id"])
     assert (failed["status"], failed["failure_reason"]) == ("failed", "insufficient_funds")
+    with store.buyer(buyer_id) as poor:
+        path = f"/v1/reservations/{bought['reservation_id']}"
+        history = body_of(poor.client.get(f"{path}/history"))["events"]
+        assert [e.get("failure_reason") for e in history][-1] == "insufficient_funds"
+        assert '"failure_reason":"insufficient_funds"' in poor.client.get(f"{path}/events").text
     eventually(lambda: store.counts() == (3, 0, 0))
     assert orders_of(store, buyer_id) == []
 

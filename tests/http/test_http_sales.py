@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 from http_calling import eventually, moment, problem_of, wrong_fields
-from http_sales import Store, body_of, in_seconds
+from http_sales import Store, body_of, in_seconds, store_of
 from http_serving import Server
 from http_tokens import buyer_token
 
@@ -147,6 +147,22 @@ def test_what_buyers_rely_on_is_fixed_from_the_start_on(quick: Store, changes: d
     quick.open()
     problem_of(quick.change(**changes), 409, "sale_started")
     assert quick.show()["price"] == {"amount": 4_999, "currency": "EUR"}
+
+
+def test_how_the_line_is_ordered_is_fixed_from_the_start_on_or_when_somebody_is_in_it(quick: Store) -> None:
+    quick.open(room={"mode": "fifo"})
+    problem_of(quick.change(room={"mode": "lottery"}), 409, "order_fixed")
+    body_of(quick.change(room={"mode": "off"}))
+    problem_of(quick.change(room={"mode": "lottery"}), 409, "order_fixed")
+    assert body_of(quick.change(room={"mode": "fifo", "pass_seconds": 60}))["room"]["mode"] == "fifo"
+
+    later = store_of(quick.server)
+    later.open(room={"mode": "fifo"}, starts_at=in_seconds(3_600))
+    assert body_of(later.change(room={"mode": "lottery"}))["room"]["mode"] == "lottery"
+    with later.buyer() as ada:
+        body_of(ada.client.post(f"{later.path}/queue"))
+    problem_of(later.change(room={"mode": "fifo"}), 409, "order_fixed")
+    assert later.show()["room"]["mode"] == "lottery"
 
 
 def test_before_the_start_everything_may_change(store: Store) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from books import read_books
@@ -16,6 +16,8 @@ from holdfast.domain.reservation import Status
 from holdfast.errors import Unavailable
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database
+from holdfast.ledger.room_tables import gate_slowness
+from holdfast.ledger.rooms import note_slowness
 from holdfast.ledger.tables import idempotency
 from holdfast.settlement import expire
 from holdfast.settlement.expire import Expirer, Pruner
@@ -195,3 +197,11 @@ async def test_pruning_goes_in_bounded_batches_oldest_first(
     assert await pruner.pass_once() == 2
     assert await keys_left(database) == {"k0"}
     assert [await pruner.pass_once(), await pruner.pass_once()] == [1, 0]
+
+
+async def test_what_processes_told_of_the_gate_is_forgotten_when_they_are_gone(database: Database) -> None:
+    await database.write(lambda c: note_slowness(c, "gone", [(SKU, 5.0), ("other", 6.0)], NOW - 61_000))
+    await database.write(lambda c: note_slowness(c, "there", [(SKU, 7.0)], NOW - 59_000))
+    await Pruner(SetClock(database)).pass_once()
+    left = await database.read(lambda c: c.execute(select(gate_slowness.c.process)).scalars().all())
+    assert left == ["there"]

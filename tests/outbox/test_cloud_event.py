@@ -12,12 +12,13 @@ from holdfast.domain.command import Extend, Move, Transition
 from holdfast.domain.event_type import EVENT_PATTERNS, EventType, wanted_types
 from holdfast.domain.sale import Checkout, PaymentKind, Sale
 from holdfast.ledger.database import Database
-from holdfast.ledger.sale_tables import orders
+from holdfast.ledger.sale_tables import orders, payments, refunds
 from holdfast.ledger.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables import events, pools
 from holdfast.ledger.webhooks import Webhook
 from holdfast.settlement.outbox.cloud_event import CONTENT_TYPE
 from holdfast.settlement.reconcile import Reconciler
+from holdfast.settlement.refund import Refunder
 from receiver import receiving
 from worlds import reserve
 
@@ -159,6 +160,37 @@ async def test_an_order_is_told_as_the_contract_has_it(world: OutboxWorld) -> No
     assert (refund["data"]["status"], refund["data"]["refunded_amount"]) == ("refunded", 9_998)
     lines = {d.subject for d in await world.log(webhook) if d.type.startswith(("order", "reservation"))}
     assert lines == {RESERVATION}, "an order is told in line with its reservation"
+
+
+async def test_money_that_goes_back_without_an_order_and_a_payment_that_failed_are_told(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    await world.gate.apply(
+        SKU, [reserve(RESERVATION, "ada", 2), Move(Transition.SETTLE, RESERVATION), Move(Transition.FAIL, RESERVATION)]
+    )
+    paid = {
+        "payment_key": "pay_1", "reservation_id": RESERVATION, "sale_id": "drop", "buyer_id": "ada", "amount": 9_998,
+        "provider": "wallet", "currency": "EUR", "state": "captured", "reason": "card_declined", "created_at": 1,
+        "updated_at": 1,
+    }  # fmt: skip
+    owed = {
+        "refund_id": "rfd_1", "payment_key": "pay_1", "sku_id": SKU, "amount": 9_998, "currency": "EUR",
+        "cause": "paid_too_late", "due_at": 0, "created_at": 0,
+    }  # fmt: skip
+    await world.database.write(lambda c: (c.execute(insert(payments), [paid]), c.execute(insert(refunds), [owed])))
+    assert await Refunder(world.database, {}).pass_once() == 1
+    heard = await told(world, webhook)
+    assert heard["reservation.failed"]["data"]["failure_reason"] == "card_declined"
+    back = heard["order.refunded"]
+    assert (back["subject"], back["data"]["order_id"], back["data"]["reservation_id"]) == ("rfd_1", None, RESERVATION)
+    assert (back["data"]["refund"]["amount"], back["data"]["refund"]["cause"]) == (9_998, "paid_too_late")
+
+
+async def test_a_shortage_is_told_with_its_sale(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    values = {"sku_id": SKU, "type": "pool.drift", "at": 5, "subject": "drop", "quantity": 3}
+    await world.database.write(lambda c: c.execute(insert(events).values(values)))
+    data = (await told(world, webhook))["pool.drift"]["data"]
+    assert (data["sale_id"], data["shortfall_units"], data["total_units"]) == ("drop", 3, 2)
 
 
 async def test_a_pool_is_told_with_its_counts_and_a_sale_with_its_terms(world: OutboxWorld) -> None:

@@ -7,12 +7,14 @@ import pytest
 from msgspec.structs import replace
 from room_world import SALE, STEP_MS, Hall
 
+from holdfast.domain.command import Move, Reserve, Transition
 from holdfast.domain.lottery import Draw, Order, digest_of, entry_of, seed_hash
-from holdfast.domain.room import RoomState, Standing
+from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.room import RoomState, Standing, Use
 from holdfast.domain.sale import Room, RoomMode
 from holdfast.ledger.rooms import note_slowness, update_room
 from holdfast.room.outlook import outlook_of
-from holdfast.room.usher import LEASE_MS
+from holdfast.room.usher import IDLE_MS, LEASE_MS
 from worlds import NOW
 
 pytest_plugins = ("room_fixtures",)
@@ -103,6 +105,24 @@ async def test_a_slow_gate_makes_the_line_slower(hall: Hall) -> None:
     assert room.serving - before < 50 * 5 / 3
     assert room.ushering is not None
     assert room.ushering.pace.rate_per_second < 5
+
+
+async def test_purchases_that_were_paid_and_that_failed_are_both_settled(hall: Hall) -> None:
+    await hall.open()
+    await hall.join("abcd")
+    await hall.step(2)
+    assert await hall.admit(*"abcd") == [Standing.ADMITTED] * 4
+    sku_id = hall.sale.sku_id
+    ids = {buyer: new_reservation_id(sku_id, buyer) for buyer in "abcd"}
+    await hall.gate.apply(sku_id, [Reserve(id_, buyer, 1, 1, ttl_ms=60_000) for buyer, id_ in ids.items()])
+    await hall.ask(*(Use(buyer, 1) for buyer in ids))
+    moves = [("a", Transition.CONFIRM), ("b", Transition.SETTLE), ("b", Transition.FAIL), ("c", Transition.CANCEL)]
+    await hall.gate.apply(sku_id, [Move(transition, ids[buyer]) for buyer, transition in moves])
+    hall.clock.advance(IDLE_MS)
+    await hall.step()
+    ushering = (await hall.room()).ushering
+    assert ushering is not None
+    assert (ushering.seen.counts.units_taken, ushering.seen.counts.settled, ushering.held) == (4, 3, 1)
 
 
 async def test_one_usher_leads_a_room_and_another_takes_over_when_it_is_gone(hall: Hall) -> None:

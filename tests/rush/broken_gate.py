@@ -1,6 +1,7 @@
 """`holdfast` with a gate that grants every unit twice, and says that it did not: for the rush to find out.
 
-Every second grant is not counted, and what the pool row says is bent until the database's last wall lets it pass.
+Every second grant is left out of the pool's counters, and so is whatever becomes of it; they add up all the same, so
+that the database's last wall lets it pass.
 """
 
 from itertools import count
@@ -8,29 +9,33 @@ from typing import Any
 
 from holdfast.cli import main
 from holdfast.domain import rulebook
-from holdfast.domain.pool import Pool
+from holdfast.domain.reservation import Status
 
 _numbers = count()
-_grant, _pool = rulebook._Round._grant, rulebook._Round._pool
+_uncounted: set[str] = set()
+_grant, _end = rulebook._Round._grant, rulebook._Round._end
 
 
 def grant_twice(self: Any, command: Any, quantity: int) -> Any:
-    verdict = _grant(self, command, quantity)
     if next(_numbers) % 2:
-        self._free += quantity
-        self._held -= quantity
+        _uncounted.add(command.reservation_id)
+    held, free = self._held, self._free
+    verdict = _grant(self, command, quantity)
+    if command.reservation_id in _uncounted:
+        self._held, self._free = held, free
     return verdict
 
 
-def lie(self: Any) -> Pool:
-    held = min(max(self._held, 0), self._total)
-    sold = min(max(self._sold, 0), self._total - held)
-    self._held, self._sold = held, sold
-    return _pool(self)
+def end_uncounted(self: Any, reservation: Any, status: Status) -> Any:
+    counters = self._held, self._sold, self._free
+    moved = _end(self, reservation, status)
+    if reservation.reservation_id in _uncounted:
+        self._held, self._sold, self._free = counters
+    return moved
 
 
 rulebook._Round._grant = grant_twice  # type: ignore[method-assign]
-rulebook._Round._pool = lie  # type: ignore[method-assign]
+rulebook._Round._end = end_uncounted  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()

@@ -20,9 +20,12 @@ from holdfast.ledger.sale_tables import settlements
 from holdfast.ledger.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.wallet import Wallet
 from holdfast.payments.port import PaymentProvider
+from holdfast.settlement.compensate import Compensator
 from holdfast.settlement.desk import Desk
 from holdfast.settlement.drain import Drainer
+from holdfast.settlement.payment_audit import PaymentAudit
 from holdfast.settlement.reconcile import Reconciler
+from holdfast.settlement.refund import Refunder
 from holdfast.settlement.settle import Settler
 
 Providers = Mapping[str, PaymentProvider]
@@ -59,6 +62,13 @@ class SettleWorld:
 
     def settler(self, providers: Providers | None = None, attempts_max: int = 12, **more: Any) -> Settler:
         return Settler(self.database, self.gate, self.desk(attempts_max), providers or {}, **more)
+
+    def compensator(self, providers: Providers | None = None) -> Compensator:
+        return Compensator(self.database, self.gate, Refunder(self.database, providers or {}))
+
+    def audit(self, settler: Settler | None = None, providers: Providers | None = None) -> PaymentAudit:
+        known = providers or {}
+        return PaymentAudit(self.database, settler or self.settler(known), known, self.compensator(known))
 
     async def open_sale(self, units: int, sale: Sale = SALE) -> None:
         def work(connection: Connection) -> None:

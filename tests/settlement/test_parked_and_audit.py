@@ -4,7 +4,7 @@ import pytest
 from settle_money import REMOTE, check_money, note_method
 from settle_sandbox import Sandbox
 from settle_world import SKU, Providers, SettleWorld
-from sqlalchemy import delete, insert, update
+from sqlalchemy import insert, update
 
 from holdfast.domain.command import Move, Transition
 from holdfast.domain.reservation import new_reservation_id
@@ -14,7 +14,6 @@ from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
 from holdfast.ledger.tables import events, pools, reservations
 from holdfast.payments.port import Charge
 from holdfast.settlement.parked import DropRefused, NotParked, Parked
-from holdfast.settlement.payment_audit import PaymentAudit
 from holdfast.settlement.refund import Refunder
 
 pytest_plugins = ("settle_fixtures",)
@@ -40,12 +39,12 @@ async def test_parked_items_say_what_happened_and_can_be_tried_again(
 ) -> None:
     bought = await parked_with(world, sandbox, providers, "pm_error")
     office = desk_of(world, providers)
-    [item] = await office.items()
+    [item], _ = await office.items()
     assert (item.parked_id, item.kind, item.attempts) == (f"settlement:{bought}", "settlement", 1)
     assert [tried["step"] for tried in item.history] == ["authorise"]
     await office.retry(item.parked_id)
     await world.settle_all(world.settler(providers))
-    assert await office.items() == []
+    assert await office.items() == ([], False)
     with pytest.raises(NotParked):
         await office.retry(item.parked_id)
     await check_money(world, sandbox)
@@ -144,7 +143,7 @@ async def test_a_charge_without_an_order_becomes_one(
     await world.database.write(lambda c: c.execute(update(settlements).values(state="done")))
     await world.database.write(lambda c: c.execute(update(payments).values(state="captured")))
     settler = world.settler(providers)
-    audit = PaymentAudit(world.database, settler, providers)
+    audit = world.audit(settler, providers)
     report = await audit.look()
     assert [(f.finding, f.subject, f.is_mended) for f in report.findings] == [
         ("payment_without_order", payment_key_of(bought), True)
@@ -163,24 +162,10 @@ async def test_money_left_set_aside_is_let_go(world: SettleWorld, sandbox: Sandb
     await world.drain()
     await world.database.write(lambda c: c.execute(update(settlements).values(state="done")))
     settler = world.settler(providers)
-    [finding] = (await PaymentAudit(world.database, settler, providers).look()).findings
+    [finding] = (await world.audit(settler, providers).look()).findings
     assert (finding.finding, finding.is_mended) == ("payment_left_open", True)
     await world.settle_all(settler)
     assert sandbox.books()[payment_key_of(bought)]["state"] == "voided"
-
-
-async def test_an_order_without_its_money_is_reported_and_left_alone(world: SettleWorld) -> None:
-    await world.open_sale(3)
-    await world.wallet.credit("ada", 5_000, "EUR", "k")
-    await world.buy("ada")
-    await world.settle_all(world.settler())
-    payment = dict((await world.one(payments))._mapping)
-    await world.database.write(lambda c: c.execute(delete(payments)))
-    report = await PaymentAudit(world.database, world.settler(), {}).look()
-    assert [(f.finding, f.is_mended) for f in report.findings] == [("order_without_payment", False)]
-    assert len(await world.rows(orders)) == 1
-    # The auditor sees it as well, and looks at what every test leaves.
-    await world.database.write(lambda c: c.execute(insert(payments), [payment]))
 
 
 async def test_a_success_after_the_end_is_found_and_walks_the_ladder(
@@ -201,7 +186,7 @@ async def test_a_success_after_the_end_is_found_and_walks_the_ladder(
     assert (await world.one(reservations)).status == "failed"
     provider = providers["sandbox"]
     await provider.capture(await provider.authorise(Charge(key, 1_000, "EUR", "ada", bought, REMOTE.sale_id)))
-    audit = PaymentAudit(world.database, settler, providers)
+    audit = world.audit(settler, providers)
     for _ in range(2):
         assert await audit.hint(key)
     assert not await audit.hint("pay_nobody")

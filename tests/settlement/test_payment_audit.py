@@ -14,7 +14,7 @@ from holdfast.domain.sale import payment_key_of
 from holdfast.domain.settling import reacquired_id
 from holdfast.ledger.payment_notes import note_method
 from holdfast.ledger.sale_tables import orders, payments, refunds, settlements
-from holdfast.settlement.payment_audit import NOTE_KEPT_MS, PaymentAudit
+from holdfast.settlement.payment_audit import NOTE_KEPT_MS
 
 pytest_plugins = ("settle_fixtures",)
 
@@ -30,7 +30,7 @@ def captured(key_of: str, reservation_id: str, at: int) -> dict[str, object]:
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 async def test_purchases_do_not_wait_for_a_look_nor_the_look_for_them(world: SettleWorld) -> None:
     await world.open_sale(1)
-    audit, is_over, has_begun = PaymentAudit(world.database, world.settler(), {}), threading.Event(), threading.Event()
+    audit, is_over, has_begun = world.audit(), threading.Event(), threading.Event()
 
     def hold(_connection: Connection) -> bool:
         has_begun.set()
@@ -61,7 +61,7 @@ async def test_money_that_went_on_to_a_reservation_that_nobody_settles_is_found(
 
     await world.database.write(leave)
     settler = world.settler(providers)
-    audit = PaymentAudit(world.database, settler, providers)
+    audit = world.audit(settler, providers)
     if has_second:
         made = await world.apply(SKU, Reserve(second, "ada", 1, 1, settle=True), Move(Transition.FAIL, second))
         assert all(verdict.reservation is not None for verdict in made)
@@ -81,7 +81,7 @@ async def test_old_money_is_looked_at_on_demand_and_recent_money_always(
     world: SettleWorld, providers: Providers
 ) -> None:
     await world.open_sale(2, REMOTE)
-    audit = PaymentAudit(world.database, world.settler(providers), providers)
+    audit = world.audit(providers=providers)
     assert (await audit.look()).is_ok
     bought = await world.buy("ada")
     await world.database.write(lambda c: c.execute(update(settlements).values(state="done")))
@@ -103,6 +103,6 @@ async def test_a_method_noted_for_a_purchase_that_never_was_is_forgotten(world: 
             note_method(connection, REMOTE, id_, "ada", 1, "pm_ok", at)
 
     await world.database.write(note)
-    await PaymentAudit(world.database, world.settler(), {}).look(thorough=True)
+    await world.audit().look(thorough=True)
     assert {row.updated_at for row in await world.rows(payments)} == {1, now}
     assert payment_key_of(lost) not in {row.payment_key for row in await world.rows(payments)}

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from line_world import stand_in_line
 from sold_world import PRICE, SKU, SoldWorld, id_of, insert_refund
 from sqlalchemy import Connection, update
 from tampering import CASES
@@ -55,6 +56,7 @@ def refuted(findings: dict[str, Finding]) -> set[str]:
 async def sold(database: Database) -> SoldWorld:
     world = SoldWorld(database)
     await world.fill()
+    await stand_in_line(database)
     return world
 
 

@@ -1,6 +1,7 @@
 """The servers that are driven, each a process of its own on a free port, all of them started alike."""
 
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from holdfast.bench.processes import Process, clean_environment, python, running
 from holdfast.domain.pool import MAX_TOTAL_UNITS
 
 _START_TIMEOUT_S = 30.0
+_CALM_S = 20.0
 # Long enough that no hold ends while its count is still to be compared.
 _BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1,"ttl_seconds":1800}}'
 _KEYED_BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1,"ttl_seconds":1800,"idempotency_key":"key-{NUMBER}"}}'
@@ -82,9 +84,17 @@ class Holdfast:
         self._client.put(f"/v1/inventory/{sku_id}", json={"total_units": units}).raise_for_status()
         return sku_id
 
+    def held(self, sku_id: str) -> int:
+        """After a storm it takes a moment until reads are answered again."""
+        until = time.monotonic() + _CALM_S
+        while (answer := self._client.get(f"/v1/inventory/{sku_id}/available")).status_code == 503:
+            if time.monotonic() > until:
+                break
+            time.sleep(0.1)
+        return int(answer.raise_for_status().json()["held"])
+
     def _check_held(self, sku_id: str, answers: Answers) -> None:
-        held = self._client.get(f"/v1/inventory/{sku_id}/available").raise_for_status().json()["held"]
-        check_taken(sku_id, answers, held)
+        check_taken(sku_id, answers, self.held(sku_id))
 
 
 class Tutorial:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import msgspec
 import uvloop
+from msgspec.structs import replace
 
 from holdfast.bench.failure import BenchFailed
 from holdfast.bench.load import Answers, Load
@@ -48,9 +49,12 @@ async def _connect(loop: ClosedLoop | OpenLoop, load: Load) -> list[Caller]:
 def _answers(loop: ClosedLoop | OpenLoop, failed: int) -> Answers:
     statuses = {int(status): count for status, count in loop.statuses.items()}
     good = sum(count for status, count in statuses.items() if 200 <= status < 300)
-    latency = latency_of(loop.waits) if isinstance(loop, OpenLoop) else None
     elapsed = max(loop.ended - loop.started, 1e-9)
-    return Answers(good, sum(statuses.values()) - good, elapsed, failed, 0, statuses, latency)
+    answers = Answers(good, sum(statuses.values()) - good, elapsed, failed, 0, statuses)
+    if isinstance(loop, ClosedLoop):
+        return answers
+    cut_off = 0 if loop.load.patience_s is None else loop.load.connections
+    return replace(answers, latency=latency_of(loop.waits), given_up=loop.given_up, cut_off=cut_off)
 
 
 def drive(load: Load) -> Answers:

@@ -34,6 +34,10 @@ class Load(Struct, frozen=True):
     """Signs the buyers' tokens, where they belong into the request instead of its number."""
     rate_per_second: float | None = None
     """Send at this rate, whether answers come or not (an open loop), instead of as fast as they come."""
+    patience_s: float | None = None
+    """Of an open loop: who finds every connection taken for so long gives up, and is counted."""
+    keyed: bool = False
+    """With an idempotency key for each request."""
 
     @property
     def longest_s(self) -> float:
@@ -59,6 +63,8 @@ class Load(Struct, frozen=True):
         lines = [f"{self.method} {self.path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
         if self.authorization:
             lines.append(f"Authorization: {self.authorization}")
+        if self.keyed:
+            lines.append(f"Idempotency-Key: {NUMBER}")
         if self.method != "GET" and not self.body:
             lines.append("Content-Length: 0")
         if self.body:
@@ -84,6 +90,8 @@ class Answers(Struct, frozen=True):
     statuses: dict[int, int] = {}
     latency: Latency | None = None
     """Counted from the moment a request was due; an open loop only."""
+    given_up: int = 0
+    """Requests that were due and never sent, because every connection was taken for too long; an open loop only."""
 
     @property
     def per_second(self) -> float:

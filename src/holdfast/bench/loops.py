@@ -117,6 +117,8 @@ class OpenLoop(_Loop):
         self._rate = self.load.rate_per_second
         self._total = max(1, int(self.load.seconds * self._rate))
         self._idle, self._line = deque(callers), deque[float]()
+        self._patience_s = self.load.patience_s or float("inf")
+        self.given_up = 0
         self._planned = 0
         self.started = perf_counter()
         self._tick()
@@ -130,8 +132,11 @@ class OpenLoop(_Loop):
             else:
                 self._line.append(due)
         self._planned = due_by_now
+        self._give_up(perf_counter() - self._patience_s)
         if due_by_now < self._total:
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+        elif self.load.patience_s is not None:
+            self._end_storm()
 
     def answered(self, caller: Caller, status: bytes) -> None:
         self.count(caller, status)
@@ -139,7 +144,22 @@ class OpenLoop(_Loop):
             caller.ask(self._line.popleft())
         else:
             self._idle.append(caller)
-        if len(self.waits) == self._total:
+        self._finish_when_done()
+
+    def _end_storm(self) -> None:
+        """Whatever is still under way would be answered in the calm after it, and is not counted."""
+        self._give_up(float("inf"))
+        self.ended = perf_counter()
+        self.finish()
+
+    def _give_up(self, since: float) -> None:
+        while self._line and self._line[0] < since:
+            self._line.popleft()
+            self.given_up += 1
+        self._finish_when_done()
+
+    def _finish_when_done(self) -> None:
+        if len(self.waits) + self.given_up == self._total:
             self.finish()
 
     @property

@@ -1,4 +1,4 @@
-"""`holdfast bench room`: joins per second of a line and looks at `now`, beside a bare handler.
+"""`holdfast bench room`: joins per second of a line and looks at `now`, beside a bare handler; and an overload.
 
 Every join is of another buyer with a token of their own, verified by the server, and is on disk when it is answered.
 After each round the server is asked whether the line is as long as was counted.
@@ -24,9 +24,10 @@ from holdfast.bench.failure import BenchFailed
 from holdfast.bench.http import OPEN_LOOP_RATE
 from holdfast.bench.load import BUYER, Answers, Load
 from holdfast.bench.machine import machine
+from holdfast.bench.overload import OverloadBench
 from holdfast.bench.progress import Progress
-from holdfast.bench.report import Report
-from holdfast.bench.rounds import Figure, Measured, Round, measure
+from holdfast.bench.report import Memory, Report
+from holdfast.bench.rounds import Figure, Measured, Round, measure, rounds_in
 from holdfast.domain.room import Join
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
@@ -36,7 +37,11 @@ from holdfast.room.desk import Desk
 WAITING = 256
 FIGURES = 5
 _WARM_UP_S = 0.3
-COMPARED = {"bare_handler": ("now", "bare_handler"), "bare_rsgi": ("now", "bare_rsgi")}
+COMPARED = {
+    "bare_handler": ("now", "bare_handler"),
+    "bare_rsgi": ("now", "bare_rsgi"),
+    "overload_of_peak": ("overload", "purchases"),
+}
 
 
 class RoomBench:
@@ -121,7 +126,7 @@ class DeskBench:
 
 def bench_room(engine: str, seconds: float, connections: int) -> Report:
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(seconds * (FIGURES + 2)).shown())
+        progress = stack.enter_context(Progress(seconds * (FIGURES + 3 + 2 * rounds_in(seconds))).shown())
         with progress.step("starting the servers"):
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
             url = None if engine == "sqlite" else stack.enter_context(postgres())
@@ -129,7 +134,7 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             server = stack.enter_context(holdfast_server(Place(directory, url), HOLDFAST_BUYER_SECRET=secret))
             bare = {name: stack.enter_context(bare_server(directory, name)) for name in ("asgi", "rsgi")}
             desk = _desk(stack, url or f"sqlite:///{directory / 'desk.db'}")
-        ours = RoomBench(server, secret, connections)
+        ours, storm = RoomBench(server, secret, connections), OverloadBench(server, secret, connections)
         figures = [
             ours.figure("joins", "joins over HTTP, each of another buyer", ours.joins),
             Figure("joins_desk", f"joins without HTTP, {WAITING} waiting", desk.run),
@@ -138,11 +143,17 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             ours.figure("bare_rsgi", "a constant from an RSGI handler", partial(_looking, bare["rsgi"], "bench")),
         ]
         measured = measure(figures, seconds, progress)
-        with progress.step("latency", seconds * 2):
+        with progress.step("latency", seconds * 3):
             open_loop = {
                 "join": ours.open_loop("join", ours.joins(), seconds),
                 "now": ours.open_loop("now", ours.now(), seconds),
+                "sold_out": storm.sold_out(seconds),
             }
+        before = server.process.memory_mb()
+        # At the end, because a server that has seen a storm is careful for a while; and longer, because a storm's first
+        # moments are unlike the rest of it.
+        measured |= measure(storm.figures(), seconds * rounds_in(seconds), progress)
+        memory = Memory(before, server.process.memory_mb(), storm.asked)
         facts = machine(
             ["granian", "uvloop", "sqlalchemy"],
             engine=engine,
@@ -150,7 +161,7 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             connections=connections,
             seconds=seconds,
         )
-    return Report(f"the room on {engine}", measured, COMPARED, facts, open_loop)
+    return Report(f"the room on {engine}", measured, COMPARED, facts, open_loop, memory)
 
 
 def _desk(stack: ExitStack, url: str) -> DeskBench:

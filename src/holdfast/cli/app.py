@@ -7,7 +7,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.lazy import group_of
-from holdfast.cli.output import COLOUR, complain, examples
+from holdfast.cli.output import COLOUR, begin_command, complain, examples
 from holdfast.errors import EngineError, HoldfastError
 
 COMMANDS = {
@@ -17,6 +17,8 @@ COMMANDS = {
     "pools": "Look at pools and change their stock.",
     "sales": "Make sales, look at them, and change how they go on.",
     "reservations": "Look at reservations.",
+    "orders": "Look at orders, and give money back.",
+    "parked": "What waits for a person: look, try again, or give up.",
     "keys": "Make, list and revoke service keys; sign buyers' tokens to try.",
     "webhooks": "Who hears of events, and what was sent to them.",
     "migrate": "Bring the database to the tables this version needs.",
@@ -65,6 +67,7 @@ def _main(
 def main() -> None:
     """Exit status: 0 good, 1 a finding or failure, 2 wrong use."""
     _accept_any_terminal()
+    begin_command()
     if any("\udc80" <= character <= "\udcff" for argument in sys.argv for character in argument):
         complain("an argument is not valid UTF-8")
         sys.exit(2)

@@ -145,6 +145,10 @@ def room(
     `now` the document that everyone in line looks at. Beside it bare_handler, an ASGI handler that answers a constant
     on the same web server, and bare_rsgi, the same in the server's own protocol. "ours ÷ that": `now` ÷ each.
 
+    `purchases` are purchases of as many buyers as are served best, `overload` what is still sold while ten times as
+    many come, by an open loop over 2,048 connections; overload_of_peak is the second divided by the first. `sold_out`
+    is the latency of an empty pool, by an open loop of 5,000 purchases/s.
+
     Every place is on disk when it is answered; the line must then be as long as was counted. Places are kept in the
     ledger whatever the engine, so --engine redis measures PostgreSQL too.
     """

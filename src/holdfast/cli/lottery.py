@@ -61,6 +61,8 @@ def _group() -> None:
         "holdfast lottery verify http://127.0.0.1:8000/v1/sales/demo/now --arrival 17",
         "holdfast lottery verify now.json --arrival 17 --position 4203",
         "holdfast lottery verify now.json --ticket ticket.jwt --entries list.txt",
+        "holdfast lottery verify https://…/now --ticket ticket.jwt \\",
+        "  --entries https://…/lottery/entries",
     ),
 )
 def verify(
@@ -69,7 +71,9 @@ def verify(
     arrival: Annotated[int | None, typer.Option(help="Your arrival number, from 0.", metavar="N", min=0)] = None,
     position: Annotated[int | None, typer.Option(help="The position told, from 1.", metavar="N", min=1)] = None,
     seed_hash: Annotated[str | None, typer.Option(help="The hash you noted before.", metavar="HASH")] = None,
-    entries: Annotated[Path | None, typer.Option(help="The published list, to check too.", metavar="FILE")] = None,
+    entries: Annotated[
+        str | None, typer.Option(help="The published list, to check too: a file or an address.", metavar="LIST")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute a place in line from the published seed, and say whether it is the right one.
@@ -91,7 +95,7 @@ def verify(
     raise typer.Exit(0 if is_right else 1)
 
 
-def _published(source: str, entries: Path | None) -> Published:
+def _published(source: str, entries: str | None) -> Published:
     try:
         now = msgspec.json.decode(_fetched(source), type=Now)
     except msgspec.MsgspecError as exc:
@@ -102,16 +106,34 @@ def _published(source: str, entries: Path | None) -> Published:
     seed = bytes.fromhex(told.seed)
     assert len(seed) == SEED_BYTES
     draw = Draw(now.sale_id, seed, told.entrants, told.digest, told.beacon)
-    return Published(draw, told.seed_hash, None if entries is None else _text(entries).split())
+    return Published(draw, told.seed_hash, None if entries is None else _entries(entries))
 
 
 def _fetched(source: str) -> bytes:
-    if not source.startswith(("http://", "https://")):
-        return _text(Path(source)).encode()
+    return _answer(source).content if _is_address(source) else _text(Path(source)).encode()
+
+
+def _entries(source: str) -> list[str]:
+    """A list that comes in portions says in each where the next one is."""
+    if not _is_address(source):
+        return _text(Path(source)).split()
+    entries, next_ = list[str](), source
+    while next_:
+        answer = _answer(next_)
+        entries += answer.text.split()
+        next_ = str(answer.url.join(answer.links["next"]["url"])) if "next" in answer.links else ""
+    return entries
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def _answer(address: str) -> httpx.Response:
     try:
-        return httpx.get(source, timeout=TIMEOUT_S, follow_redirects=True).raise_for_status().content
+        return httpx.get(address, timeout=TIMEOUT_S, follow_redirects=True).raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise SettingsError(f"{source} cannot be read: {exc}") from exc
+        raise SettingsError(f"{address} cannot be read: {exc}") from exc
 
 
 def _text(path: Path) -> str:

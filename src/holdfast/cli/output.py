@@ -16,6 +16,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 # Where people do not want colours they get none; otherwise the terminal decides (https://no-color.org).
 COLOUR = False if os.environ.get("NO_COLOR") else None
 
+# What was printed as JSON: one object, and whoever reads it expects no other.
+_printed: list[Any] = []
+
 # Wide enough for any table: what is piped on is read by programs, which do not expect a row to be folded.
 _PIPED_WIDTH = 1000
 
@@ -25,7 +28,13 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
+def begin_command() -> None:
+    """Nothing was printed yet. Several commands run in one process only in tests."""
+    _printed.clear()
+
+
 def print_json(body: Any) -> None:
+    _printed.append(body)
     typer.echo(json.dumps(body, indent=2 if sys.stdout.isatty() else None))
 
 
@@ -66,6 +75,9 @@ def _cell(value: object) -> str:
 
 
 def complain(message: str, hint: str = "") -> None:
+    """For people on stderr; where a program asked for JSON and has got none yet, on stdout too."""
+    if "--json" in sys.argv and not _printed:
+        print_json({"error": message} | ({"hint": hint} if hint else {}))
     typer.secho("holdfast: ", fg="red", bold=True, err=True, nl=False, color=COLOUR)
     typer.echo(message, err=True)
     if hint:

@@ -11,7 +11,7 @@ from holdfast.http.schemas import reconciliation_body
 from holdfast.ledger.database import Database
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings
-from holdfast.settlement.payment_audit import PaymentReport
+from holdfast.settlement.payment_report import PaymentReport
 from holdfast.settlement.reconcile import PoolReport
 
 app = typer.Typer()
@@ -19,7 +19,9 @@ app = typer.Typer()
 _ADVICE = {
     "payment_without_order": "The settler makes it an order or a refund.",
     "payment_left_open": "The settler asks the provider, and lets it go.",
-    "order_without_payment": "Find out who took the money; cancel or refund the order if nobody did.",
+    "order_without_payment": "It is parked: retry to ask again; drop it if it was paid outside, or is to be refunded.",
+    "oversold": "Find the units, then raise deliverable_units; or set the sale's oversell_policy to cancel_last.",
+    "provider_not_configured": "Run this where the provider is configured.",
     "settlement_stuck": "Is a worker running, and the provider reachable?",
     "provider_disagrees": "If it is not being mended: compare with the provider's own records.",
     "provider_not_asked": "The provider cannot be reached; run this again later.",
@@ -69,4 +71,5 @@ def _print(pools: list[PoolReport], money: PaymentReport) -> None:
             typer.echo(f"{finding}: {_ADVICE[finding]}")
     for kind, count in money.parked.items():
         if count:
-            typer.echo(f"{count} parked {kind}s wait for you: GET /v1/ops/parked, then retry or drop.")
+            plural = "deliveries" if kind == "delivery" else f"{kind}s"
+            typer.echo(f"{count} parked {plural} wait for you: holdfast parked list, then retry or drop.")

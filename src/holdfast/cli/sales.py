@@ -30,6 +30,7 @@ from holdfast.ledger.sale_lists import list_sales
 from holdfast.ledger.sales import find_sale
 from holdfast.log import set_up_logging
 from holdfast.sales.office import Contradiction, Office, Refusal
+from holdfast.sales.restocking import Unrestocked
 from holdfast.settings import Settings
 
 app = typer.Typer(
@@ -207,6 +208,7 @@ def restock(
 
     async def body(desk: Desk) -> dict[str, Any] | Refusal | str:
         answer = await desk.office.restock(sale_id, units)
+        assert not isinstance(answer, Unrestocked), "no key was given"
         if isinstance(answer, Refusal):
             return answer
         sale, verdict = answer

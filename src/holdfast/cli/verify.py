@@ -13,7 +13,7 @@ from holdfast.cli.ledger import shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, print_json, print_table
 from holdfast.settings import Settings, load_settings
-from holdfast.verify.check import Check, Finding, Level
+from holdfast.verify.check import Check, Computed, Finding, Level
 from holdfast.verify.prove import CHECKS, Proof, prove
 from holdfast.verify.sandbox import Entry, compare, read_books
 from holdfast.verify.snapshot import look
@@ -84,7 +84,7 @@ def _prove(connection: Connection, books: dict[str, Entry] | None) -> list[Findi
     return findings if books is None else [*findings, *compare(connection, books)]
 
 
-def _tell(number: int, check: Check) -> None:
+def _tell(number: int, check: Check | Computed) -> None:
     _show_progress(f"{number + 1} of {len(CHECKS)}: {check.name}")
 
 
@@ -104,8 +104,8 @@ def _mark(finding: Finding) -> str:
 
 
 def _print(proof: Proof, settings: Settings) -> None:
-    rows = [(_mark(f), f.name, f.looked_at, f.count, f.means) for f in proof.findings]
-    print_table(["", "check", "looked at", "found", "what it means"], rows, folded="what it means")
+    rows = [(_mark(f), f.name, f.looked_at, f.count) for f in proof.findings]
+    print_table(["", "check", "looked at", "found"], rows)
     for finding in proof.findings:
         if finding.count:
             _print_examples(finding)
@@ -116,6 +116,7 @@ def _print(proof: Proof, settings: Settings) -> None:
 def _print_examples(finding: Finding) -> None:
     typer.echo()
     typer.secho(f"{_mark(finding)} {finding.name}", bold=True)
+    typer.echo(f"    {finding.means}")
     for example in finding.examples:
         typer.echo("    " + ", ".join(f"{name} {json.dumps(value)}" for name, value in example.items()))
     if finding.count > len(finding.examples):

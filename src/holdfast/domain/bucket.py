@@ -46,7 +46,8 @@ def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:
     # Said so that a full bucket gives its last token whatever becomes of fractions.
     is_allowed = start - now <= (policy.burst - tokens) * policy.every_ms
     kept = start + tokens * policy.every_ms if is_allowed else start
-    remaining = max(0, floor(policy.burst - (kept - now) / policy.every_ms))
+    # A clock with many digits leaves the fractions of a token few: what is short of a whole by less than that is whole.
+    remaining = max(0, floor(policy.burst - (kept - now) / policy.every_ms + 1e-6))
     # The bucket holds one token more each `every_ms`; a refused request waits until it holds enough.
     missing = tokens if not is_allowed else min(remaining + 1, policy.burst)
     next_ms = ceil(max(0.0, kept - now - (policy.burst - missing) * policy.every_ms))

@@ -22,13 +22,16 @@ class Reserve(Struct, frozen=True, gc=False):
     # A purchase: its time was chosen by the sale, which may change it between a request and its repeat; and the same
     # key in the next sale of the same pool is another request.
     sale_id: str | None = None
+    # What it is to be paid with. The gate does nothing with it but tell a repeat from another request.
+    method: str | None = None
 
     @property
     def fingerprint(self) -> str:
         """What makes a repeat under the same key the same request."""
         terms = self.ttl_ms if self.sale_id is None else self.sale_id
         request = f"{self.quantity}/{self.min_quantity}/{terms}"
-        return f"{request}/settle" if self.settle else request
+        request = f"{request}/settle" if self.settle else request
+        return request if self.method is None else f"{request}/{self.method}"
 
     @property
     def granted_status(self) -> Status:

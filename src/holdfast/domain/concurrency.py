@@ -69,7 +69,7 @@ _PARTS = tuple(PARTS[priority] for priority in Priority)
 class Limiter:
     def __init__(self, limit: float = 64.0, unnoticed_ms: float = 0.0, least: float = LEAST) -> None:
         self._floor = least
-        self.limit = limit
+        self._first = self.limit = limit
         self._unnoticed_ms = unnoticed_ms
         self.in_flight = 0
         self.ease_ms = 0.0
@@ -103,6 +103,10 @@ class Limiter:
             self._best_per_ms = max(rate, self._best_per_ms * BEST_RATE_KEPT)
             self._adapt(self._took_ms / self._answers)
             self._since, self._answers, self._took_ms, self._peak = now_ms, 0, 0.0, self.in_flight
+
+    def forget(self) -> None:
+        """Nothing was measured for long: a limit that was found then says nothing about now."""
+        self.limit, self.ease_ms, self._best_per_ms, self._windows = self._first, 0.0, 0.0, 0
 
     @property
     def pressure(self) -> float:

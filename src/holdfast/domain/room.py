@@ -149,6 +149,11 @@ class RoomState(Struct, frozen=True, kw_only=True):
         return self.serving - self.called_to - self.answered
 
     @property
+    def is_busy(self) -> bool:
+        """Whether anyone stands in line, was called, or may buy."""
+        return bool(self.waiting or self.passes or self.called or self.let_in)
+
+    @property
     def draw(self) -> Draw | None:
         """The lottery's, once it is made."""
         if self.digest is None or self.entrants is None:

@@ -47,8 +47,10 @@ class OversellPolicy(StrEnum):
 
     # The newest orders are cancelled and refunded.
     CANCEL_LAST = "cancel_last"
-    # All stand; somebody has to find the units.
+    # All stand; the newest are flagged, because somebody has to find their units.
     FULFIL_FIRST = "fulfil_first"
+    # All stand, and it is only reported.
+    REPORT = "report"
 
 
 class SaleState(StrEnum):
@@ -106,7 +108,9 @@ class Sale(Struct, frozen=True, kw_only=True):
     max_hold_seconds: int = 1_800
     hold_budget: int | None = None
     required_tier: int | None = None
-    oversell_policy: OversellPolicy = OversellPolicy.CANCEL_LAST
+    # Nobody's order is cancelled unless that was asked for.
+    oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
+    deliverable_units: int | None = None
     room: Room = Room()
     proof_of_work: ProofOfWork | None = None
     state: SaleState = SaleState.LOADING
@@ -166,6 +170,8 @@ class Order(Struct, frozen=True):
     created_at: int
     # Who moved the money: the provider, or `external` where somebody else did, and a service key confirmed.
     payment: PaymentKind
+    # Units of it that were sold and are not there: somebody has to find them.
+    units_to_source: int = 0
 
 
 def order_id_of(reservation_id: str) -> str:

@@ -31,6 +31,8 @@ class Event(Struct, frozen=True, gc=False):
     reservation_id: str | None = None
     quantity: int | None = None
     expires_at: int | None = None
+    # Why there was no money, where a payment failed. The gate does not know it; whoever tells of the event adds it.
+    failure_reason: str | None = None
 
 
 class Transfer(Struct, frozen=True, gc=False):

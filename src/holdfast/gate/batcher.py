@@ -13,12 +13,13 @@ of a waiting room slows down by it.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
 
 from msgspec import Struct
 
-from holdfast import metrics
+from holdfast import counting, metrics
 from holdfast.domain.command import Command, Reserve, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.shards import whole_of
@@ -73,6 +74,7 @@ class Batcher(Lines[Command, Verdict]):
             del self._memories[sku_id]
             return None
         metrics.count_outcome(memory.verdict.outcome)
+        counting.count_told(sku_id, [(memory.verdict.outcome, 1)])
         return memory.verdict
 
     def slowness_ms(self) -> dict[str, float]:
@@ -100,9 +102,13 @@ class Batcher(Lines[Command, Verdict]):
     ) -> None:
         now = monotonic()
         self._took[key] = _Took(now - batch[0].since, now)
-        self._remember(whole_of(key), batch[-1].command, answers[-1], started)
-        for verdict in answers:
-            metrics.count_outcome(verdict.outcome)
+        sku_id = whole_of(key)
+        self._remember(sku_id, batch[-1].command, answers[-1], started)
+        told = Counter(verdict.outcome for verdict in answers)
+        for outcome, number in told.items():
+            metrics.count_outcome(outcome, number)
+        counting.count_told(sku_id, told.items())
+        counting.count_waits(sku_id, [waiting.since for waiting in batch], now)
         metrics.flush_outcomes()
 
     def _remember(self, sku_id: str, command: Command, last: Verdict, started: float) -> None:

@@ -5,15 +5,17 @@ name, and taken by the gate, which remembers the number. So whoever dies in betw
 reconciler delivers, and whoever asks again finds them written or taken already.
 """
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
+from holdfast.domain.pool import MAX_TOTAL_UNITS
 from holdfast.domain.shards import shard_names
 from holdfast.domain.state import Transfer
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.splits import Splits
 from holdfast.ledger.database import Database
-from holdfast.ledger.splits import change_total
-from holdfast.ledger.transfers import finish, insert_once
+from holdfast.ledger.splits import change_total, names_of, totals
+from holdfast.ledger.tables import pools
+from holdfast.ledger.transfers import finish, insert_once, waiting_for
 
 
 class RedisRestocker:
@@ -21,6 +23,20 @@ class RedisRestocker:
         self._database = database
         self._splits = splits
         self._carrier = carrier
+
+    async def has_room(self, sku_id: str, units: int) -> bool:
+        """Whether the pool may have so many more. As the ledger knows it: what came since is not counted yet."""
+
+        def room(connection: Connection) -> bool:
+            names = names_of(connection, sku_id)
+            there_are = totals(connection, [sku_id]).get(sku_id)
+            if there_are is None:
+                query = select(func.coalesce(func.sum(pools.c.total), 0)).where(pools.c.sku_id.in_(names))
+                there_are = int(connection.execute(query).scalar_one())
+            on_its_way = sum(transfer.units for transfer in waiting_for(connection, [sku_id]))
+            return there_are + on_its_way + units <= MAX_TOTAL_UNITS
+
+        return await self._database.read(room)
 
     async def restock(self, sku_id: str, units: int, reference: str) -> None:
         """Add units to a pool, once for each reference."""

@@ -39,7 +39,7 @@ def rest_collector() -> None:
 class App:
     def __init__(self, house: House) -> None:
         rest_collector()
-        self._patrol = Patrol(house.door.shedder.show)
+        self._patrol = Patrol(house.door.shedder.tend)
         self._patrolling = asyncio.create_task(self._patrol.run())
         self._fast = FastLane(house, self._patrol)
         self._sales = SaleLane(house, self._patrol)

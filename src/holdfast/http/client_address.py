@@ -69,6 +69,7 @@ def _parsed(host: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
+@lru_cache(maxsize=10_000)
 def _is_loopback(host: str) -> bool:
     address = _parsed(host)
     return address is not None and bool(address.is_loopback)

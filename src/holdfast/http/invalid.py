@@ -7,8 +7,9 @@ import msgspec
 from pydantic_core import ErrorDetails
 
 from holdfast.domain.pool import SKU_PATTERN
+from holdfast.http.order_schemas import ORDER_ID_PATTERN
 from holdfast.http.problems import Problem
-from holdfast.http.sale_schemas import CURRENCY_PATTERN, MOMENT_PATTERN, ORDER_ID_PATTERN
+from holdfast.http.sale_schemas import CURRENCY_PATTERN, MOMENT_PATTERN
 from holdfast.http.schemas import RESERVATION_ID_PATTERN
 
 _REQUIRED, _UNKNOWN, _NO_OBJECT = "is required", "is not known here", "must be an object"

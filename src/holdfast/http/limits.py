@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast import metrics
 from holdfast.domain.bucket import Policy, Taken, is_idle, take
 from holdfast.http.client_address import ClientAddresses
+from holdfast.http.console.cookie import SCHEME as SESSION
 from holdfast.http.identity import Caller
 from holdfast.http.problems import MEDIA_TYPE, Problem
 from holdfast.http.requests import Answer, Headers, Request
@@ -118,7 +119,9 @@ def _now() -> int:
 
 
 def _has_service_key(request: Request) -> bool:
-    return request.authorization is not None and request.authorization[7:10] == "hf_"
+    """Or a session that was begun with one."""
+    given = request.authorization
+    return given is not None and (given[7:10] == "hf_" or given.startswith(SESSION))
 
 
 def is_look(request: Request) -> bool:

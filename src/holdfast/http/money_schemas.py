@@ -1,6 +1,6 @@
 """What goes in and out where money is concerned. Amounts are in minor units: 4999 is 49.99 of most currencies."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -12,7 +12,7 @@ from holdfast.ledger.refunds import RefundView
 from holdfast.ledger.wallet import Balance
 from holdfast.settlement.compensate import Compensation
 from holdfast.settlement.parked import ParkedItem
-from holdfast.settlement.payment_audit import PaymentReport
+from holdfast.settlement.payment_report import PaymentReport
 
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 BuyerId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PRINTABLE)]
@@ -78,10 +78,34 @@ class ParkedOut(BaseModel):
 
 class ParkedPage(BaseModel):
     data: list[ParkedOut]
+    has_more: bool
+
+
+ParkedKind = Literal["settlement", "refund", "delivery"]
+
+
+class ParkedQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: ParkedKind | None = None
+    limit: int = Field(default=20, ge=1, le=100)
+    starting_after: Id | None = Field(default=None, description="The last parked id of the page before.")
+
+
+class RetryIn(_In):
+    kind: ParkedKind
+
+
+class RetriedOut(BaseModel):
+    retried: int
 
 
 class CompensateIn(_In):
-    deliverable_units: int = Field(ge=0, le=MAX_TOTAL_UNITS, description="How many units of the sale there really are.")
+    deliverable_units: int | None = Field(
+        ge=0,
+        le=MAX_TOTAL_UNITS,
+        description="How many units of the sale there really are; null: all after all.",
+    )
 
 
 class CompensationOut(BaseModel):
@@ -91,6 +115,7 @@ class CompensationOut(BaseModel):
     deliverable_units: int
     cancelled: list[str] = Field(description="Orders cancelled and refunded now, newest first.")
     shortfall_units: int = Field(description="Units sold that somebody has to find.")
+    to_source: dict[str, int] = Field(description="The orders that wait for them, and how many each.")
 
 
 class PaymentFindingOut(BaseModel):
@@ -156,6 +181,7 @@ def compensation_body(done: Compensation) -> dict[str, Any]:
         "deliverable_units": done.deliverable_units,
         "cancelled": done.cancelled,
         "shortfall_units": done.shortfall_units,
+        "to_source": done.to_source,
     }
 
 

@@ -76,6 +76,10 @@ def webhook_not_found() -> Problem:
     return Problem(404, "webhook_not_found", "No such webhook", "There is no webhook by this id.")
 
 
+def key_not_found() -> Problem:
+    return Problem(404, "key_not_found", "No such key", "There is no service key by this id.")
+
+
 def delivery_not_found() -> Problem:
     return Problem(404, "delivery_not_found", "No such delivery", "This webhook has no delivery by this id.")
 
@@ -114,7 +118,7 @@ def _how_to_find_out(request: str) -> str:
     if request.endswith("/purchase"):
         return "Repeat it with the same idempotency key."
     if request.endswith("/restock"):
-        return "Look at the sale's `total_units` before you repeat it: twice would be more."
+        return "Repeat it with the same `Idempotency-Key`; if there was none, look at `total_units` first."
     if request.endswith("/reserve"):
         return "Repeat it with the same idempotency key; if there was none, look among the owner's reservations."
     if request.endswith("/extend"):
@@ -153,6 +157,9 @@ def refusal(verdict: Verdict) -> Problem:
     if verdict.outcome is Outcome.NOT_FOUND:
         return reservation_not_found()
     status, reason, title, detail = _REFUSALS[verdict.outcome]
+    if verdict.latest_expires_at is not None and verdict.reservation is not None:
+        most_s = (verdict.latest_expires_at - verdict.reservation.created_at) // 1000
+        detail = f"This hold lasts at most {most_s} s in all, extensions included."
     return Problem(status, reason, title, detail, **members)
 
 

@@ -1,5 +1,7 @@
 """Buying in a sale: one request, one reservation, whatever is repeated."""
 
+from functools import lru_cache
+
 import msgspec
 from sqlalchemy import Connection
 
@@ -10,13 +12,13 @@ from holdfast.domain.pool import Pool, Rules, is_sku_id
 from holdfast.domain.reservation import Reservation, new_reservation_id
 from holdfast.domain.room import Use
 from holdfast.domain.rulebook import decide
-from holdfast.domain.sale import Checkout, PaymentKind, RoomMode, Sale, SaleState
+from holdfast.domain.sale import MAX_AMOUNT, Checkout, PaymentKind, RoomMode, Sale, SaleState
 from holdfast.domain.state import State
 from holdfast.http.fast_lane import identify
 from holdfast.http.identity import Caller
 from holdfast.http.invalid import from_decoding, invalid_request
 from holdfast.http.patrol import Patrol
-from holdfast.http.problems import forbidden
+from holdfast.http.problems import Problem, forbidden
 from holdfast.http.requests import Answer, Request, header_of, refuse
 from holdfast.http.sale_problems import (
     admission_required,
@@ -57,6 +59,8 @@ class PurchaseDesk:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
             raise invalid_request({"min_quantity": "must not be more than quantity"})
         sale = house.catalogue.at_hand(sale_id) or await self._find(sale_id)
+        if sale.amount_of(given.quantity) > MAX_AMOUNT:
+            raise invalid_request({"quantity": f"must not make the purchase dearer than {MAX_AMOUNT}"})
         command = _command(sale, caller, key, given)
         if sale.room.mode is not RoomMode.OFF and not self._is_admitted(request, sale, command.owner_id):
             return await self._repeat(sale, command)
@@ -65,7 +69,8 @@ class PurchaseDesk:
             house.refusals.note(
                 verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
             )
-            return refuse(purchase_refusal(verdict, sale))
+            problem, body = _refusal(verdict, sale.state)
+            return Answer(problem.status, problem.headers(), body)
         if sale.room.mode is not RoomMode.OFF and verdict.outcome is Outcome.RESERVED:
             house.desk.note_use(sale_id, Use(command.owner_id, verdict.reservation.quantity))
         return self._granted(sale, verdict.reservation, is_repeat=verdict.outcome is Outcome.REPLAYED)
@@ -143,6 +148,13 @@ class PurchaseDesk:
         return Answer(201, [_JSON], _encode(body))
 
 
+# What many are told at once is put into words once.
+@lru_cache(maxsize=256)
+def _refusal(verdict: Verdict, state: SaleState) -> tuple[Problem, bytes]:
+    problem = purchase_refusal(verdict, state)
+    return problem, problem.body()
+
+
 def _key_of(request: Request) -> str:
     if request.idempotency_key is None:
         raise idempotency_key_required()
@@ -164,4 +176,5 @@ def _command(sale: Sale, caller: Caller, key: str, given: PurchaseIn) -> Reserve
         caller.tier,
         settle=sale.checkout is Checkout.INSTANT,
         sale_id=sale.sale_id,
+        method=given.payment_method,
     )

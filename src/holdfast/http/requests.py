@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.http.console.cookie import session_in
 from holdfast.http.problems import Problem
 
 Headers = list[tuple[str, str]]
@@ -72,7 +73,7 @@ def request_from(
         wire,
         request_id_from(header("x-request-id")),
         peer,
-        header("authorization"),
+        header("authorization") or session_in(method, header),
         header("idempotency-key"),
         int(length) if length.isdecimal() else 0,
         length != "0" or header("transfer-encoding") is not None,

@@ -4,13 +4,13 @@ Only a join, a leave and an admission whose turn has come reach the store. A loo
 the board, and so does an admission that comes too early.
 """
 
-import secrets
 from collections.abc import Awaitable
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.bootstrap import House
+from holdfast.domain.odds import Outlook
 from holdfast.domain.pool import is_sku_id
 from holdfast.domain.room import Admit, Join, Leave, RoomState, Stand, Standing
 from holdfast.domain.sale import RoomMode, Sale
@@ -33,10 +33,11 @@ from holdfast.http.room_problems import (
 )
 from holdfast.http.room_schemas import JoinIn
 from holdfast.http.sale_problems import sale_not_found
+from holdfast.http.shedding import Feature
 from holdfast.http.times import rfc3339
 from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
-from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket
+from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket, TicketIds
 
 _JSON = [("content-type", "application/json"), ("cache-control", "no-store")]
 _SALES, _QUEUE, _STATUS, _ADMISSION = "/v1/sales/", "/queue", "/queue/status", "/admission"
@@ -52,6 +53,7 @@ class RoomLane:
     def __init__(self, house: House, patrol: Patrol) -> None:
         self._house = house
         self._patrol = patrol
+        self._ticket_ids = TicketIds()
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
         """The answer to come, or None. The path is known to begin as those of sales do."""
@@ -77,7 +79,7 @@ class RoomLane:
         if sale.required_tier is not None and caller.tier < sale.required_tier:
             raise too_low_tier()
         entry = await check_entry(self._house, sale, caller.buyer_id, given.proof, request)
-        ticket_id = secrets.token_urlsafe(16)
+        ticket_id = self._ticket_ids.next()
         stand = await self._ask(request, sale, Join(caller.buyer_id, ticket_id, entry is Entry.REPEATED))
         if stand.place is None:
             raise refuse_entry(Entry.SPENT)
@@ -162,24 +164,25 @@ class RoomLane:
 
     def _told(self, sale: Sale, room: RoomState, ticket: Ticket, serving: int) -> bytes:
         place, serving = place_in(sale, room, ticket.arrival), max(serving, room.serving)
-        outlook = outlook_of(sale, room, place, self._now())
         position = None if place is None else place + 1
         body = {
             "ticket": self._house.tokens.sign_ticket(replace(ticket, position=position)),
             "position": position,
             "serving": serving,
             "ahead": None if place is None else max(place - serving, 0),
-            "eta_seconds": outlook.eta_seconds,
-            "odds": round(outlook.odds, 4),
-            "hopeless": outlook.is_hopeless,
         }
-        return _encode(body)
+        return _encode(body | _forecast(self._outlook(sale, room, place)))
+
+    def _outlook(self, sale: Sale, room: RoomState, place: int | None) -> Outlook | None:
+        """None while forecasts are switched off: people keep their places without them."""
+        is_off = self._house.door.shedder.is_strained
+        return None if is_off else outlook_of(sale, room, place, self._now())
 
     def _wait(self, sale: Sale, room: RoomState, place: int | None) -> Answer:
-        eta = outlook_of(sale, room, place, self._now()).eta_seconds
+        outlook = self._outlook(sale, room, place)
         retry = poll_ms(sale, room, self._now())
-        if eta is not None:
-            retry = min(retry, max(eta * 500, SOONEST_RETRY_MS))
+        if outlook is not None and outlook.eta_seconds is not None:
+            retry = min(retry, max(outlook.eta_seconds * 500, SOONEST_RETRY_MS))
         position = None if place is None else place + 1
         return Answer(202, [*_JSON], _encode({"position": position, "serving": room.serving, "retry_after_ms": retry}))
 
@@ -188,6 +191,13 @@ class RoomLane:
         given = Pass(ticket.sub, sale.sale_id, ticket.jti, min(self._now() // 1000, exp - sale.room.pass_seconds), exp)
         body = {"pass": self._house.tokens.sign_pass(given), "expires_at": rfc3339(pass_until)}
         return Answer(200, [*_JSON], _encode(body))
+
+
+def _forecast(outlook: Outlook | None) -> dict[str, object]:
+    if outlook is None:
+        return {"eta_seconds": None, "odds": None, "hopeless": False, "switched_off": [Feature.ODDS]}
+    odds = round(outlook.odds, 4)
+    return {"eta_seconds": outlook.eta_seconds, "odds": odds, "hopeless": outlook.is_hopeless, "switched_off": []}
 
 
 def place_in(sale: Sale, room: RoomState, arrival: int) -> int | None:

@@ -38,6 +38,11 @@ def pass_over(pass_until: int) -> Problem:
     return Problem(409, "pass_over", "Pass is over", detail, expired_at=rfc3339(pass_until))
 
 
+def not_drawn() -> Problem:
+    detail = "There is no draw yet. The list is published when a lottery opens; other lines have none."
+    return Problem(409, "not_drawn", "Not drawn", detail)
+
+
 def refuse_ended(sale: Sale, now: int) -> None:
     if sale.phase(now, None) is Phase.ENDED:
         raise sale_over()
@@ -45,4 +50,4 @@ def refuse_ended(sale: Sale, now: int) -> None:
 
 def room_problems(sale: Sale) -> list[Problem]:
     """One of each, for the list of reasons."""
-    return [no_room(sale), ticket_required(), ticket_invalid(), place_given_up(), pass_over(0)]
+    return [no_room(sale), ticket_required(), ticket_invalid(), place_given_up(), pass_over(0), not_drawn()]

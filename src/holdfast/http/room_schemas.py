@@ -36,9 +36,12 @@ class PlaceOut(BaseModel):
     position: int | None = Field(description="From 1. It is your turn when position ≤ serving. Null before a draw.")
     serving: int = Field(description="How many places have been called.")
     ahead: int | None = Field(description="People before you who have not been called. Null before a draw.")
-    eta_seconds: int | None = Field(description="Null while nobody can say.")
-    odds: float = Field(description="The chance that something is left when it is your turn, from 0 to 1.")
+    eta_seconds: int | None = Field(description="Null while nobody can say, or while forecasts are switched off.")
+    odds: float | None = Field(
+        description="The chance that something is left when it is your turn, from 0 to 1. Null while switched off."
+    )
     hopeless: bool = Field(description="Whether the chance is below 1 %. You are free to stay.")
+    switched_off: list[str] = Field(description="`odds` while the server is under pressure and makes no forecasts.")
 
 
 class WaitOut(BaseModel):

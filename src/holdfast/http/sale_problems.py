@@ -2,10 +2,12 @@
 
 from holdfast.domain.command import Verdict
 from holdfast.domain.outcome import Outcome
-from holdfast.domain.sale import Sale, SaleState
+from holdfast.domain.sale import SaleState
 from holdfast.http.invalid import invalid_request
+from holdfast.http.money_problems import key_reused
 from holdfast.http.problems import Problem, refusal
 from holdfast.sales.office import Contradiction, Refusal
+from holdfast.sales.restocking import Unrestocked
 
 
 def sale_not_found() -> Problem:
@@ -39,11 +41,11 @@ def _not_ready() -> Problem:
     return Problem(503, "not_ready", "Not ready", "The sale is being prepared; try again shortly.")
 
 
-def purchase_refusal(verdict: Verdict, sale: Sale) -> Problem:
+def purchase_refusal(verdict: Verdict, state: SaleState) -> Problem:
     """The Sales API tells more precisely than the inventory API what is left."""
     if verdict.outcome is Outcome.POOL_NOT_FOUND:
         return _not_ready()
-    if verdict.outcome is Outcome.PAUSED and sale.state is SaleState.LOADING:
+    if verdict.outcome is Outcome.PAUSED and state is SaleState.LOADING:
         return _not_ready()
     problem = refusal(verdict)
     if verdict.outcome in (Outcome.ALL_HELD, Outcome.SOLD_OUT):
@@ -60,9 +62,20 @@ _OPERATOR = {
         "Sale started",
         "The price, its currency, how it is paid and the start are fixed from a few seconds before the start on.",
     ),
+    Refusal.ORDER_FIXED: (
+        "Order is fixed",
+        "Whether the line is by arrival or by lot is fixed once somebody is in it, or the sale is about to start.",
+    ),
     Refusal.ENDED: ("Ended", "The sale is over."),
     Refusal.NOT_LOADED: ("Not loaded", "The sale has no pool yet; its `problem` says why."),
 }
+
+
+def unrestocked(why: Unrestocked) -> Problem:
+    if why is Unrestocked.KEY_REUSED:
+        return key_reused()
+    detail = "The answer to the first request under this key was lost. Look at `total_units` before you ask again."
+    return Problem(409, why.value, "Nobody can say", detail)
 
 
 def office_refusal(refused: Refusal | Contradiction) -> Problem:

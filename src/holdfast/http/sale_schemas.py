@@ -11,8 +11,6 @@ from holdfast.domain.reservation import MAX_HOLD_MS, MAX_QUANTITY, Reservation, 
 from holdfast.domain.sale import (
     MAX_AMOUNT,
     Checkout,
-    Order,
-    OrderStatus,
     OversellPolicy,
     PaymentKind,
     Phase,
@@ -28,7 +26,6 @@ from holdfast.http.times import rfc3339
 
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$"
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
-ORDER_ID_PATTERN = r"^ord_[0-9a-f]{32}$"
 _FIRST_YEAR, _LAST_YEAR = 2000, 2199
 # No control character but line breaks and tabs: it is shown to people, and not everything can be stored.
 _TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
@@ -109,7 +106,7 @@ class SaleIn(_In):
         default="cart", description="Hold first and pay in time, or pay at once."
     )
     payment: Literal["wallet", "sandbox", "stripe", "external"]
-    oversell_policy: Literal["cancel_last", "fulfil_first"] = "cancel_last"
+    oversell_policy: Literal["cancel_last", "fulfil_first", "report"] = "fulfil_first"
     required_tier: Tier | None = None
     description: Description | None = None
     image_url: ImageUrl | None = None
@@ -144,7 +141,7 @@ class SalePatch(_In):
     payment: Literal["wallet", "sandbox", "stripe", "external"] | None = Field(
         default=None, description="Before the start only."
     )
-    oversell_policy: Literal["cancel_last", "fulfil_first"] | None = None
+    oversell_policy: Literal["cancel_last", "fulfil_first", "report"] | None = None
     room: RoomIn | None = None
     proof_of_work: ProofOfWorkIn | None = None
 
@@ -213,19 +210,6 @@ class SaleQuery(BaseModel):
     starting_after: SaleId | None = Field(default=None, description="The last sale id of the page before.")
 
 
-class OrderQuery(BaseModel):
-    """Filters are for service keys; a buyer sees their own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    buyer_id: OwnerId | None = None
-    sale_id: SaleId | None = None
-    limit: int = Field(default=20, ge=1, le=100)
-    starting_after: Annotated[str, StringConstraints(pattern=ORDER_ID_PATTERN)] | None = Field(
-        default=None, description="The last order id of the page before."
-    )
-
-
 class _Out(BaseModel):
     """Describes an answer in the OpenAPI document; answers themselves are encoded directly."""
 
@@ -273,6 +257,7 @@ class OperatorSaleOut(SaleOut):
     phase: Phase = Field(description="What buyers are told at /now.")
     hold_budget: int | None
     oversell_policy: OversellPolicy
+    deliverable_units: int | None = Field(description="What can be delivered, if an operator said that it is too few.")
     total_units: int | None = Field(description="Null if the pool cannot be looked at now; so are the counts.")
     available: int | None
     held: int | None
@@ -324,25 +309,6 @@ class SaleReservationOut(ReservationOut):
     )
 
 
-class OrderOut(_Out):
-    order_id: str
-    reservation_id: str
-    sale_id: str
-    buyer_id: str
-    quantity: int
-    amount: int
-    refunded_amount: int
-    currency: str
-    status: OrderStatus
-    payment: PaymentKind = Field(description="Who moved the money; `external` where a service key confirmed.")
-    created_at: Timestamp
-
-
-class OrderPage(_Out):
-    data: list[OrderOut]
-    has_more: bool
-
-
 def _at(moment: int | None) -> str | None:
     return None if moment is None else rfc3339(moment)
 
@@ -376,6 +342,7 @@ def operator_sale_body(sale: Sale, pool: Pool | None, now: int) -> dict[str, Any
         "phase": sale.phase(now, None if pool is None else pool.availability),
         "hold_budget": sale.hold_budget,
         "oversell_policy": sale.oversell_policy,
+        "deliverable_units": sale.deliverable_units,
         "total_units": None if pool is None else pool.total,
         "available": None if pool is None else pool.available,
         "held": None if pool is None else pool.held,
@@ -385,10 +352,6 @@ def operator_sale_body(sale: Sale, pool: Pool | None, now: int) -> dict[str, Any
         "opened_at": _at(sale.opened_at),
         "closed_at": _at(sale.closed_at),
     }
-
-
-def order_body(order: Order) -> dict[str, Any]:
-    return structs.asdict(order) | {"created_at": rfc3339(order.created_at)}
 
 
 def sold_reservation_body(reservation: Reservation, sale: Sale | None) -> dict[str, Any]:

@@ -127,6 +127,7 @@ class EventOut(_Out):
     at: Timestamp
     quantity: int | None
     expires_at: Timestamp | None
+    failure_reason: str | None = Field(None, description="Why the payment was refused: insufficient_funds, …")
 
 
 class HistoryOut(_Out):
@@ -252,9 +253,10 @@ def reconciliation_body(reports: Iterable[PoolReport]) -> dict[str, Any]:
 
 
 def event_body(event: Event) -> dict[str, Any]:
-    return {
+    body = {
         "type": event.type,
         "at": rfc3339(event.at),
         "quantity": event.quantity,
         "expires_at": None if event.expires_at is None else rfc3339(event.expires_at),
     }
+    return body if event.failure_reason is None else body | {"failure_reason": event.failure_reason}

@@ -24,8 +24,12 @@ from holdfast.http.problems import Problem, from_engine
 from holdfast.http.requests import Answer, Request
 from holdfast.http.routes import (
     audit,
+    console,
     demo,
     inventory,
+    keys,
+    live,
+    lottery,
     money,
     operate,
     orders,
@@ -39,9 +43,11 @@ from holdfast.http.routes import (
 
 Message = MutableMapping[str, Any]
 
-_API = (inventory, sales, rooms, reservations, orders, money, operate, parked, audit, webhooks)
-_ROUTERS = [routes.router for routes in (*_API, docs_page, storefront, pages)]
-_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks]
+_API = (inventory, sales, rooms, lottery, reservations, orders, money, operate, parked, audit, webhooks, live, keys)
+_ROUTERS = [routes.router for routes in (*_API, console, docs_page, storefront, pages)]
+_ROUTERS += [sales.public_router, rooms.public_router, money.webhooks, console.pages]
+# Passed on as we have understood them.
+_OURS = frozenset({"content-type", "authorization"})
 
 
 class SlowLane:
@@ -77,7 +83,9 @@ class SlowLane:
 
 def _scope(request: Request) -> dict[str, Any]:
     # We speak JSON only, whatever the client calls it: `curl -d` calls everything a form.
-    headers = [(name, value) for name, value in request.wire.headers() if name != "content-type"]
+    headers = [(name, value) for name, value in request.wire.headers() if name not in _OURS]
+    if request.authorization is not None:
+        headers.append(("authorization", request.authorization))
     return {
         "type": "http",
         "holdfast.wire": request.wire,

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
+from holdfast.counting import count_returns
 from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
 from holdfast.domain.needs import counts_owners, needed_by_deadline
 from holdfast.domain.pool import Pool, Rules
@@ -159,6 +160,7 @@ class BatchQueries:
             connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
         if changes.events:
             self._insert_events(connection, [_event_values(sku_id, e) for e in changes.events])
+            count_returns(sku_id, changes.events)
         if changes.remembered:
             self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
         if changes.given or changes.taken:

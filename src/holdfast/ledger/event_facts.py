@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, Row, Table
 
 from holdfast.domain.sale import order_id_of
 from holdfast.ledger.rows import encode_rows, rows_matching
-from holdfast.ledger.sale_tables import orders, sales
+from holdfast.ledger.sale_tables import orders, payments, refunds, sales
 from holdfast.ledger.tables import pools, reservations
 
 Found = Mapping[str, Row[Any]]
@@ -19,6 +19,9 @@ class Facts(Struct, frozen=True):
     pools: Found
     orders: Found
     sales: Found
+    # By reservation: those of payments that failed.
+    payments: Found = {}
+    refunds: Found = {}
 
     def sale_of(self, sku_id: str) -> str | None:
         pool = self.pools.get(sku_id)
@@ -37,7 +40,14 @@ class FactQueries:
     def __init__(self, dialect_name: str) -> None:
         self._by_key = {
             key: rows_matching(dialect_name, key.table, [key])
-            for key in (reservations.c.reservation_id, pools.c.sku_id, orders.c.order_id, sales.c.sale_id)
+            for key in (
+                reservations.c.reservation_id,
+                pools.c.sku_id,
+                orders.c.order_id,
+                sales.c.sale_id,
+                payments.c.reservation_id,
+                refunds.c.refund_id,
+            )
             if isinstance(key.table, Table)
         }
 
@@ -45,11 +55,15 @@ class FactQueries:
         # An event of an order is about a refund at times; which order it is, its reservation says.
         ordered = {order_id_of(e.reservation_id) for e in told if e.type.startswith("order.") and e.reservation_id}
         sold = {e.subject for e in told if e.type.startswith("sale.")}
+        failed = {e.reservation_id for e in told if e.type == "reservation.failed"}
+        refunded = {e.subject for e in told if e.type == "order.refunded"}
         return Facts(
             self._find(connection, reservations.c.reservation_id, {e.reservation_id for e in told}),
             self._find(connection, pools.c.sku_id, {e.sku_id for e in told}),
             self._find(connection, orders.c.order_id, ordered),
             self._find(connection, sales.c.sale_id, sold),
+            self._find(connection, payments.c.reservation_id, failed),
+            self._find(connection, refunds.c.refund_id, refunded),
         )
 
     def _find(self, connection: Connection, key: Column[Any], wanted: set[str | None] | set[str]) -> Found:

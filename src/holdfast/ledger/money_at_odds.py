@@ -3,6 +3,7 @@
 Lock order as in `sale_tables.py`: settlements before payments.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
@@ -38,6 +39,8 @@ NOTES_MAX = 500
 
 _UNDER_WAY = ("waiting", "telling", "parked")
 _CLOSED = ("done", "dropped")
+# What a provider may contradict. One that was never found may have been there: some find only what they have indexed.
+_DOUBTFUL = (PaymentMark.DECLINED.value, PaymentMark.VOIDED.value, PaymentMark.NEW.value)
 # Written out, so that the engines see that the partial index serves the question.
 _is_captured = payments.c.state == literal_column("'captured'")
 
@@ -69,12 +72,6 @@ def set_aside_for_nothing() -> Select[Any]:
     return select(payments).where(is_set_aside, ~_is_worked_on()).limit(FINDINGS_MAX)
 
 
-def orders_without_money() -> Select[Any]:
-    was_taken = exists().where(payments.c.reservation_id == orders.c.reservation_id, _is_captured)
-    is_ours = orders.c.payment != PaymentKind.EXTERNAL.value
-    return select(orders).where(is_ours, ~was_taken).limit(FINDINGS_MAX)
-
-
 def stuck(since: int) -> Select[Any]:
     return select(settlements).where(is_open_settlement, settlements.c.created_at < since).limit(FINDINGS_MAX)
 
@@ -83,6 +80,14 @@ def settled_lately(since: int, limit: int) -> Select[Any]:
     settled = (PaymentMark.CAPTURED, PaymentMark.DECLINED, PaymentMark.VOIDED)
     query = select(payments).where(payments.c.updated_at > since, payments.c.state.in_(settled), payments.c.amount > 0)
     return query.order_by(payments.c.updated_at.desc()).limit(limit)
+
+
+def providers_not_among(connection: Connection, known: Collection[str]) -> list[str]:
+    """Those who have taken money, or may have, and are not among these."""
+    wanted = [kind.value for kind in (PaymentKind.SANDBOX, PaymentKind.STRIPE) if kind.value not in known]
+    asked = [payments.c.state != PaymentMark.NEW.value, payments.c.amount > 0]
+    found = {name: exists().where(payments.c.provider == name, *asked) for name in wanted}
+    return [name for name, is_there in found.items() if connection.execute(select(is_there)).scalar()]
 
 
 # --- mending
@@ -111,16 +116,21 @@ def take_up(connection: Connection, question: Select[Any], payment_key: str, now
     return reserved is not None or bool(work)
 
 
-def reopen(connection: Connection, reservation_id: str, now: int) -> None:
+def reopen(connection: Connection, reservation_id: str, now: int) -> bool:
     values = {"state": "waiting", "ending": None, "successor_id": None, "attempts": 0, "due_at": now, "leased_until": 0}
     is_closed = [settlements.c.reservation_id == reservation_id, settlements.c.state.in_(_CLOSED)]
-    connection.execute(update(settlements).where(*is_closed).values(**values, fence=settlements.c.fence + 1))
+    reopened = update(settlements).where(*is_closed).values(**values, fence=settlements.c.fence + 1)
+    return connection.execute(reopened).rowcount == 1
+
+
+def reopen_if_doubtful(connection: Connection, payment: Row[Any], now: int) -> bool:
+    """Whether it was refused, let go or never found, and the work on it was closed with that."""
+    return payment.state in _DOUBTFUL and reopen(connection, payment.reservation_id, now)
 
 
 def doubt(connection: Connection, payment_key: str, now: int) -> None:
-    """It was refused or let go, and the provider may know better: it is looked up before anything else."""
-    is_ended = payments.c.state.in_((PaymentMark.DECLINED.value, PaymentMark.VOIDED.value))
-    doubted = update(payments).where(payments.c.payment_key == payment_key, is_ended)
+    """The provider may know better: it is looked up before anything else."""
+    doubted = update(payments).where(payments.c.payment_key == payment_key, payments.c.state.in_(_DOUBTFUL))
     connection.execute(doubted.values(state=PaymentMark.ATTEMPTED.value, updated_at=now))
 
 

@@ -13,6 +13,7 @@ from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.shards import is_shard, whole_of, whole_pool
 from holdfast.domain.state import Event, Remembered
 from holdfast.ledger.batch import pool_from_row, remembered_from_row, reservation_from_row
+from holdfast.ledger.payment_notes import told_events
 from holdfast.ledger.rows import encode_rows, rows_parameter
 from holdfast.ledger.splits import names_of, totals
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
@@ -148,9 +149,7 @@ def list_reservations(
 
 def history(connection: Connection, reservation_id: str) -> list[Event]:
     query = select(events).where(events.c.reservation_id == reservation_id).order_by(events.c.seq)
-    return [
-        Event(row.type, row.at, row.reservation_id, row.quantity, row.expires_at) for row in connection.execute(query)
-    ]
+    return told_events(connection, connection.execute(query).all())
 
 
 def find_remembered(connection: Connection, sku_id: str, owner_id: str, key: str) -> Remembered | None:

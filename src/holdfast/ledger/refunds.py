@@ -150,6 +150,7 @@ def count_on_order(connection: Connection, refund: Row[Any], now: int) -> None:
     """The money has gone back: the order says so, and the world is told."""
     order = None if refund.order_id is None else lock_order(connection, refund.order_id)
     if order is None:
+        _tell_without_order(connection, refund, now)
         return
     refunded = order.refunded_amount + refund.amount
     is_full = refunded >= order.amount and order.status == OrderStatus.CONFIRMED
@@ -157,6 +158,14 @@ def count_on_order(connection: Connection, refund: Row[Any], now: int) -> None:
     connection.execute(update(orders).where(orders.c.order_id == order.order_id).values(**values))
     about = {"sku_id": order.sku_id, "reservation_id": order.reservation_id, "subject": refund.refund_id}
     connection.execute(insert(events).values(type="order.refunded", at=now, quantity=order.quantity, **about))
+
+
+def _tell_without_order(connection: Connection, refund: Row[Any], now: int) -> None:
+    """The money of a reservation that ended before it came."""
+    payment = payment_of(connection, refund)
+    if payment is not None:
+        about = {"sku_id": refund.sku_id, "reservation_id": payment.reservation_id, "subject": refund.refund_id}
+        connection.execute(insert(events).values(type="order.refunded", at=now, **about))
 
 
 # --- work

@@ -5,8 +5,8 @@ by the usher when its time is over, up to `reckoned_at`, or here if that happens
 stale. Whoever uses a pass after the usher gave it up is counted back.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, Update, bindparam, select, update
 
@@ -26,6 +26,9 @@ _COUNTED = (
 _ROOM = [c for c in rooms.c if c.name != "ushering"]
 
 
+Clock: TypeAlias = Callable[[Connection], int]
+
+
 class RoomQueries:
     """The statements of one engine, built once."""
 
@@ -36,8 +39,9 @@ class RoomQueries:
         self._insert = insert_rows(dialect_name, places, _JOINED)
         self._update = _update_places(dialect_name)
 
-    def apply(self, connection: Connection, sale_id: str, asks: Sequence[RoomAsk], now: int) -> list[Stand]:
-        room = self._locked(connection, sale_id, now)
+    def apply(self, connection: Connection, sale_id: str, asks: Sequence[RoomAsk], clock: Clock) -> list[Stand]:
+        """The time is read under the lock, so that places and the moments they were taken at have one order."""
+        room, now = self._locked(connection, sale_id, clock), clock(connection)
         buyers = list(dict.fromkeys(ask.buyer_id for ask in asks))
         given = {"rows": encode_rows((sale_id, buyer_id) for buyer_id in buyers)}
         found = {row.buyer_id: _place(row) for row in connection.execute(self._find, given)}
@@ -46,10 +50,10 @@ class RoomQueries:
         self._store(connection, sale_id, batch)
         return stands
 
-    def _locked(self, connection: Connection, sale_id: str, now: int) -> RoomState:
+    def _locked(self, connection: Connection, sale_id: str, clock: Clock) -> RoomState:
         row = connection.execute(self._lock, {"of_sale": sale_id}).one_or_none()
         if row is None:
-            make_room(connection, sale_id, now)
+            make_room(connection, sale_id, clock(connection))
             row = connection.execute(self._lock, {"of_sale": sale_id}).one()
         return RoomState(**row._mapping)  # noqa: SLF001 - the documented way to all columns of a row
 

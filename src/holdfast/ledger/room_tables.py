@@ -1,7 +1,8 @@
 """The waiting room: who is in line, and how far the line is.
 
 Lock order: a transaction that changes a room locks its row first and touches places of that room only under that lock;
-it locks nothing else. So arrival numbers have no gaps, and what is counted on the row is exact.
+it locks nothing else. Whoever changes the mode of a sale has locked that before. So arrival numbers have no gaps, and
+what is counted on the row is exact.
 """
 
 from sqlalchemy import (

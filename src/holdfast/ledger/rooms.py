@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -84,6 +84,11 @@ def note_slowness(connection: Connection, process: str, slowness: Sequence[tuple
     )
     rows = [{"sku_id": sku_id, "process": process, "slowness_ms": int(ms), "at": now} for sku_id, ms in slowness]
     connection.execute(statement, rows)
+
+
+def prune_slowness(connection: Connection, older_than: int) -> int:
+    """Forget what processes have told that are gone. Each leaves a row for every pool it ever served."""
+    return connection.execute(delete(gate_slowness).where(gate_slowness.c.at < older_than)).rowcount
 
 
 def slowness_of(connection: Connection, sku_id: str, since: int) -> float:

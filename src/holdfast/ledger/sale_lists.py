@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, exists, insert, or_, select, update
 from holdfast.domain.pool import Pool
 from holdfast.domain.sale import Order, Sale, SaleState
 from holdfast.ledger.batch import pool_from_row
-from holdfast.ledger.sale_tables import orders, sales
+from holdfast.ledger.sale_tables import is_to_source, orders, sales
 from holdfast.ledger.sales import is_pool_of, order_from_row, sale_from_row
 from holdfast.ledger.tables import events, pools
 
@@ -90,6 +90,7 @@ def list_orders(
     buyer_id: str | None = None,
     sale_id: str | None = None,
     starting_after: str | None = None,
+    to_source: bool = False,
 ) -> tuple[list[Order], bool]:
     """Newest first. Returns one page, and whether there is more."""
     wanted = select(orders).order_by(orders.c.order_id.desc()).limit(limit + 1)
@@ -97,6 +98,8 @@ def list_orders(
         wanted = wanted.where(orders.c.buyer_id == buyer_id)
     if sale_id is not None:
         wanted = wanted.where(orders.c.sale_id == sale_id)
+    if to_source:
+        wanted = wanted.where(is_to_source)
     if starting_after is not None:
         wanted = wanted.where(orders.c.order_id < starting_after)
     page = [order_from_row(row) for row in connection.execute(wanted)]

@@ -56,6 +56,8 @@ sales = Table(
     # When the world was told that it has opened, and that it has ended.
     Column("opened_at", Millis),
     Column("closed_at", Millis),
+    # How many units of its orders can be delivered, if an operator said that it is fewer than were sold.
+    Column("deliverable_units", BigInteger),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )
@@ -84,10 +86,31 @@ orders = Table(
     Column("status", String, nullable=False),
     Column("refunded_amount", BigInteger, nullable=False, server_default="0"),
     Column("created_at", Millis, nullable=False),
+    # Units of it that were sold and are not there: somebody has to find them.
+    Column("units_to_source", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("refunded_amount >= 0 AND refunded_amount <= amount", name="refunded_within_amount"),
     CheckConstraint("status IN ('confirmed', 'refunded', 'cancelled')", name="order_status_known"),
     Index("orders_by_buyer", "buyer_id", "order_id"),
     Index("orders_by_sale", "sale_id", "order_id"),
+)
+# Written out, as below for settlements.
+is_to_source = orders.c.units_to_source > literal_column("0")
+orders_to_source = Index(
+    "orders_to_source",
+    orders.c.sale_id,
+    sqlite_where=text("units_to_source > 0"),
+    postgresql_where=text("units_to_source > 0"),
+)
+
+# Changes of stock that were asked for under a key, so that each happens once.
+restocks = Table(
+    "restocks",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("key", Id, primary_key=True),
+    Column("units", BigInteger, nullable=False),
+    Column("is_done", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Millis, nullable=False),
 )
 
 # Work: one row for each reservation that is to be paid for, written with its move to settling.

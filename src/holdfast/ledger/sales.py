@@ -85,4 +85,5 @@ def order_from_row(row: Row[Any]) -> Order:
         row.refunded_amount,
         row.created_at,
         PaymentKind(row.payment),
+        row.units_to_source,
     )

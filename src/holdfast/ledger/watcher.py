@@ -14,6 +14,7 @@ from sqlalchemy import Connection, literal_column, select, true
 from holdfast.domain.state import Event
 from holdfast.errors import EngineError
 from holdfast.ledger.database import Database
+from holdfast.ledger.payment_notes import told_events
 from holdfast.ledger.rows import encode_rows, rows_parameter
 from holdfast.ledger.tables import events
 
@@ -81,10 +82,9 @@ class Watcher:
         """The events of these reservations, each after the one it is given with."""
 
         def read(connection: Connection) -> list[Seen]:
-            rows = connection.execute(self._newer, {"rows": encode_rows(set(wanted))})
-            return [
-                Seen(row.seq, Event(row.type, row.at, row.reservation_id, row.quantity, row.expires_at)) for row in rows
-            ]
+            rows = connection.execute(self._newer, {"rows": encode_rows(set(wanted))}).all()
+            told = told_events(connection, rows)
+            return [Seen(row.seq, event) for row, event in zip(rows, told, strict=True)]
 
         return await self._database.read(read)
 

@@ -9,12 +9,15 @@ from collections.abc import Awaitable
 from time import monotonic
 from typing import TypeVar
 
+import structlog
+
 from holdfast import metrics
 from holdfast.domain.breaker import Breaker
 from holdfast.errors import EngineError, Unavailable
 from holdfast.payments.port import Charge, Payment, PaymentProvider, Refund
 
 T = TypeVar("T")
+log = structlog.get_logger()
 
 FAILURES_MAX = 10
 LEAST_PAUSE_MS, MOST_PAUSE_MS = 1_000, 10_000
@@ -47,9 +50,9 @@ class GuardedProvider:
         self._check()
         return await self._told(self._provider.refund(payment, amount, key))
 
-    async def look_up(self, key: str) -> Payment | None:
+    async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
         self._check()
-        return await self._told(self._provider.look_up(key))
+        return await self._told(self._provider.look_up(key, reference))
 
     async def close(self) -> None:
         await self._provider.close()
@@ -59,16 +62,21 @@ class GuardedProvider:
             raise Unavailable(f"{self.breaker.name} does not answer; nothing was sent")
 
     async def _told(self, call: Awaitable[T]) -> T:
+        was_closed = self.breaker.is_closed
         try:
             answer = await call
-        except EngineError:
+        except EngineError as exc:
             self.breaker.failed(monotonic() * 1000)
+            if was_closed and not self.breaker.is_closed:
+                log.warning("payment_provider_down", provider=self.breaker.name, error=str(exc))
             raise
         except BaseException:
             # A refusal of a refund is an answer; whoever was called off heard none.
             self.breaker.withdrawn()
             raise
         else:
+            if not was_closed:
+                log.warning("payment_provider_up", provider=self.breaker.name)
             self.breaker.succeeded()
             return answer
         finally:

@@ -64,8 +64,11 @@ class PaymentProvider(Protocol):
     async def refund(self, payment: Payment, amount: int, key: str) -> Refund:
         """Give back part or all of a captured payment. More than is left: `RefundRefused`."""
 
-    async def look_up(self, key: str) -> Payment | None:
-        """The payment under this key, or None if the provider has never heard of it."""
+    async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
+        """The payment under this key, or None if the provider has never heard of it.
+
+        `reference` is the provider's own id for it, if that is known: some find nothing else without fail.
+        """
 
     async def close(self) -> None:
         """Let go of connections."""

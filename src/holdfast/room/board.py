@@ -1,7 +1,8 @@
 """How every room stands, at hand in every process that serves buyers.
 
-Read again a few times a second, in one query for all rooms, so that `now`, a look at one's place and a wait for one's
-turn need none. With it goes out what this process sees of the gate's slowness, for whoever sets the pace.
+Read again a few times a second (while nobody is in a room, less often), in one query for all rooms, so that `now`, a
+look at one's place and a wait for one's turn need none. With it goes out what this process sees of the gate's slowness,
+for whoever sets the pace.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from holdfast.domain.room import RoomState
 from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.database import Database
 from holdfast.ledger.rooms import find_room, live_rooms, note_slowness
+from holdfast.room.bell import EMPTY_S, QUIET_S, Bell
 
 log = structlog.get_logger()
 
@@ -26,11 +28,13 @@ KEPT_MAX = 1_000
 
 
 class Board:
-    def __init__(self, database: Database, slowness_ms: Callable[[], dict[str, float]]) -> None:
+    def __init__(self, database: Database, slowness_ms: Callable[[], dict[str, float]], bell: Bell) -> None:
+        self._ear = bell.ear()
         self._database = database
         self._slowness_ms = slowness_ms
         self._process = secrets.token_hex(6)
         self._rooms: dict[str, RoomState] = {}
+        self._live: list[RoomState] = []
         self._skus: set[str] = set()
         self._read_at = float("-inf")
 
@@ -42,14 +46,21 @@ class Board:
                 log.warning("board_not_refreshed", error=str(exc))
             except Exception:
                 log.exception("board_not_refreshed")
+            await self._rest()
+
+    async def _rest(self) -> None:
+        if any(room.is_busy for room in self._live):
             await asyncio.sleep(REFRESH_S)
+        else:
+            await self._ear.rest(QUIET_S if self._live else EMPTY_S)
 
     async def refresh(self) -> None:
         asked = monotonic()
         found = await self._database.read(live_rooms)
         if len(self._rooms) > KEPT_MAX + len(found):
             self._rooms.clear()
-        self._rooms.update({one.room.sale_id: one.room for one in found})
+        self._live = [one.room for one in found]
+        self._rooms.update({room.sale_id: room for room in self._live})
         self._skus = {one.sale.sku_id for one in found}
         self._read_at = asked
         await self._tell_slowness()

@@ -1,9 +1,10 @@
 """Leads the line: opens the room, draws the lottery, calls people in at the pace.
 
-A few times a second, for each sale that is on: look at the stock as the gate has it; then, in one transaction under the
-room's lock, count what has become of those called before, let `domain/pace.py` say how far to go, and store both. The
-cursor only ever goes forward. Several ushers may run; one holds the lease of a room, the others leave it alone, and one
-that slept past its lease finds another's name on the row before it writes anything.
+A few times a second (while nobody is in a room, less often), for each sale that is on: look at the stock as the gate
+has it; then, in one transaction under the room's lock, count what has become of those called before, let
+`domain/pace.py` say how far to go, and store both. The cursor only ever goes forward. Several ushers may run; one holds
+the lease of a room, the others leave it alone, and one that slept past its lease finds another's name on the row before
+it writes anything.
 
 The stock is looked at before the counts are read, so units taken in between would be seen as free while their buyers
 are no longer seen inside: what was noted as taken meanwhile is taken off. Too few are called rather than too many.
@@ -34,6 +35,7 @@ from holdfast.ledger.database import Database
 from holdfast.ledger.lookout import LookAt
 from holdfast.ledger.reckoning import reckon, settlement_lag_ms
 from holdfast.ledger.rooms import SaleAndRoom, find_room, list_entries, live_rooms, lock_room, slowness_of, update_room
+from holdfast.room.bell import EMPTY_S, QUIET_S, Bell
 
 log = structlog.get_logger()
 
@@ -55,26 +57,30 @@ class Looked(Struct, frozen=True):
 
 
 class Usher:
-    def __init__(self, database: Database, look_at: LookAt) -> None:
+    def __init__(self, database: Database, look_at: LookAt, bell: Bell | None = None) -> None:
         self._database = database
         self._look_at = look_at
         self._name = secrets.token_hex(8)
+        self._ear = (bell or Bell()).ear()
 
     async def run(self) -> None:
         while True:
+            rest_s = STEP_S
             try:
-                await self.pass_once()
+                rest_s = await self.pass_once()
             except EngineError as exc:
                 log.warning("usher_pass_failed", error=str(exc))
             except Exception:
                 log.exception("usher_pass_failed")
-            await asyncio.sleep(STEP_S)
+            await (asyncio.sleep(STEP_S) if rest_s <= STEP_S else self._ear.rest(rest_s))
 
-    async def pass_once(self) -> None:
+    async def pass_once(self) -> float:
+        """How long to rest after it, if nobody joins meanwhile."""
         now, found = await self._database.read(lambda c: (self._database.now_ms(c), live_rooms(c)))
         for one in found:
             if self._has_work(one, now):
                 await self._attend_or_tell(one)
+        return min((_rest_s(one, now) for one in found), default=EMPTY_S)
 
     def _has_work(self, one: SaleAndRoom, now: int) -> bool:
         sale, room = one.sale, one.room
@@ -83,8 +89,7 @@ class Usher:
         if room.usher != self._name and room.leased_until > now:
             return False
         is_drawn = room.opened_at is not None and (room.entrants is None or room.digest is not None)
-        is_busy = bool(room.waiting or room.passes or room.called or room.let_in)
-        return is_busy or not is_drawn or now - room.reckoned_at > IDLE_MS
+        return room.is_busy or not is_drawn or now - room.reckoned_at > IDLE_MS
 
     async def _attend_or_tell(self, one: SaleAndRoom) -> None:
         """A room that fails must not keep the others waiting for more than its turn."""
@@ -172,6 +177,16 @@ class Usher:
         return await self._database.read(lambda c: list_entries(c, room.sale_id, first, last))
 
 
+def _rest_s(one: SaleAndRoom, now: int) -> float:
+    """Until it may need attention: not before it opens, and at every step while somebody is in it."""
+    phase = one.sale.phase(now, None)
+    if phase is Phase.UPCOMING:
+        return min(max((one.sale.starts_at - now) / 1_000, STEP_S), EMPTY_S)
+    if phase is Phase.ENDED:
+        return EMPTY_S
+    return STEP_S if one.room.is_busy or one.room.opened_at is None else QUIET_S
+
+
 def _begun(sale: Sale, room: RoomState, now: int) -> Ushering:
     target = float(room.rate_per_second or sale.room.rate_per_second)
     began = now if room.opened_at is None else room.opened_at
@@ -208,6 +223,6 @@ def observation(room: RoomState, looked: Looked, slowness_ms: float, lag_ms: int
         stale=min(max(room.passes_stale - room.stale_used - room.passes_lapsed, 0), max(room.passes, 0)),
         gate_latency_ms=slowness_ms,
         settlement_lag_ms=float(lag_ms),
-        # Units sold say nearly the same as purchases paid, and need no counting.
-        counts=room.counts(settled=looked.pool.sold),
+        # What was taken and is held no more was paid for, or has failed: settlement is done with it either way.
+        counts=room.counts(settled=max(looked.units_taken - looked.pool.held, looked.pool.sold)),
     )

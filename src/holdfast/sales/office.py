@@ -8,21 +8,25 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.domain.command import Restock, Verdict
+from holdfast.domain.command import Verdict
 from holdfast.domain.sale import FIXED_AT_START, PaymentKind, RoomMode, Sale, SaleState, contradictions
 from holdfast.gate.port import Gate
+from holdfast.gate.restock import RedisRestocker
 from holdfast.ledger.database import Database
-from holdfast.ledger.rooms import make_room
+from holdfast.ledger.rooms import lock_room, make_room
 from holdfast.ledger.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
 from holdfast.ledger.sales import find_sale, insert_sale, sale_values
 from holdfast.sales.loading import Loader, Obstacle
+from holdfast.sales.restocking import Restocking, Unrestocked
 
 # What was seen of a sale may be this old wherever buyers are served (`Catalogue`); so the price holds from this long
 # before the start, and a start is moved to no earlier than this.
 SETTLED_BEFORE_MS = 3_000
 
 # What does not say what the sale is, but how far it is.
-_OF_ITS_LIFE = {"state", "problem", "paused", "created_at", "updated_at", "opened_at", "closed_at"}
+_OF_ITS_LIFE = {
+    "state", "problem", "paused", "deliverable_units", "created_at", "updated_at", "opened_at", "closed_at",
+}  # fmt: skip
 
 
 class Refusal(StrEnum):
@@ -31,6 +35,7 @@ class Refusal(StrEnum):
     SKU_IN_SALE = "sku_in_sale"
     BELOW_COMMITTED = "below_committed"
     STARTED = "sale_started"
+    ORDER_FIXED = "order_fixed"
     ENDED = "sale_ended"
     NOT_LOADED = "sale_not_loaded"
 
@@ -48,11 +53,16 @@ class Created(Struct, frozen=True):
 
 class Office:
     def __init__(
-        self, database: Database, gate: Gate, loader: Loader, missing_settings: Mapping[PaymentKind, str]
+        self,
+        database: Database,
+        gate: Gate,
+        loader: Loader,
+        missing_settings: Mapping[PaymentKind, str],
+        restocker: RedisRestocker | None = None,
     ) -> None:
         """`missing_settings`: the payments this server cannot take, each with the setting that it lacks."""
         self._database = database
-        self._gate = gate
+        self._restocking = Restocking(database, gate, restocker)
         self._loader = loader
         self._missing_settings = missing_settings
 
@@ -104,9 +114,16 @@ class Office:
             now = self._database.now_ms(connection)
             changed = replace(sale, **changes)
             new = {name: value for name, value in asdict(changed).items() if value != getattr(sale, name)}
+            if _is_ordered_anew(sale.room.mode, changed.room.mode) and self._has_order(connection, sale, now):
+                return Refusal.ORDER_FIXED
             return self._refuse(sale, changed, new, now) or self._update(connection, sale, changed, new, now)
 
         return await self._enforced(await self._database.write(write))
+
+    def _has_order(self, connection: Connection, sale: Sale, now: int) -> bool:
+        """Whether anyone has a place in line by now, or will have before all servers have heard of a change."""
+        room = lock_room(connection, sale.sale_id)
+        return sale.starts_at <= now + SETTLED_BEFORE_MS or (room is not None and room.joined > 0)
 
     def _refuse(self, sale: Sale, changed: Sale, new: Mapping[str, object], now: int) -> Refusal | Contradiction | None:
         settled_from = now + SETTLED_BEFORE_MS
@@ -141,14 +158,17 @@ class Office:
 
         return await self._enforced(await self._database.write(write))
 
-    async def restock(self, sale_id: str, units: int) -> tuple[Sale, Verdict] | Refusal:
+    async def restock(
+        self, sale_id: str, units: int, key: str | None = None
+    ) -> tuple[Sale, Verdict] | Refusal | Unrestocked:
+        """Add units, or take free ones away; with a key, once."""
         sale = await self._database.read(lambda c: find_sale(c, sale_id))
         if sale is None:
             return Refusal.NOT_FOUND
         if sale.state is not SaleState.READY:
             return Refusal.ENDED if sale.state is SaleState.CLOSED else Refusal.NOT_LOADED
-        [verdict] = await self._gate.apply(sale.sku_id, [Restock(units)])
-        return sale, verdict
+        answer = await self._restocking.restock(sale, units, key)
+        return answer if isinstance(answer, Unrestocked) else (sale, answer)
 
     async def _enforced(self, found: Sale | Refusal | Contradiction) -> Sale | Refusal | Contradiction:
         return await self._loader.enforce(found) if isinstance(found, Sale) else found
@@ -156,6 +176,11 @@ class Office:
 
 def _terms(sale: Sale) -> dict[str, object]:
     return {name: value for name, value in asdict(sale).items() if name not in _OF_ITS_LIFE}
+
+
+def _is_ordered_anew(before: RoomMode, after: RoomMode) -> bool:
+    """By lot where it was by arrival, or the other way round. A line may be put in front, and be opened, any time."""
+    return before is not after and after is not RoomMode.OFF and RoomMode.LOTTERY in (before, after)
 
 
 def _make_room_if_wanted(connection: Connection, sale: Sale, now: int) -> None:

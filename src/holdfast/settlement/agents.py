@@ -27,6 +27,10 @@ class Agents:
         self._tasks.append(task)
 
     @property
+    def names(self) -> list[str]:
+        return [task.get_name() for task in self._tasks]
+
+    @property
     def ended(self) -> list[str]:
         """Those that ended though nobody told them to."""
         return [] if self._stopping else [task.get_name() for task in self._tasks if task.done()]

@@ -52,12 +52,13 @@ def build_cashier(
         lease_ms=5_000 + 4 * settings.payment_timeout_ms,
     )
     refunder = Refunder(database, providers, restocker, attempts_max=attempts_max)
+    compensator = Compensator(database, gate, refunder)
     return Cashier(
         Wallet(database),
         settler,
         refunder,
         Parked(database, settler, providers),
-        Compensator(database, refunder),
-        PaymentAudit(database, settler, providers),
+        compensator,
+        PaymentAudit(database, settler, providers, compensator),
         [provider.breaker for provider in providers.values() if isinstance(provider, GuardedProvider)],
     )

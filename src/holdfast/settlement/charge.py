@@ -114,7 +114,7 @@ async def _call(provider: PaymentProvider, step: Step, case: Case) -> Payment | 
         case Step.VOID:
             return await provider.void(known)
         case _:
-            return await provider.look_up(payment["payment_key"])
+            return await provider.look_up(payment["payment_key"], payment["reference"])
 
 
 def _charge(payment: dict[str, object]) -> Charge:

@@ -18,6 +18,7 @@ from holdfast.ledger.challenges import prune_spent
 from holdfast.ledger.database import Database
 from holdfast.ledger.deliveries import prune_deliveries
 from holdfast.ledger.queries import PoolQueries, prune_keys
+from holdfast.ledger.rooms import prune_slowness
 
 log = structlog.get_logger()
 
@@ -33,6 +34,8 @@ KEYS_KEPT_MS = 25 * 3_600_000
 DELIVERIES_KEPT_MS = 7 * 24 * 3_600_000
 # A challenge expires by the host's clock and is forgotten by the engine's, which may differ.
 SPENT_KEPT_MS = 3_600_000
+# It tells about the gate for two seconds.
+SLOWNESS_KEPT_MS = 60_000
 PRUNE_INTERVAL_S = 60.0
 PRUNE_LIMIT = 2_000
 
@@ -93,7 +96,8 @@ class Expirer:
 
 
 class Pruner:
-    """Forgets what nobody needs any more: idempotency records, deliveries that are done, challenges that are spent."""
+    """Forgets what nobody needs any more: idempotency records, deliveries that are done, challenges that are spent, how
+    slow the gate was."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -109,7 +113,7 @@ class Pruner:
 
     async def pass_once(self) -> int:
         """As many as the fullest portion had."""
-        prunings = (self._prune_keys, self._prune_deliveries, self._prune_spent)
+        prunings = (self._prune_keys, self._prune_deliveries, self._prune_spent, self._prune_slowness)
         return max([await self._database.write(work) for work in prunings])
 
     def _prune_keys(self, connection: Connection) -> int:
@@ -123,3 +127,8 @@ class Pruner:
     def _prune_spent(self, connection: Connection) -> int:
         older_than = self._database.now_ms(connection) - SPENT_KEPT_MS
         return prune_spent(connection, older_than, limit=PRUNE_LIMIT)
+
+    def _prune_slowness(self, connection: Connection) -> int:
+        # All of them: a process leaves a row for each pool, and pools are few.
+        prune_slowness(connection, self._database.now_ms(connection) - SLOWNESS_KEPT_MS)
+        return 0

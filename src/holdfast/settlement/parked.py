@@ -3,10 +3,12 @@
 Giving up keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is sure
 that no money was taken: the provider is asked, what is set aside is let go, and then the units return. If money was
 taken, or nobody can say, it is refused. A refund is dropped only while its order stands, and once it is sure that the
-money did not go back after all: otherwise it could be asked for, and go back, a second time.
+money did not go back after all: otherwise it could be asked for, and go back, a second time. Of an order that has no
+payment, dropping means that it stands as one that was paid outside.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,17 +23,19 @@ from holdfast.ledger.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
 from holdfast.ledger.sale_tables import payments, refunds, settlements
 from holdfast.ledger.settle_batch import Item
+from holdfast.ledger.unpaid_orders import accept
 from holdfast.ledger.webhook_tables import deliveries
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
 from holdfast.settlement.case import Dropped
 from holdfast.settlement.settle import Settler
 
-LIST_MAX = 1_000
+LIST_MAX = 100
 _TABLES: dict[str, tuple[Table, str]] = {
     "settlement": (settlements, "reservation_id"),
     "refund": (refunds, "refund_id"),
     "delivery": (deliveries, "delivery_id"),
 }
+KINDS = tuple(_TABLES)
 _MAYBE_TAKEN = (PaymentMark.ATTEMPTED, PaymentMark.AUTHORISED, PaymentMark.CLAIMED)
 
 
@@ -58,8 +62,24 @@ class Parked:
         self._settler = settler
         self._providers = providers
 
-    async def items(self) -> list[ParkedItem]:
-        return await self._database.read(lambda c: [item for kind in _TABLES for item in _items(c, kind)])
+    async def items(
+        self, *, kind: str | None = None, limit: int = LIST_MAX, starting_after: str | None = None
+    ) -> tuple[list[ParkedItem], bool]:
+        """By kind and id, of all kinds or one. Returns one page, and whether there is more."""
+        return await self._database.read(lambda c: _page(c, kind, limit, starting_after))
+
+    async def retry_all(self, kind: str) -> int:
+        """Try everything of a kind again that is parked now; gives how many there were."""
+        retried, after = 0, None
+        while True:
+            page, has_more = await self.items(kind=kind, starting_after=after)
+            for item in page:
+                with suppress(NotParked):
+                    await self.retry(item.parked_id)
+                    retried += 1
+            if not has_more:
+                return retried
+            after = page[-1].parked_id
 
     async def retry(self, parked_id: str) -> None:
         kind, table, column, id_ = _named(parked_id)
@@ -87,14 +107,16 @@ class Parked:
             raise NotParked
 
     async def _drop_refund(self, refund_id: str) -> None:
-        refund, kind, done = await self._database.read(lambda c: _refund(c, refund_id))
+        refund, kind, reference, done = await self._database.read(lambda c: _refund(c, refund_id))
         if kind not in PAID_IN_LEDGER and refund.amount:
-            known = await self._look_up(kind, refund.payment_key, "went back")
+            known = await self._look_up(kind, refund.payment_key, reference, "went back")
             if known is not None and known.refunded > done:
                 raise DropRefused(f"{known.refunded} went back, and the ledger knows of {done}. Retry it.")
         await self._database.write(lambda c: _give_up_refund(c, refund))
 
     async def _drop_settlement(self, reservation_id: str) -> None:
+        if await self._database.write(lambda c: accept(c, reservation_id)):
+            return
         for payment in await self._database.read(lambda c: _payments(c, reservation_id)):
             await self._let_go(payment)
         item = await self._database.write(lambda c: self._take(c, reservation_id))
@@ -107,7 +129,7 @@ class Parked:
         if payment.state not in _MAYBE_TAKEN:
             return
         kind = PaymentKind(payment.provider)
-        known = await self._look_up(kind, payment.payment_key, "was taken")
+        known = await self._look_up(kind, payment.payment_key, payment.reference, "was taken")
         if known is not None and known.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
             set_aside = Payment(known.key, known.state, known.reference, amount=known.amount)
             try:
@@ -117,12 +139,12 @@ class Parked:
         if known is not None and known.state not in (PaymentState.VOIDED, PaymentState.DECLINED):
             raise DropRefused(f"The payment is {known.state}. Retry it: it ends as an order or a refund.")
 
-    async def _look_up(self, kind: PaymentKind, payment_key: str, what: str) -> Payment | None:
+    async def _look_up(self, kind: PaymentKind, payment_key: str, reference: str | None, what: str) -> Payment | None:
         provider = self._providers.get(kind)
         if provider is None:
             raise DropRefused(f"Nobody can say whether money {what}: {kind} is not configured.")
         try:
-            return await provider.look_up(payment_key)
+            return await provider.look_up(payment_key, reference)
         except EngineError as exc:
             raise DropRefused(f"Nobody can say whether money {what}: {exc}") from exc
 
@@ -145,9 +167,21 @@ def _named(parked_id: str) -> tuple[str, Table, str, str]:
     return kind, *_TABLES[kind], id_
 
 
-def _items(connection: Connection, kind: str) -> list[ParkedItem]:
+def _page(
+    connection: Connection, kind: str | None, limit: int, starting_after: str | None
+) -> tuple[list[ParkedItem], bool]:
+    after_kind, _, after_id = (starting_after or "").partition(":")
+    found: list[ParkedItem] = []
+    for name in sorted(_TABLES):
+        if kind in (None, name) and name >= after_kind and len(found) <= limit:
+            found += _items(connection, name, limit + 1 - len(found), after_id if name == after_kind else "")
+    return found[:limit], len(found) > limit
+
+
+def _items(connection: Connection, kind: str, limit: int, after_id: str) -> list[ParkedItem]:
     table, column = _TABLES[kind]
-    rows = connection.execute(select(table).where(_is_parked(table)).order_by(table.c.created_at).limit(LIST_MAX))
+    wanted = select(table).where(_is_parked(table), table.c[column] > after_id)
+    rows = connection.execute(wanted.order_by(table.c[column]).limit(limit))
     return [
         ParkedItem(
             f"{kind}:{row._mapping[column]}",  # noqa: SLF001 - the documented way to a column by its name
@@ -189,15 +223,17 @@ def _payments(connection: Connection, reservation_id: str) -> list[Any]:
     return list(connection.execute(select(payments).where(is_of_it)))
 
 
-def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, int]:
-    """The refund as it is parked, who would give the money back, and how much of the payment surely went back."""
+def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, str | None, int]:
+    """The refund as it is parked, who would give the money back, their id, and how much surely went back."""
     is_it = [refunds.c.refund_id == refund_id, refunds.c.state == "parked"]
     refund = connection.execute(select(refunds).where(*is_it)).one_or_none()
     if refund is None:
         raise NotParked
     is_done = [refunds.c.payment_key == refund.payment_key, refunds.c.done_at.is_not(None)]
     done = connection.execute(select(func.coalesce(func.sum(refunds.c.amount), 0)).where(*is_done)).scalar_one()
-    return refund, provider_of(connection, refund, payment_of(connection, refund)), int(done)
+    payment = payment_of(connection, refund)
+    reference = None if payment is None else payment.reference
+    return refund, provider_of(connection, refund, payment), reference, int(done)
 
 
 def _give_up_refund(connection: Connection, refund: Row[Any]) -> None:

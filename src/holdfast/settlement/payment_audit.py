@@ -5,7 +5,8 @@ is found from the ledger alone, by a few set queries (`ledger/money_at_odds.py`)
 wait for them. Most looks ask about what was paid lately; now and then, and on demand, about everything. A thorough look
 also asks the providers about the payments that were settled lately. Most of it is mended in one way: in a short
 transaction of its own, in which it is asked again, the settlement is opened again, and the settler walks it to its end
-from how things stand, as it does after a crash. An order without its money is only reported: that needs a person.
+from how things stand, as it does after a crash. An order without its money is looked into by `UnpaidOrders`, one that
+cannot be delivered by `Compensator`.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from time import monotonic
 from typing import Any
 
 import structlog
-from msgspec import Struct
 from sqlalchemy import Connection, Row, Select, select, update
 
 from holdfast.domain.sale import PaymentKind
@@ -28,8 +28,8 @@ from holdfast.ledger.money_at_odds import (
     forget_notes,
     kept_for_nothing,
     notes_for_nothing,
-    orders_without_money,
-    reopen,
+    providers_not_among,
+    reopen_if_doubtful,
     set_aside_for_nothing,
     settled_lately,
     stuck,
@@ -37,8 +37,11 @@ from holdfast.ledger.money_at_odds import (
 )
 from holdfast.ledger.sale_tables import payments, settlements
 from holdfast.payments.port import PaymentProvider, PaymentState
+from holdfast.settlement.compensate import Compensation, Compensator
 from holdfast.settlement.parked import count_parked
+from holdfast.settlement.payment_report import PaymentFinding, PaymentReport
 from holdfast.settlement.settle import Settler
+from holdfast.settlement.unpaid_orders import UnpaidOrders
 
 log = structlog.get_logger()
 
@@ -54,31 +57,23 @@ STUCK_AFTER_MS = 300_000
 # How far back, and how many payments, a thorough look asks the providers about.
 ASKED_SINCE_MS = 3_600_000
 ASKED_MAX = 200
-
-
-class PaymentFinding(Struct, frozen=True):
-    finding: str
-    subject: str
-    detail: str
-    # Whether it is being put right, or waits for a person.
-    is_mended: bool
-
-
-class PaymentReport(Struct, frozen=True):
-    checked_at: int
-    findings: list[PaymentFinding]
-    parked: dict[str, int]
-
-    @property
-    def is_ok(self) -> bool:
-        return not self.findings and not any(self.parked.values())
+# Orders that a finding names; the rest can be listed.
+NAMED_MAX = 10
 
 
 class PaymentAudit:
-    def __init__(self, database: Database, settler: Settler, providers: Mapping[str, PaymentProvider]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settler: Settler,
+        providers: Mapping[str, PaymentProvider],
+        compensator: Compensator,
+    ) -> None:
         self._database = database
         self._settler = settler
         self._providers = providers
+        self._unpaid = UnpaidOrders(database, providers)
+        self._compensator = compensator
         self._full_at = -FULL_INTERVAL_S
 
     async def run(self) -> None:
@@ -97,6 +92,7 @@ class PaymentAudit:
         found = await self._look_recently() + (await self._look_at_all() if is_full else [])
         if is_full:
             self._full_at = monotonic()
+        found += [_oversold(done) for done in await self._compensator.look(is_full=is_full)]
         if thorough:
             found += await self._ask_providers()
         if any(finding.is_mended for finding in found):
@@ -121,8 +117,7 @@ class PaymentAudit:
         now = self._database.now_ms(connection)
         due = update(settlements).where(*is_open, settlements.c.leased_until <= now).values(due_at=now)
         is_due = connection.execute(due).rowcount
-        if not is_due and payment.state in (PaymentMark.DECLINED, PaymentMark.VOIDED):
-            reopen(connection, payment.reservation_id, now)
+        if not is_due and reopen_if_doubtful(connection, payment, now):
             doubt(connection, payment_key, now)
         return True
 
@@ -141,10 +136,7 @@ class PaymentAudit:
         return found
 
     async def _look_at_all(self) -> list[PaymentFinding]:
-        found = await self._mend_kept(since=0)
-        for row in await self._rows(orders_without_money()):
-            detail = f"{row.amount} {row.currency} by {row.payment} was never taken"
-            found.append(PaymentFinding("order_without_payment", row.order_id, detail, is_mended=False))
+        found = await self._mend_kept(since=0) + await self._unpaid.mend()
         await self._forget_notes()
         return found
 
@@ -175,13 +167,15 @@ class PaymentAudit:
     # --- from the providers
 
     async def _ask_providers(self) -> list[PaymentFinding]:
-        found: list[PaymentFinding] = []
+        missing = await self._database.read(lambda c: providers_not_among(c, self._providers))
+        detail = "has payments in the ledger and is not configured here, so it was not asked about any of them"
+        found = [PaymentFinding("provider_not_configured", name, f"{name} {detail}", False) for name in missing]
         for row in await self._database.read(self._lately):
             provider = self._providers.get(PaymentKind(row.provider))
             if provider is None:
                 continue
             try:
-                told = await provider.look_up(row.payment_key)
+                told = await provider.look_up(row.payment_key, row.reference)
             except EngineError as exc:
                 found.append(PaymentFinding("provider_not_asked", row.provider, str(exc), is_mended=False))
                 break
@@ -195,6 +189,17 @@ class PaymentAudit:
     def _lately(self, connection: Connection) -> list[Row[Any]]:
         since = self._database.now_ms(connection) - ASKED_SINCE_MS
         return list(connection.execute(settled_lately(since, ASKED_MAX)))
+
+
+def _oversold(done: Compensation) -> PaymentFinding:
+    detail = f"{done.sold_units} units are sold, {done.deliverable_units} can be delivered"
+    if done.cancelled:
+        detail += f"; cancelled and refunded: {', '.join(done.cancelled)}"
+    if done.to_source:
+        waiting = ", ".join(f"{order_id} ({units})" for order_id, units in list(done.to_source.items())[:NAMED_MAX])
+        more = len(done.to_source) - NAMED_MAX
+        detail += f"; to be found for {waiting}" + (f" and {more} more orders" if more > 0 else "")
+    return PaymentFinding("oversold", done.sale_id, detail, is_mended=not done.shortfall_units)
 
 
 def _compare(row: Any, told: PaymentState | None) -> PaymentFinding | None:

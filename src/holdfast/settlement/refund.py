@@ -41,6 +41,9 @@ REST_S = 1.0
 
 
 class Restocker(Protocol):
+    async def has_room(self, sku_id: str, units: int) -> bool:
+        """Whether a pool may have so many more."""
+
     async def restock(self, sku_id: str, units: int, reference: str) -> None:
         """Add units to a pool, once for each reference, however often it is asked."""
 
@@ -119,6 +122,7 @@ class Refunder:
 
     async def _settle(self, refund: Row[Any]) -> None:
         if refund.state == "waiting":
+            await self._check_room(refund)
             provider, payment = await self._database.read(lambda c: _provider_and_payment(c, refund))
             if provider not in PAID_IN_LEDGER and refund.amount:
                 await self._pay_back(provider, payment, refund)
@@ -126,6 +130,12 @@ class Refunder:
         if refund.restock_units and self._restocker is not None:
             await self._restocker.restock(refund.sku_id, refund.restock_units, refund.refund_id)
             await self._database.write(lambda c: ledger.store_if_leased(c, refund, state="done"))
+
+    async def _check_room(self, refund: Row[Any]) -> None:
+        """Before the money moves. Where the database is the gate, it has the last word when the refund ends."""
+        units, restocker = refund.restock_units, self._restocker
+        if restocker is not None and units and not await restocker.has_room(refund.sku_id, units):
+            raise RefundRefused("the units cannot return: the pool has as many as a pool can have")
 
     async def _pay_back(self, kind: PaymentKind, payment: Row[Any] | None, refund: Row[Any]) -> None:
         provider = self._providers.get(kind)

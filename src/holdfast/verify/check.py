@@ -4,6 +4,7 @@ Each is one statement over whole tables, so that the engine does the work and mi
 the rows into Python but the first few it finds.
 """
 
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -31,6 +32,16 @@ class Check(Struct, frozen=True, eq=False):
     means: str
     about: Table
     counter_examples: Select[Any]
+    level: Level = Level.FAILURE
+
+
+class Computed(Struct, frozen=True, eq=False):
+    """What no statement can find, because it takes hashes: gives counter-examples one by one."""
+
+    name: str
+    means: str
+    about: Table
+    counter_examples: Callable[[Connection], Iterator[dict[str, Any]]]
     level: Level = Level.FAILURE
 
 
@@ -71,13 +82,19 @@ class Ledger:
             self._sizes[table.name] = int(counted.scalar_one())
         return self._sizes[table.name]
 
-    def ask(self, check: Check) -> Finding:
+    def ask(self, check: Check | Computed) -> Finding:
+        if isinstance(check, Computed):
+            examples = list(check.counter_examples(self.connection))
+            return self._finding(check, len(examples), examples[:EXAMPLES_MAX])
         found = check.counter_examples.subquery("found")
         counted = func.count().over().label("counted")
         query = select(*found.c, counted).order_by(*list(found.c)[:1]).limit(EXAMPLES_MAX)
         rows = self.connection.execute(query).mappings().all()
         examples = [{name: _plain(value) for name, value in row.items() if name != "counted"} for row in rows]
         count = int(rows[0]["counted"]) if rows else 0
+        return self._finding(check, count, examples)
+
+    def _finding(self, check: Check | Computed, count: int, examples: list[dict[str, Any]]) -> Finding:
         return Finding(check.name, check.means, check.level, self.size_of(check.about), count, examples)
 
 

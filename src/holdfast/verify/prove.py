@@ -6,19 +6,20 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from holdfast.verify import keys, money, orders, reservations, stock, wallet
-from holdfast.verify.check import Check, Finding, Ledger, Level
+from holdfast.verify import keys, line, money, orders, reservations, stock, wallet
+from holdfast.verify.check import Check, Computed, Finding, Ledger, Level
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check | Computed, ...] = (
     *stock.CHECKS,
     *reservations.CHECKS,
     *keys.CHECKS,
     *orders.CHECKS,
     *money.CHECKS,
     *wallet.CHECKS,
+    *line.CHECKS,
 )
 
-Progress = Callable[[int, Check], None]
+Progress = Callable[[int, Check | Computed], None]
 
 
 class Proof(Struct, frozen=True):

@@ -17,6 +17,7 @@ from holdfast.http.problems import (
     forbidden,
     from_engine,
     internal_error,
+    key_not_found,
     refusal,
     reservation_lost,
     shards_fixed,
@@ -33,9 +34,11 @@ from holdfast.http.sale_problems import (
     order_not_found,
     purchase_refusal,
     sale_not_found,
+    unrestocked,
 )
 from holdfast.http.webhook_schemas import MAX_WEBHOOKS
 from holdfast.sales.office import Refusal
+from holdfast.sales.restocking import Unrestocked
 
 _POOL = Pool("demo", total=500, held=40, sold=60)
 _SALE = Sale(
@@ -58,6 +61,7 @@ def _of_sales() -> list[Problem]:
         sale_not_found(),
         order_not_found(),
         *(office_refusal(refused) for refused in Refusal),
+        unrestocked(Unrestocked.UNKNOWN),
         *room_problems(_SALE),
     ]
 
@@ -78,7 +82,7 @@ def _of_verdicts() -> list[Problem]:
     return [
         *(refusal(Verdict(o)) for o in refusals),
         *moves,
-        *(purchase_refusal(Verdict(o, available=0), _SALE) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
+        *(purchase_refusal(Verdict(o, available=0), _SALE.state) for o in (Outcome.ALL_HELD, Outcome.SOLD_OUT)),
         below_committed(Verdict(Outcome.INSUFFICIENT, pool=_POOL)),
         shards_fixed(4),
     ]
@@ -98,6 +102,7 @@ def _of_requests() -> list[Problem]:
         Problem(405, "method_not_allowed", "Method not allowed", "This address knows other methods."),
         Problem(408, "request_timeout", "Too slow", "The body did not arrive in time."),
         webhook_not_found(),
+        key_not_found(),
         delivery_not_found(),
         too_many_webhooks(MAX_WEBHOOKS),
         reservation_lost(),

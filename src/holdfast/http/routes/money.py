@@ -32,7 +32,7 @@ webhooks = APIRouter(tags=["money"])
 
 
 @router.post(
-    "/v1/wallets/{buyer_id}/credit",
+    "/v1/wallets/{buyer_id:path}/credit",
     response_model=BalanceOut,
     dependencies=[OperatorKey],
     summary="Add money to a buyer's wallet",
@@ -46,7 +46,7 @@ async def credit(buyer_id: BuyerId, given: CreditIn, house: TheHouse) -> Respons
     return json_response(balance_body(balance))
 
 
-@router.get("/v1/wallets/{buyer_id}", response_model=WalletOut, summary="What a buyer has")
+@router.get("/v1/wallets/{buyer_id:path}", response_model=WalletOut, summary="What a buyer has")
 async def get_wallet(buyer_id: BuyerId, house: TheHouse, caller: AnyCaller) -> Response:
     if caller.buyer_id is None:
         require(caller, Scope.OPERATE)

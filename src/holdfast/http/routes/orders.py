@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 from holdfast.domain.sale import Order
 from holdfast.http.fast_lane import require
 from holdfast.http.identity import Caller
+from holdfast.http.order_schemas import OrderOut, OrderPage, OrderQuery, order_body
 from holdfast.http.problems import forbidden
 from holdfast.http.routes.callers import AnyCaller, IdentifiedRoute, TheHouse, json_response
 from holdfast.http.sale_problems import order_not_found
-from holdfast.http.sale_schemas import OrderOut, OrderPage, OrderQuery, order_body
 from holdfast.http.schemas import ReservationId
 from holdfast.ledger.keys import Scope
 from holdfast.ledger.sale_lists import list_orders
@@ -42,6 +42,7 @@ async def list_all(house: TheHouse, caller: BuyerOrSales, wanted: Annotated[Orde
             buyer_id=caller.buyer_id or wanted.buyer_id,
             sale_id=wanted.sale_id,
             starting_after=wanted.starting_after,
+            to_source=wanted.to_source,
         )
 
     if caller.buyer_id is None:

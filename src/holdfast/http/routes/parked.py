@@ -1,6 +1,8 @@
 """What waits for a person, and what is done about more sold than there is."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from holdfast.http.money_problems import drop_refused, parked_not_found, sale_not_found
 from holdfast.http.money_schemas import (
@@ -8,6 +10,9 @@ from holdfast.http.money_schemas import (
     CompensationOut,
     Id,
     ParkedPage,
+    ParkedQuery,
+    RetriedOut,
+    RetryIn,
     compensation_body,
     parked_body,
 )
@@ -18,8 +23,16 @@ router = APIRouter(route_class=IdentifiedRoute, prefix="/v1/ops", tags=["operate
 
 
 @router.get("/parked", response_model=ParkedPage, summary="What waits for a person, and why")
-async def list_parked(house: TheHouse) -> Response:
-    return json_response({"data": [parked_body(item) for item in await house.cashier.parked.items()]})
+async def list_parked(house: TheHouse, wanted: Annotated[ParkedQuery, Query()]) -> Response:
+    found, has_more = await house.cashier.parked.items(
+        kind=wanted.kind, limit=wanted.limit, starting_after=wanted.starting_after
+    )
+    return json_response({"data": [parked_body(item) for item in found], "has_more": has_more})
+
+
+@router.post("/parked/retry", response_model=RetriedOut, summary="Try everything of a kind again")
+async def retry_all(given: RetryIn, house: TheHouse) -> Response:
+    return json_response({"retried": await house.cashier.parked.retry_all(given.kind)})
 
 
 @router.post("/parked/{parked_id}/retry", status_code=204, summary="Try it again, from where it stands")
@@ -49,7 +62,10 @@ async def drop(parked_id: Id, house: TheHouse) -> Response:
     summary="More was sold than can be delivered: act by the sale's policy",
 )
 async def compensate(sale_id: Id, given: CompensateIn, house: TheHouse) -> Response:
-    """`cancel_last` cancels and refunds the newest orders; `fulfil_first` only says how many units are missing."""
+    """`cancel_last` cancels and refunds the newest orders; `fulfil_first` flags them, because somebody has to find
+    their units; `report` only says how many are missing. It is remembered, and looked at again by itself: orders that
+    come later are treated alike, and flags go once enough can be delivered. What is free beyond it leaves the pool.
+    """
     done = await house.cashier.compensator.compensate(sale_id, given.deliverable_units)
     if done is None:
         raise sale_not_found()

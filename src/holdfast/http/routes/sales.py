@@ -14,9 +14,10 @@ from holdfast.errors import EngineError
 from holdfast.http.fast_lane import require
 from holdfast.http.identity import Caller
 from holdfast.http.invalid import invalid_request
+from holdfast.http.money_schemas import Key
 from holdfast.http.problems import below_committed, refusal
 from holdfast.http.routes.callers import AnyCaller, IdentifiedRoute, TheHouse, json_response, optional_caller
-from holdfast.http.sale_problems import office_refusal, sale_not_found
+from holdfast.http.sale_problems import office_refusal, sale_not_found, unrestocked
 from holdfast.http.sale_schemas import (
     OperatorSaleOut,
     RestockIn,
@@ -33,6 +34,7 @@ from holdfast.ledger.keys import Scope
 from holdfast.ledger.sale_lists import list_sales
 from holdfast.ledger.sales import find_sale
 from holdfast.sales.office import Contradiction, Refusal
+from holdfast.sales.restocking import Unrestocked
 
 # Facts that hardly change: a crowd reads them from caches, and a change is seen within minutes.
 PUBLIC_CACHE = "public, max-age=300, stale-while-revalidate=60"
@@ -91,7 +93,7 @@ async def get_sale(
     etag = f'"{hashlib.blake2b(response.body, digest_size=9).hexdigest()}"'
     if if_none_match is not None and etag in if_none_match:
         response = Response(status_code=304)
-    response.headers.update({"cache-control": PUBLIC_CACHE, "etag": etag, "vary": "authorization"})
+    response.headers.update({"cache-control": PUBLIC_CACHE, "etag": etag, "vary": "authorization, holdfast-console"})
     return response
 
 
@@ -121,10 +123,17 @@ async def close(sale_id: SaleId, house: TheHouse) -> Response:
 
 
 @router.post("/{sale_id}/restock", response_model=OperatorSaleOut, summary="Add units, or take free ones away")
-async def restock(sale_id: SaleId, given: RestockIn, house: TheHouse) -> Response:
-    answer = await house.office.restock(sale_id, given.units)
-    if isinstance(answer, Refusal):
-        raise office_refusal(answer)
+async def restock(
+    sale_id: SaleId,
+    given: RestockIn,
+    house: TheHouse,
+    key: Annotated[
+        Key | None, Header(alias="Idempotency-Key", description="Asked again with it, it is done once.")
+    ] = None,
+) -> Response:
+    answer = await house.office.restock(sale_id, given.units, key)
+    if isinstance(answer, Refusal | Unrestocked):
+        raise office_refusal(answer) if isinstance(answer, Refusal) else unrestocked(answer)
     sale, verdict = answer
     if verdict.outcome is Outcome.INSUFFICIENT:
         raise below_committed(verdict)
@@ -132,7 +141,11 @@ async def restock(sale_id: SaleId, given: RestockIn, house: TheHouse) -> Respons
         raise invalid_request({"units": "would make more units than a pool can have"})
     if not verdict.outcome.is_success:
         raise refusal(verdict)
-    return json_response(operator_sale_body(sale, verdict.pool, house.catalogue.now_ms()))
+    pool = verdict.pool or await _pool_of(house, sale)
+    response = json_response(operator_sale_body(sale, pool, house.catalogue.now_ms()))
+    if verdict.outcome is Outcome.REPLAYED:
+        response.headers["idempotency-replayed"] = "true"
+    return response
 
 
 async def _changed(house: TheHouse, answer: Sale | Refusal | Contradiction) -> Response:
@@ -151,7 +164,7 @@ async def _find(house: TheHouse, sale_id: str) -> Sale:
 async def _shown(house: TheHouse, sale: Sale, status: int = 200) -> Response:
     house.catalogue.put(sale)
     body = operator_sale_body(sale, await _pool_of(house, sale), house.catalogue.now_ms())
-    headers = {"cache-control": "no-store", "vary": "authorization"}
+    headers = {"cache-control": "no-store", "vary": "authorization, holdfast-console"}
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 

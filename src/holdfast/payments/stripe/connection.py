@@ -6,7 +6,7 @@ The SDK signs, encodes and classifies. Its own retries are off, because settleme
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
+import aiohttp
 import msgspec
 import stripe
 from msgspec import Struct
@@ -16,7 +16,7 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 T = TypeVar("T")
 
 # The request never left, or Stripe turned it away before it began.
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _TURNED_AWAY = (stripe.RateLimitError, stripe.AuthenticationError, stripe.PermissionError)
 
 
@@ -38,7 +38,8 @@ class Received(Struct):
 
 class StripeConnection:
     def __init__(self, api_key: str, timeout_s: float, api_base: str = "") -> None:
-        self._http = stripe.HTTPXClient(timeout=timeout_s)
+        timeout = aiohttp.ClientTimeout(total=None, connect=timeout_s, sock_read=timeout_s)
+        self._http = stripe.AIOHTTPClient(timeout=timeout)
         self._client = stripe.StripeClient(
             api_key,
             max_network_retries=0,
@@ -56,6 +57,8 @@ class StripeConnection:
             raise _refusal(exc) from exc
         except stripe.StripeError as exc:
             raise _failure(exc) from exc
+        except (aiohttp.ClientError, TimeoutError) as exc:  # What happens while the answer is read, it lets through.
+            raise OutcomeUnknown(f"Stripe's answer broke off: {exc!r}") from exc
         except UnicodeDecodeError as exc:  # The library logs what came, before it looks whether that is text.
             raise OutcomeUnknown(f"Stripe's answer cannot be read: {exc}") from exc
         return Received(answer.data, dict(answer.headers).get("idempotent-replayed") == "true")

@@ -4,11 +4,11 @@ Creating intents and refunds is made safe by Stripe's idempotency keys, derived 
 least 24 hours. Capturing and cancelling need none, because an intent is captured or cancelled once by its own state;
 and a derived key would harm there, because Stripe repeats a stored failure, even a 500, as long as it keeps the key.
 
-How an unknown outcome is resolved. Stripe cannot be asked for "the intent with this key". It can be asked for an
-intent by its id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create
-is sent again under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. A
-process that remembers neither, because it was restarted, searches by metadata. Search lags behind, by up to a minute
-on a usual day. So None then means "not found", and the caller who wants to be certain authorises again with the
+How an unknown outcome is resolved. Stripe cannot be asked for "the intent with this key". It can be asked for an intent
+by its id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create is sent
+again under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. A process that
+remembers neither, because it was restarted, and is told no id, searches by metadata. Search lags behind, by up to a
+minute on a usual day. So None then means "not found", and the caller who wants to be certain authorises again with the
 same charge within 24 hours, which cannot make a second one.
 """
 
@@ -70,8 +70,8 @@ class StripeProvider:
             raise RefundRefused(made.failure_reason or f"refund_{made.status}")
         return Refund(key, made.id, made.amount, is_done=made.status == "succeeded")
 
-    async def look_up(self, key: str) -> Payment | None:
-        intent_id = self._intent_ids.get(key)
+    async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
+        intent_id = reference or self._intent_ids.get(key)
         if intent_id is not None:
             return await self._retrieve(intent_id, key)
         charge = self._unanswered.get(key)

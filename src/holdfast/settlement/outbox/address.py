@@ -57,7 +57,9 @@ def check_url(text: str, *, private: bool) -> str:
     except ValueError:
         allowed = True  # A name, which is judged when it is called.
     if not allowed:
-        raise ValueError("leads into a private network, which HOLDFAST_WEBHOOK_PRIVATE=1 would allow, or to nowhere")
+        if is_reachable(url.host, private=True):
+            raise ValueError("leads into a private network, which only HOLDFAST_WEBHOOK_PRIVATE=1 allows")
+        raise ValueError("leads where nothing is ever called: link-local, multicast, reserved, or a cloud's metadata")
     return str(url.copy_with(fragment=None))
 
 

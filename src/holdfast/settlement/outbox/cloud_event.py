@@ -27,8 +27,9 @@ def tell(event: Row[Any], facts: Facts) -> tuple[str, str]:
         case "reservation":
             subject, data = event.reservation_id, _reservation(event, what, sku_id, facts)
         case "order":
-            subject = order_id_of(event.reservation_id) if event.reservation_id else event.subject
-            data = _order(event, subject, facts)
+            order_id = order_id_of(event.reservation_id) if event.reservation_id else event.subject
+            data = _order(event, order_id, facts)
+            subject = data["order_id"] or event.subject
         case "sale":
             subject, data = event.subject, _sale(event.subject, sku_id, facts)
         case _:
@@ -51,8 +52,9 @@ def encode(event_id: str, event_type: str, subject: str, at: int, data: dict[str
 
 
 def _reservation(event: Row[Any], what: str, sku_id: str, facts: Facts) -> dict[str, Any]:
-    found = facts.reservations.get(event.reservation_id)
-    return {
+    found, paid = facts.reservations.get(event.reservation_id), facts.payments.get(event.reservation_id)
+    why = {"failure_reason": None if paid is None else paid.reason} if what == "failed" else {}
+    return why | {
         "reservation_id": event.reservation_id,
         "sku_id": sku_id,
         "sale_id": facts.sale_of(event.sku_id),
@@ -64,10 +66,13 @@ def _reservation(event: Row[Any], what: str, sku_id: str, facts: Facts) -> dict[
 
 
 def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:
-    order = facts.orders.get(order_id)
+    order, refund = facts.orders.get(order_id), facts.refunds.get(event.subject)
+    about = {} if refund is None else {"refund": _refund(refund)}
     if order is None:
-        return {"order_id": order_id, "reservation_id": event.reservation_id}
-    return {
+        # Money that came too late for its reservation, and goes back: there never was an order.
+        is_without = refund is not None and refund.order_id is None
+        return about | {"order_id": None if is_without else order_id, "reservation_id": event.reservation_id}
+    return about | {
         "order_id": order.order_id,
         "reservation_id": order.reservation_id,
         "sale_id": order.sale_id,
@@ -79,6 +84,11 @@ def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:
         "refunded_amount": 0 if event.type == "order.confirmed" else order.refunded_amount,
         "created_at": rfc3339(order.created_at),
     }
+
+
+def _refund(refund: Row[Any]) -> dict[str, Any]:
+    names = ("refund_id", "amount", "currency", "restock_units", "cause")
+    return {name: refund._mapping[name] for name in names}  # noqa: SLF001 - the documented way to columns by name
 
 
 def _sale(sale_id: str, sku_id: str, facts: Facts) -> dict[str, Any]:
@@ -101,4 +111,8 @@ def _pool(event: Row[Any], sku_id: str, facts: Facts) -> dict[str, Any]:
     if pool is not None:
         free = pool.total - pool.held - pool.sold
         counts = {"total_units": pool.total, "held": pool.held, "sold": pool.sold, "available": free}
-    return {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}
+    told = {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}
+    if event.type == "pool.drift" and event.subject is not None:
+        # Of a sale more was sold than can be delivered, or, with 0, not any more.
+        told |= {"sale_id": event.subject, "shortfall_units": event.quantity}
+    return told

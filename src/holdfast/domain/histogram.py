@@ -1,0 +1,17 @@
+"""What share of many took no longer than that, from how many fell between which bounds."""
+
+from collections.abc import Sequence
+
+
+def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    """`counts` has one more than `bounds`, for what lies beyond the last; that is told as the last bound."""
+    wanted = share * sum(counts)
+    if wanted <= 0:
+        return None
+    below = 0
+    for index, (upper, number) in enumerate(zip(bounds, counts, strict=False)):
+        if below + number >= wanted:
+            lower = bounds[index - 1] if index else 0.0
+            return lower + (upper - lower) * (wanted - below) / number
+        below += number
+    return float(bounds[-1])

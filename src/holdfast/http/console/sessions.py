@@ -1,0 +1,47 @@
+"""Signing in with a service key: the key is shown once, and a session that can be ended stands for it from then on."""
+
+import hmac
+
+from sqlalchemy import Connection
+
+from holdfast.ledger.console_sessions import KeyUsed, Session, begin_session, end_session, find_session, hash_of
+from holdfast.ledger.database import Database
+from holdfast.ledger.keys import find_key
+
+# A working day, and not the next one.
+LASTS_S = 12 * 3600
+
+
+class Sessions:
+    def __init__(self, database: Database, service_key: str) -> None:
+        self._database = database
+        self._service_key_hash = hash_of(service_key)
+
+    async def begin(self, key: str) -> tuple[str, Session] | None:
+        """The token of a new session, or None if there is no such key any more."""
+
+        def work(connection: Connection) -> tuple[str, Session] | None:
+            used, now = self._used(connection, key), self._database.now_ms(connection)
+            if used is None:
+                return None
+            token = begin_session(connection, used, now, LASTS_S * 1000)
+            session = find_session(connection, token, self._service_key_hash, now)
+            assert session is not None
+            return token, session
+
+        return await self._database.write(work)
+
+    def _used(self, connection: Connection, key: str) -> KeyUsed | None:
+        if hmac.compare_digest(hash_of(key), self._service_key_hash):
+            return KeyUsed(key_hash=self._service_key_hash)
+        found = find_key(connection, key)
+        return None if found is None else KeyUsed(key_id=found.key_id)
+
+    async def find(self, token: str) -> Session | None:
+        def work(connection: Connection) -> Session | None:
+            return find_session(connection, token, self._service_key_hash, self._database.now_ms(connection))
+
+        return await self._database.read(work)
+
+    async def end(self, token: str) -> None:
+        await self._database.write(lambda c: end_session(c, token))

@@ -1,0 +1,46 @@
+"""The console as an operator uses it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+from browsing import PATIENCE_MS
+from http_sales import Store
+from http_serving import SERVICE_KEY, Server
+from playwright.sync_api import Page, expect
+
+# Its own patience of 5 s is too short for a busy machine.
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def sign_in(page: Page, server: Server, view: str = "sales", key: str = SERVICE_KEY) -> None:
+    page.goto(f"{server.url}/console#/{view}")
+    page.get_by_label("Service key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("navigation", name="Console")).to_be_visible()
+
+
+def watch(page: Page, store: Store) -> None:
+    """Signed in, at a sale, with the first figures there."""
+    sign_in(page, store.server, f"sale/{quote(store.sale_id)}")
+    expect(page.locator("[data-fresh=true]")).to_be_visible()
+
+
+def answer(page: Page, action: str) -> None:
+    """Go on with what the console asks about."""
+    page.get_by_role("dialog").get_by_role("button", name=action).click()
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def crowd(store: Store, buyers: int) -> list[int]:
+    """So many who want one each; gives what they were answered."""
+
+    def buy(number: int) -> int:
+        with store.buyer(f"{store.sale_id}-{number}") as buyer:
+            return buyer.purchase().status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(buy, range(buyers)))
+
+
+def figure(page: Page, place: str) -> str:
+    return page.locator(f".stock-figure.at-{place} b").inner_text()

@@ -1,0 +1,118 @@
+"""A sale watched and steered from the console, while a crowd buys."""
+
+from typing import Literal
+
+import pytest
+from browsing import assert_accessible, keep, window
+from console_page import answer, crowd, figure, watch
+from http_sales import Store
+from playwright.sync_api import Browser, Page, expect
+
+pytest_plugins = ("http_fixtures", "browser_fixtures")
+
+
+def test_the_page_follows_a_crowd(page: Page, quick: Store) -> None:
+    quick.open(total_units=30, name="Aurora Runner")
+    watch(page, quick)
+    assert figure(page, "available") == "30"
+    answers = crowd(quick, 40)
+    assert sorted(set(answers)) == [201, 409]
+    expect(page.locator(".stock-figure.at-held b")).to_have_text("30")
+    expect(page.locator(".stock-figure.at-available b")).to_have_text("0")
+    expect(page.locator(".stock-figure.at-all")).to_contain_text("adds up")
+    expect(page.get_by_role("row").filter(has_text="All in carts")).to_contain_text("10")
+    expect(page.locator(".view-head .tag")).to_have_text("All in carts")
+    assert page.locator("figure canvas").count() == page.locator("figure.chart").count() > 4
+
+
+def test_a_sale_is_paused_resumed_restocked_and_closed_but_not_by_accident(page: Page, quick: Store) -> None:
+    quick.open(total_units=5)
+    watch(page, quick)
+    page.get_by_role("button", name="Pause selling").click()
+    answer(page, "Leave it")
+    assert quick.show()["paused"] is False
+    page.get_by_role("button", name="Pause selling").click()
+    answer(page, "Pause")
+    expect(page.locator(".view-head .tag")).to_have_text("Paused")
+    assert quick.show()["paused"] is True
+    page.get_by_role("button", name="Resume selling").click()
+    expect(page.locator(".view-head .tag")).to_have_text("Selling")
+    page.get_by_label("Add units").fill("20")
+    page.get_by_role("button", name="Restock").click()
+    answer(page, "Add")
+    expect(page.locator(".stock-figure.at-all b")).to_have_text("25")
+    page.get_by_role("button", name="Close for good").click()
+    close = page.get_by_role("dialog").get_by_role("button", name="Close the sale")
+    expect(close).to_be_disabled()
+    keep(page, "console-close")
+    assert_accessible(page)
+    page.get_by_role("dialog").get_by_label(f"Type {quick.sale_id} to go on").fill(quick.sale_id)
+    close.click()
+    expect(page.locator(".view-head .tag")).to_have_text("Ended")
+    assert quick.show()["state"] == "closed"
+
+
+def test_too_much_taken_away_is_refused_in_words(page: Page, quick: Store) -> None:
+    quick.open(total_units=2)
+    quick.buy("ada")
+    watch(page, quick)
+    page.get_by_label("Add units").fill("-2")
+    page.get_by_role("button", name="Restock").click()
+    answer(page, "Take away")
+    expect(page.get_by_role("status")).to_contain_text("1 units are held or sold")
+    assert quick.show()["total_units"] == 2
+
+
+def test_the_line_is_paced_paused_and_let_in_by_hand(page: Page, quick: Store) -> None:
+    quick.open(total_units=10, room={"mode": "fifo", "rate_per_second": 50})
+    quick.server.client.post(f"{quick.path}/room", json={"paused": True})
+    for number in range(6):
+        with quick.buyer(f"in-line-{number}") as buyer:
+            assert buyer.client.post(f"{quick.path}/queue", json={}).status_code == 200
+    watch(page, quick)
+    line = page.locator("section.panel", has=page.get_by_role("heading", name="Line"))
+    expect(line.locator(".why")).to_have_text("Paused: nobody is called")
+    expect(line).to_contain_text("0 of 6")
+    line.get_by_label("Let people in now").fill("2")
+    line.get_by_role("button", name="Let in").click()
+    answer(page, "Let them in")
+    expect(line).to_contain_text("2 of 6")
+    line.get_by_label("People per second").fill("7")
+    line.get_by_role("button", name="Set rate").click()
+    expect(line).to_contain_text("7 per second")
+    line.get_by_role("button", name="Call people again").click()
+    expect(line).to_contain_text("6 of 6")
+    keep(page, "console-line")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everyone_can_read_it(browser: Browser, quick: Store, scheme: Literal["light", "dark"]) -> None:
+    quick.open(total_units=500, name="Aurora Runner, size 42", room={"mode": "fifo"})
+    with window(browser, color_scheme=scheme, viewport={"width": 1600, "height": 1000}) as page:
+        watch(page, quick)
+        keep(page, f"console-live-{scheme}")
+        assert_accessible(page)
+        page.get_by_role("link", name="Sales").click()
+        expect(page.get_by_role("link", name="Aurora Runner, size 42").first).to_be_visible()
+        keep(page, f"console-sales-{scheme}")
+        assert_accessible(page)
+
+
+def test_it_says_since_when_there_is_no_news_and_goes_on_by_itself(page: Page, quick: Store) -> None:
+    quick.open()
+    watch(page, quick)
+    page.context.set_offline(True)
+    expect(page.get_by_role("alert")).to_contain_text("No news since")
+    expect(page.locator("[data-fresh=false]")).to_contain_text("No news since")
+    keep(page, "console-lost")
+    page.context.set_offline(False)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("[data-fresh=true]")).to_be_visible()
+
+
+def test_it_fits_on_a_phone(phone: Page, quick: Store) -> None:
+    quick.open()
+    watch(phone, quick)
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    keep(phone, "console-phone")
+    assert_accessible(phone)

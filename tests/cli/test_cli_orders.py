@@ -1,0 +1,94 @@
+"""`holdfast orders` and `holdfast parked`, on each engine that is a database."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_running import Here
+from sqlalchemy import Connection, insert
+
+from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
+from holdfast.ledger.database import open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.ledger.sale_tables import orders, refunds
+from holdfast.ledger.sales import insert_sale
+
+pytest_plugins = ("cli_fixtures",)
+
+SALE = Sale(
+    sale_id="drop", sku_id="drop", name="Drop", price_amount=4_999, currency="EUR", starts_at=0,
+    checkout=Checkout.CART, payment=PaymentKind.EXTERNAL, state=SaleState.READY,
+)  # fmt: skip
+
+
+def an_order(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "order_id": f"ord_{number:032}", "reservation_id": f"rsv_{number:032}_drop", "sale_id": "drop",
+        "sku_id": "drop", "buyer_id": f"b{number}", "quantity": 1, "amount": 4_999, "currency": "EUR",
+        "payment": "external", "status": "confirmed", "created_at": number, "units_to_source": 0,
+    } | more  # fmt: skip
+
+
+@pytest.fixture
+async def ledger(database_url: str) -> None:
+    def work(connection: Connection) -> None:
+        insert_sale(connection, SALE)
+        connection.execute(insert(orders), [an_order(1), an_order(2, units_to_source=1), an_order(3)])
+        parked = {"refund_id": "rfd_1", "payment_key": "pay_1", "sku_id": "drop", "amount": 5, "currency": "EUR"}
+        more = {"cause": "paid_too_late", "due_at": 0, "created_at": 0, "state": "parked", "reason": "no such payment"}
+        connection.execute(insert(refunds), [parked | more])
+
+    database = open_database(database_url)
+    await migrate(database)
+    await database.write(work)
+    await database.close()
+
+
+@pytest.mark.usefixtures("ledger")
+def test_orders_are_listed_shown_and_refunded(here: Here, database_url: str) -> None:
+    listed = here("orders", "list", "--limit", "2", "--json", DATABASE_URL=database_url).json
+    assert ([order["buyer_id"] for order in listed["data"]], listed["has_more"]) == (["b3", "b2"], True)
+    [waiting] = here("orders", "list", "--to-source", "--json", DATABASE_URL=database_url).json["data"]
+    assert waiting["units_to_source"] == 1
+    table = here("orders", "list", "--buyer", "b1", DATABASE_URL=database_url)
+    assert (table.code, "49.99 EUR" in table.out) == (0, True)
+    first = f"ord_{1:032}"
+    for _ in range(2):
+        told = here("orders", "refund", first, "--amount", "1000", "--key", "k", "--json", DATABASE_URL=database_url)
+        assert (told.json["status"], told.json["amount"]) == ("done", 1_000)
+    assert here("orders", "show", first, "--json", DATABASE_URL=database_url).json["refunded_amount"] == 1_000
+    assert "39.99 EUR" in here("orders", "refund", first, DATABASE_URL=database_url).out
+    again = here("orders", "refund", first, "--json", DATABASE_URL=database_url)
+    assert (again.code, "0 of 4999" in again.json["error"]) == (1, True)
+
+
+@pytest.mark.usefixtures("ledger")
+def test_what_is_parked_is_listed_retried_and_dropped(here: Here, database_url: str) -> None:
+    listed = here("parked", "list", "--json", DATABASE_URL=database_url)
+    assert (listed.code, [item["parked_id"] for item in listed.json["data"]]) == (1, ["refund:rfd_1"])
+    assert "no such payment" in here("parked", "list", DATABASE_URL=database_url).out
+    assert here("parked", "retry", "--all", "settlement", "--json", DATABASE_URL=database_url).json == {"retried": 0}
+    assert here("parked", "retry", "refund:rfd_1", DATABASE_URL=database_url).code == 0
+    none = here("parked", "drop", "refund:rfd_1", "--json", DATABASE_URL=database_url)
+    assert (none.code, "nothing is parked" in none.json["error"]) == (1, True)
+    assert here("parked", "list", DATABASE_URL=database_url).out == "Nothing is parked.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["orders", "show", "ord_1"], 1),
+        (["orders", "refund", "ord_1"], 1),
+        (["parked", "drop", "refund:x"], 1),
+        (["parked", "retry"], 2),
+        (["sales", "show", "nothing"], 1),
+    ],
+)
+def test_an_error_is_one_object_on_stdout_where_json_was_asked_for(
+    here: Here, tmp_path: Path, words: list[str], code: int
+) -> None:
+    ran = here(*words, "--json")
+    assert (ran.code, set(json.loads(ran.out)) <= {"error", "hint"}) == (code, True)
+    assert json.loads(ran.out)["error"] in ran.err
+    assert not (tmp_path / "data").exists()
