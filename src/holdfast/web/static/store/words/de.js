@@ -193,6 +193,7 @@ export default {
     left: ["Sie warten nicht mehr", "Andere rücken nach. Sie können jederzeit neu anfangen.", "rejoin"],
     ticket_invalid: ["Ihr Platzschein gilt nicht", "Er gehört jemand anderem oder zu einem anderen Verkauf.", "rejoin"],
     ticket_required: ["Kein Platzschein", "Stellen Sie sich an, dann bekommen Sie einen.", "rejoin"],
+    not_drawn: ["Noch nicht verlost", "Die Plätze werden zur Eröffnung verlost. Kommen Sie dann wieder.", "again"],
     no_room: ["Es gibt keine Schlange", "Sie können gleich kaufen.", "again"],
     proof_required: ["Das Rätsel blieb ungelöst", "Ihr Browser konnte das kleine Rätsel am Eingang nicht lösen.", "again"],
     proof_invalid: ["Das Rätsel blieb ungelöst", "Die Antwort Ihres Browsers stimmte nicht.", "again"],

@@ -193,6 +193,7 @@ export default {
     left: ["You stopped waiting", "Others go on in your place. You can begin again at any time.", "rejoin"],
     ticket_invalid: ["Your ticket is not valid", "It belongs to someone else, or to another sale.", "rejoin"],
     ticket_required: ["No ticket", "Join the line to get one.", "rejoin"],
+    not_drawn: ["Not drawn yet", "Places are drawn when the sale opens. Come back then.", "again"],
     no_room: ["There is no line", "You can buy at once.", "again"],
     proof_required: ["The puzzle was not solved", "Your browser could not finish the small puzzle at the door.", "again"],
     proof_invalid: ["The puzzle was not solved", "The answer your browser found was not right.", "again"],
