@@ -103,6 +103,15 @@ def _report(page: Page) -> dict[str, Any]:
     }
 
 
+def _longest_cpu_ms(trace: bytes) -> float:
+    """Of the pages' main threads: what a task needed, however long it waited for a core."""
+    events = json.loads(trace)["traceEvents"]
+    named = [e for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"]
+    mains = {(e["pid"], e["tid"]) for e in named}
+    worked: list[float] = [e.get("tdur", 0) for e in events if (e["pid"], e["tid"]) in mains and e["ph"] == "X"]
+    return max(worked) / 1000
+
+
 def _take_picture(browser: Browser, store: Store) -> None:
     """From a window of its own: taking it keeps a page busy."""
     with window(browser, viewport={"width": 1440, "height": 1120}) as other:
@@ -132,11 +141,13 @@ def main() -> None:
             buying.start()
             page.wait_for_timeout(10_000)
             _take_picture(browser, store)
+            browser.start_tracing(page=page, categories=["toplevel"])
             until = monotonic() + LONGEST_S
             while buying.is_alive() and monotonic() < until:
                 page.wait_for_timeout(1_000)
             buying.terminate()
-            print(json.dumps(_report(page) | {"counts": store.counts()}))
+            worked = {"longest_task_cpu_ms": _longest_cpu_ms(browser.stop_tracing())}
+            print(json.dumps(_report(page) | worked | {"counts": store.counts()}))
         browser.close()
 
 

@@ -85,6 +85,22 @@ def test_all_in_carts_is_told_with_the_time_when_some_may_come_back(page: Page, 
     expect(panel).to_contain_text("Pay at the shop's checkout")
 
 
+def test_who_finds_all_in_carts_hopes_and_gets_the_first_that_comes_back(page: Page, demo: Server) -> None:
+    store = sale(demo, total_units=1)
+    held = hold_all(store)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "hoping")
+    expect(panel).to_contain_text("The next may come back at")
+    look_at(page, "hoping")
+    press(panel, "Stop trying")
+    refused(panel, "You stopped waiting")
+    press(panel, "Try again")
+    state(panel, "hoping")
+    store.server.client.delete(f"/v1/reservations/{held}")
+    state(panel, "cart")
+
+
 def hold_all(store: Store) -> str:
     given = {"owner_id": "somebody", "quantity": 1, "ttl_seconds": 600}
     answer = store.server.client.post(f"/v1/inventory/{store.sku_id}/reserve", json=given)
@@ -115,7 +131,7 @@ def test_leaving_the_line_asks_first_and_gives_the_place_up(page: Page, demo: Se
     state(panel, "waiting")
     press(panel, "Leave the line")
     press(panel, "Yes, leave")
-    refused(panel, "You left the line")
+    refused(panel, "You stopped waiting")
     press(panel, "Join the line again")
     state(panel, "waiting")
 

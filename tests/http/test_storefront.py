@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from http_calling import eventually
 from http_serving import HOLDFAST, Server, started
 
 from holdfast.bootstrap import database_file
@@ -58,8 +59,9 @@ def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path: Path) ->
         claim_directory(settings)
 
 
-def test_each_browser_of_a_demo_is_a_buyer_with_money_and_a_new_drop_is_there_each_time(tmp_path: Path) -> None:
-    with started(tmp_path, "--no-crowd", command=(*HOLDFAST, "demo")) as server:
+def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path: Path) -> None:
+    crowd = ("--units", "3", "--buyers", "5", "--seconds", "1")
+    with started(tmp_path, *crowd, command=(*HOLDFAST, "demo")) as server:
         with httpx.Client(base_url=server.url, trust_env=False) as browser:
             first, again, other = browser.get(IDENTITY), browser.get(IDENTITY), ask(server, IDENTITY)
         buyer_id = first.json()["buyer_id"]
@@ -71,6 +73,7 @@ def test_each_browser_of_a_demo_is_a_buyer_with_money_and_a_new_drop_is_there_ea
         assert ask(server, "/store/config.json").json() == {"token_url": IDENTITY, "demo": True}
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"
+        eventually(lambda: ask(server, "/v1/sales/drop-1/now").json()["joined"] >= 5, within_s=60)
         assert server.stop() == 0
     settings = load_settings(data=tmp_path / "data", demo=True)
     claim_directory(settings)

@@ -131,16 +131,19 @@ class LiveBoard:
         }
 
     def _health(self) -> Body:
-        door, limiter = self._house.door, self._house.door.shedder.limiter
-        return {
-            "health": {
-                "not_answering": door.open_breakers,
-                "switched_off": door.shedder.switched_off,
-                "agents_ended": self._house.agents.ended,
-                "under_way": limiter.in_flight,
-                "under_way_max": round(limiter.limit),
-            }
-        }
+        return {"health": load_of(self._house)}
+
+
+def load_of(house: House) -> Body:
+    """How this process is doing."""
+    door, limiter = house.door, house.door.shedder.limiter
+    return {
+        "not_answering": door.open_breakers,
+        "switched_off": door.shedder.switched_off,
+        "agents_ended": house.agents.ended,
+        "under_way": limiter.in_flight,
+        "under_way_max": round(limiter.limit),
+    }
 
 
 _RETURNS = ("expired", "cancelled", "failed")

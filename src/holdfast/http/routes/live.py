@@ -11,7 +11,7 @@ from sqlalchemy import literal, select
 from holdfast import __version__
 from holdfast.bootstrap import House
 from holdfast.errors import EngineError
-from holdfast.http.console.live import LiveBoard
+from holdfast.http.console.live import LiveBoard, load_of
 from holdfast.http.console_schemas import LiveOut, SystemHealthOut
 from holdfast.http.routes.callers import IdentifiedRoute, OperatorKey, TheHouse
 from holdfast.http.sale_schemas import SaleId
@@ -40,16 +40,9 @@ async def show_health(house: TheHouse) -> Response:
     if (link := house.engine.link) is not None:
         found.append(await _asked("redis", "gate", lambda: link.call_everywhere(["PING"])))
     found += _providers(house) + _agents(house)
-    door, limiter = house.door, house.door.shedder.limiter
-    load = {
-        "not_answering": door.open_breakers,
-        "switched_off": door.shedder.switched_off,
-        "agents_ended": house.agents.ended,
-        "under_way": limiter.in_flight,
-        "under_way_max": round(limiter.limit),
-    }
     is_ok = all(dependency["ok"] for dependency in found)
-    return _no_store({"ok": is_ok, "version": __version__, "data": found, "load": load, "parked": await _parked(house)})
+    parked, load = await _parked(house), load_of(house)
+    return _no_store({"ok": is_ok, "version": __version__, "data": found, "load": load, "parked": parked})
 
 
 async def _parked(house: House) -> dict[str, int]:

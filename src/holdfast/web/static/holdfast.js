@@ -29,11 +29,18 @@ async function goThrough(visit) {
   if (reservation !== null) await conclude(visit, reservation);
 }
 
+/** Rung while nobody listens, it is heard by whoever listens next. */
+function makeBell() {
+  let ring;
+  const rung = new Promise((resolve) => (ring = resolve));
+  return { ring, rung };
+}
+
 class Buying {
   #visit;
   #options;
   #saleId;
-  #wakeCart = () => {};
+  #bell = makeBell();
 
   constructor(saleId, options) {
     this.#saleId = saleId;
@@ -43,7 +50,10 @@ class Buying {
 
   #start() {
     this.#visit = new Visit(this.#saleId, this.#options);
-    this.#visit.cartChanged = () => new Promise((resolve) => (this.#wakeCart = resolve));
+    this.#visit.cartChanged = async () => {
+      await this.#bell.rung;
+      this.#bell = makeBell();
+    };
     this.#visit.run(goThrough);
   }
 
@@ -71,11 +81,12 @@ class Buying {
     return this.#inCart((visit, path) => visit.ask("POST", `${path}/confirm`, { body }));
   }
 
-  /** Give up the place in line. */
+  /** Give up: the place in line, or the hope that something comes back. */
   async leave() {
     const visit = this.#visit;
-    if (visit.state.name !== "waiting") return;
-    await leaveLine(visit).catch(() => {});
+    if (visit.state.name === "waiting") await leaveLine(visit).catch(() => {});
+    else if (visit.state.name === "hoping") visit.kept.forgetPurchase();
+    else return;
     visit.tell({ to: "refused", reason: "left", problem: {} });
     visit.stop();
   }
@@ -111,7 +122,7 @@ class Buying {
       if (error instanceof Refusal) visit.tell({ from: "cart", problem: error.problem });
     } finally {
       visit.tell({ from: "cart", isBusy: false });
-      this.#wakeCart();
+      this.#bell.ring();
     }
   }
 }

@@ -16,7 +16,7 @@ export function rate(value) {
 export function milliseconds(value) {
   if (value === null || value === undefined) return "–";
   if (value >= 1000) return `${(value / 1000).toFixed(value < 10_000 ? 1 : 0)} s`;
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
+  return `${value < 10 && value !== 0 ? value.toFixed(1) : Math.round(value)} ms`;
 }
 
 export function seconds(value) {

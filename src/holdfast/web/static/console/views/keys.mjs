@@ -21,7 +21,7 @@ export function KeysView() {
     <p class="quiet lead">The key with every scope is not among them: it is a setting of the server.</p>
     ${made && html`<${Secret} title=${`The key ${made.name}`} text=${made.key} onDone=${() => setMade(null)} />`}
     <${Make} onMade=${(key) => { setMade(key); look(); }} />
-    ${keys?.length === 0 && html`<${Empty}>No further key was made.<//>`}
+    ${keys?.length === 0 && !made && html`<${Empty}>No further key was made.<//>`}
     <ul class="stack">${(keys || []).map((key) => html`<li key=${key.key_id} class="card row ${key.revoked_at ? "is-over" : ""}">
       <div><h2>${key.name}</h2><p class="quiet"><span class="code">hf_${key.key_id}_…</span> · ${key.scopes.join(", ")} · made ${moment(key.created_at)}</p></div>
       ${key.revoked_at ? html`<${Tag}>Revoked ${moment(key.revoked_at)}<//>` : html`<button class="button small harmful-outline" onClick=${() => revoke(key)}>Revoke…<span class="unseen"> ${key.name}</span></button>`}</li>`)}</ul>`;

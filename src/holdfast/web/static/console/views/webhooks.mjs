@@ -15,7 +15,7 @@ export function WebhooksView() {
   return html`<${Heading} title="Webhooks"><//>
     ${made && html`<${Secret} title="The secret that signs its deliveries" text=${made.secret} onDone=${() => setMade(null)} />`}
     <${Add} onMade=${(webhook) => { setMade(webhook); look(); }} />
-    ${webhooks?.length === 0 && html`<${Empty}>Nobody is told of anything yet.<//>`}
+    ${webhooks?.length === 0 && !made && html`<${Empty}>Nobody is told of anything yet.<//>`}
     <ul class="stack">${(webhooks || []).map((webhook) => html`<li key=${webhook.webhook_id} class="card row">
       <div><h2><a href="#/webhooks/${webhook.webhook_id}">${webhook.url}</a></h2><p class="quiet">${webhook.events.join(", ")}${webhook.description ? ` · ${webhook.description}` : ""}</p></div>
       <${Tag} kind=${webhook.enabled ? "good" : "warn"}>${webhook.enabled ? "Enabled" : "Disabled"}<//></li>`)}</ul>`;

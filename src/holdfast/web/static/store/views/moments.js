@@ -32,7 +32,7 @@ export function PayingView({ t }) {
   return html`<div class="moment"><${Spinner} /><p>${t.paying.text}</p></div>`;
 }
 
-export function HopingView({ t, state, language, clock }) {
+export function HopingView({ t, state, language, clock, buying }) {
   const time = useTime(clock, 500);
   const isPaused = state.reason === "sale_paused";
   return html`
@@ -44,5 +44,6 @@ export function HopingView({ t, state, language, clock }) {
       </div>
     </div>
     ${state.passUntil && html`<p class="small figures">${t.hoping.until(countdown(state.passUntil - time))}</p>`}
+    <div class="foot"><button type="button" class="button plain" onClick=${() => buying.leave()}>${t.hoping.leave}</button></div>
   `;
 }
