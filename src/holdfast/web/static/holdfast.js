@@ -85,7 +85,7 @@ class Buying {
   async leave() {
     const visit = this.#visit;
     if (visit.state.name === "waiting") await leaveLine(visit).catch(() => {});
-    else if (visit.state.name === "hoping") visit.kept.forgetPurchase();
+    else if (visit.state.name === "hoping") visit.kept.forgetPurchase(visit.key);
     else return;
     visit.tell({ to: "refused", reason: "left", problem: {} });
     visit.stop();
