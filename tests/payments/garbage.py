@@ -26,6 +26,7 @@ ANSWERS = {
     "an_error_page": _http(502, b"<html>Bad gateway</html>"),
     "a_bare_503": _http(503, b"Service unavailable"),
     "a_redirect": _http(302, b""),
+    "a_redirect_to_nobody": b"HTTP/1.1 307 X\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
 }
 
 

@@ -103,7 +103,11 @@ class SandboxProvider:
         self, method: str, path: str, content: bytes | None = None, params: dict[str, str] | None = None
     ) -> _Answer:
         try:
-            async with self._session.request(method, self._url + path, data=content, params=params) as received:
+            # Not followed elsewhere: what cannot be reached there would be taken for never sent.
+            calling = self._session.request(
+                method, self._url + path, data=content, params=params, allow_redirects=False
+            )
+            async with calling as received:
                 answer = _Answer(received.status, await received.read())
         except _NOT_SENT as exc:
             raise Unavailable(f"the payment sandbox cannot be reached: {exc!r}") from exc

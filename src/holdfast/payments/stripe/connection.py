@@ -37,10 +37,18 @@ class Received(Struct):
     is_replayed: bool
 
 
+class _Http(stripe.AIOHTTPClient):
+    """Follows nobody elsewhere: what cannot be reached there would be taken for never sent."""
+
+    def _get_request_args_kwargs(self, *request: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
+        args, kwargs = super()._get_request_args_kwargs(*request, **more)
+        return args, {**kwargs, "allow_redirects": False}
+
+
 class StripeConnection:
     def __init__(self, api_key: str, timeout_s: float, api_base: str = "") -> None:
         timeout = aiohttp.ClientTimeout(total=None, connect=timeout_s, sock_read=timeout_s)
-        self._http = stripe.AIOHTTPClient(timeout=timeout)
+        self._http = _Http(timeout=timeout)
         self._client = stripe.StripeClient(
             api_key,
             max_network_retries=0,
