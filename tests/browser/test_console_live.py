@@ -52,6 +52,17 @@ def test_a_sale_is_paused_resumed_restocked_and_closed_but_not_by_accident(page:
     assert quick.show()["state"] == "closed"
 
 
+def test_units_are_added_once_though_the_answer_was_lost(page: Page, quick: Store) -> None:
+    quick.open(total_units=5)
+    watch(page, quick)
+    page.route("**/restock", lambda route: (route.fetch(), route.abort())[1], times=1)
+    page.get_by_label("Add units").fill("20")
+    page.get_by_role("button", name="Restock").click()
+    answer(page, "Add")
+    expect(page.get_by_role("status")).to_contain_text("20 units added")
+    assert quick.show()["total_units"] == 25
+
+
 def test_too_much_taken_away_is_refused_in_words(page: Page, quick: Store) -> None:
     quick.open(total_units=2)
     quick.buy("ada")

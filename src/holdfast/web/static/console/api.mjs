@@ -27,6 +27,20 @@ export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
 export const remove = (path) => call("DELETE", path);
 
+/** If the answer is lost it is asked for again, under the same key: what is done is done once. */
+export async function postOnce(path, body) {
+  const headers = { "Idempotency-Key": newKey() };
+  try {
+    return await call("POST", path, body, headers);
+  } catch (problem) {
+    if (!(problem instanceof Unreachable) && problem.reason !== "outcome_unknown") throw problem;
+    return call("POST", path, body, headers);
+  }
+}
+
+/** `crypto.randomUUID` is there only where the page came by TLS. */
+const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("-");
+
 export async function call(method, path, body, headers = {}) {
   let answer;
   try {

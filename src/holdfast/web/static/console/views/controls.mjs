@@ -1,5 +1,5 @@
 // What an operator can do to a sale. Whatever could hurt is asked twice.
-import { post } from "../api.mjs";
+import { postOnce } from "../api.mjs";
 import { html, useState } from "../html.mjs";
 import { ask, attempt, Field } from "../parts.mjs";
 import { number, plural } from "../words.mjs";
@@ -10,7 +10,7 @@ export function Controls({ live, onChange }) {
   const isOver = sale.state === "closed";
   const act = async (what, question, done, body) => {
     if (question && !(await ask(question))) return;
-    await attempt(() => post(`${path}/${what}`, body), done);
+    await attempt(() => postOnce(`${path}/${what}`, body), done);
     await onChange();
   };
   const pause = () => act("pause", {
