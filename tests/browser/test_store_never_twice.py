@@ -71,3 +71,14 @@ def test_two_windows_of_one_buyer_buy_once(page: Page, demo: Server) -> None:
     for window in windows:
         until(window, "confirmed")
     assert store.counts() == (2, 0, 1)
+
+
+def test_a_stream_that_falls_silent_is_not_waited_for(page: Page, demo: Server) -> None:
+    store = sale(demo, **INSTANT)
+    page.clock.install()
+    with page.expect_request("**/events"):
+        page.route("**/events", lambda route: None)
+        begin(page, demo, store.sale_id)
+    until(page, "paying")
+    page.clock.fast_forward(30_000)
+    until(page, "confirmed")
