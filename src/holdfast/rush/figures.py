@@ -55,6 +55,20 @@ def sold_out_after_s(rushed: Rushed) -> float | None:
     return None
 
 
+def wait_s(rushed: Rushed) -> dict[str, float] | None:
+    """In line, of those who were let in: from their place, or from the opening if that was later, to their pass."""
+    waits = sorted(
+        max(place.admitted_at - max(place.answered_at, rushed.offers[one.product].opens_at), 0.0)
+        for one in rushed.testimonies
+        for place in one.places
+        if place.admitted_at
+    )
+    if not waits:
+        return None
+    parts = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    return {name: round(waits[min(int(part * len(waits)), len(waits) - 1)], 2) for name, part in parts.items()}
+
+
 def figures_of(rushed: Rushed) -> dict[str, Any]:
     tally, seconds = rushed.tally, max(rushed.ended_s, 1e-9)
     attempts, requests = tally.total("attempts"), tally.total("requests")
@@ -74,6 +88,7 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "endings": tally.names("ending "),
         "refusals": tally.names("refused "),
         "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
+        "wait_s": wait_s(rushed),
         "fairness": _fairness(rushed),
         "bots": _bots(rushed),
         "crowd": {
