@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from holdfast.errors import SettingsError
 from holdfast.plan.facts import Facts, facts_of
@@ -59,7 +60,7 @@ class Compared(Struct, frozen=True):
 
     def body(self) -> dict[str, Any]:
         deviation = None if self.deviation is None else round(self.deviation, 4)
-        return msgspec.to_builtins(self) | {"deviation": deviation, "is_within": self.is_within}
+        return asdict(self) | {"deviation": deviation, "is_within": self.is_within}
 
 
 def read_rush(path: Path) -> Rushed:
@@ -91,7 +92,10 @@ def compare(rushed: Rushed, plan: Plan) -> list[Compared]:
         Compared("sold", "units", outcome.sold, measured.sold),
         Compared("attempts", "requests", outcome.attempts, round(measured.attempts * of_people)),
         Compared(
-            "attempts_per_second", "per s", outcome.attempts_per_second, round(measured.attempts_per_second * of_people, 1)
+            "attempts_per_second",
+            "per s",
+            outcome.attempts_per_second,
+            round(measured.attempts_per_second * of_people, 1),
         ),
     ]
     if measured.wait_s is not None and outcome.let_in is not None:

@@ -1,4 +1,4 @@
-"""A plan: first the sale as if machines were free, to see what it asks of each tier; then with as many as that takes."""
+"""A plan: first the sale as if machines were free, to see what it asks of them; then with as many as that takes."""
 
 from msgspec import Struct
 

@@ -9,7 +9,7 @@ from holdfast.plan.facts import Facts
 from holdfast.plan.simulation import Moment
 
 _PARTS = 400
-_ALONE = ("came", "joins", "admissions", "attempts", "grants", "paid", "orders", "returns", "looks", "work_s")
+_ALONE = ("attempts", "grants", "paid", "orders", "returns", "looks", "work_s")
 
 
 class Percentiles(Struct, frozen=True):
@@ -41,9 +41,6 @@ class Outcome(Struct, frozen=True):
 class Peaks(Struct, frozen=True):
     """The most in any second."""
 
-    came: float
-    joins: float
-    admissions: float
     attempts: float
     grants: float
     paid: float
@@ -51,6 +48,9 @@ class Peaks(Struct, frozen=True):
     returns: float
     looks: float
     work_s: float
+    wished: float
+    """Those who want a place or their pass; `places` are as many of them as the line let through."""
+    places: float
     commands: float
     changes: float
 
@@ -120,6 +120,8 @@ def peaks_of(moments: Sequence[Moment]) -> Peaks:
     }
     return Peaks(
         **alone,
+        wished=per_second(moments, lambda moment: moment.came + moment.admissions),
+        places=per_second(moments, lambda moment: moment.joins + moment.admissions),
         commands=per_second(moments, lambda moment: moment.grants + moment.paid),
         # In Redis mode each is an entry of the journal: reserved, taken to be paid, sold, returned.
         changes=per_second(moments, lambda moment: moment.grants + moment.paid + moment.orders + moment.returns),

@@ -8,10 +8,12 @@ from collections import deque
 
 # Sums of fractions come out a little below the whole number that they make.
 _ALMOST = 1e-6
+# Rounded and not cut off: someone who is alone comes out in the middle of the time it may take, and not at its end.
+_HALF = 0.5
 
 
 class Delay:
-    """Whoever goes in comes out after between `least_s` and `most_s`, evenly spread; or sooner, if told so with them."""
+    """Whoever goes in comes out after between `least_s` and `most_s`, evenly spread; or sooner, if said with them."""
 
     __slots__ = ("_changes", "_first", "_owed", "_rate", "_step_s", "_width", "inside")
 
@@ -20,7 +22,7 @@ class Delay:
         self._first = max(1, round(least_s / step_s))
         self._width = max(1, round((most_s - least_s) / step_s))
         self._changes = deque([0.0] * (self._first + self._width + 1))
-        self._rate = self._owed = 0.0
+        self._rate, self._owed = 0.0, _HALF
         self.inside = 0
 
     def put(self, count: int, within_s: float | None = None) -> None:
@@ -48,7 +50,7 @@ class Share:
 
     def __init__(self, part: float) -> None:
         self.part = part
-        self._carried = 0.0
+        self._carried = _HALF
 
     def of(self, count: int) -> int:
         self._carried += count * self.part

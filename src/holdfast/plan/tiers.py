@@ -14,7 +14,6 @@ from holdfast.plan.facts import Facts, Payment
 from holdfast.plan.figures import Figure, Figures
 from holdfast.plan.outcome import Peaks
 
-
 # Where several things make the load: how many times as much of all of them.
 OF_THIS = "times this sale"
 
@@ -34,6 +33,14 @@ class Tier(Struct, frozen=True):
     rate: float
     """The peak in `rate_unit`, and what it breaks at is in the same."""
     rate_unit: str
+
+    @property
+    def counted(self) -> str:
+        """How many are needed, in words."""
+        one = self.unit.removesuffix("es") if self.unit.endswith("sses") else self.unit.removesuffix("s")
+        if not self.can_grow:
+            return f"1 {one}, never more"
+        return f"{self.needed} {one if self.needed == 1 else self.unit}"
 
     @property
     def used(self) -> float:
@@ -97,13 +104,13 @@ def _gate_load(sizing: Sizing) -> float:
 
 
 def _line_load(sizing: Sizing) -> float:
-    return (sizing.peaks.came + sizing.peaks.admissions) / sizing.figures.line.per_second
+    return sizing.peaks.wished / sizing.figures.line.per_second
 
 
 def _postgres_load(sizing: Sizing) -> float:
     figures, peaks = sizing.figures, sizing.peaks
     decided = peaks.changes / figures.ledger.per_second if sizing.facts.engine == "redis" else _gate_load(sizing)
-    placed = (peaks.joins + peaks.admissions) / figures.line.per_second
+    placed = peaks.places / figures.line.per_second
     return placed + decided + peaks.orders / figures.wallet.per_second
 
 
@@ -124,7 +131,7 @@ def _edge(sizing: Sizing, given: Deployment) -> Tier:
 def _api(sizing: Sizing, given: Deployment) -> Tier:
     facts, figures, peaks = sizing.facts, sizing.figures, sizing.peaks
     parts = [
-        (peaks.joins + peaks.admissions, "joins and passes", figures.join),
+        (peaks.places, "joins and passes", figures.join),
         (peaks.commands * facts.attempts_each, "purchases and payments", figures.purchase),
     ]
     if not facts.has_room:
@@ -144,7 +151,7 @@ def _api(sizing: Sizing, given: Deployment) -> Tier:
 
 
 def _line(sizing: Sizing) -> Tier:
-    figure, rate = sizing.figures.line, sizing.peaks.came + sizing.peaks.admissions
+    figure, rate = sizing.figures.line, sizing.peaks.wished
     words = f"{rate:,.0f} joins and passes/s ÷ {figure.per_second:,.0f}"
     then = "joins wait, and are told `busy`; nobody loses a place they have"
     return Tier(
@@ -169,7 +176,7 @@ def _postgres(sizing: Sizing, given: Deployment) -> Tier:
     is_redis = sizing.facts.engine == "redis"
     decided = (peaks.changes, "changes", figures.ledger) if is_redis else (peaks.commands, "decisions", figures.gate)
     parts = [
-        (peaks.joins + peaks.admissions, "joins and passes", figures.line),
+        (peaks.places, "joins and passes", figures.line),
         decided,
         (peaks.orders, "orders", figures.wallet),
     ]
