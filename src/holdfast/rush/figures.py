@@ -9,6 +9,7 @@ from holdfast.rush.rehearsal import Rushed
 from holdfast.rush.scenario import body_of
 from holdfast.rush.tally import BIN_S
 from holdfast.rush.testimony import Testimony
+from holdfast.rush.visitor import Offer
 
 
 def per_second(bins: dict[int, int], width_s: float = 1.0) -> list[tuple[float, float]]:
@@ -55,11 +56,11 @@ def sold_out_after_s(rushed: Rushed) -> float | None:
     return None
 
 
-def wait_s(rushed: Rushed) -> dict[str, float] | None:
-    """In line, of those who were let in: from their place, or from the opening if that was later, to their pass."""
+def wait_s(testimonies: list[Testimony], offers: list[Offer]) -> dict[str, float] | None:
+    """Of those who were let in: from asking for a place, or from the opening if that was later, to their pass."""
     waits = sorted(
-        max(place.admitted_at - max(place.answered_at, rushed.offers[one.product].opens_at), 0.0)
-        for one in rushed.testimonies
+        max(place.admitted_at - max(place.asked_at, offers[one.product].opens_at), 0.0)
+        for one in testimonies
         for place in one.places
         if place.admitted_at
     )
@@ -88,7 +89,7 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "endings": tally.names("ending "),
         "refusals": tally.names("refused "),
         "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
-        "wait_s": wait_s(rushed),
+        "wait_s": wait_s(rushed.testimonies, rushed.offers),
         "fairness": _fairness(rushed),
         "bots": _bots(rushed),
         "crowd": {
