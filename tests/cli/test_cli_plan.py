@@ -104,6 +104,7 @@ def test_figures_of_ones_own_change_the_plan_and_are_named(here: Here) -> None:
         (["--users", "0", "--units", "1"], "--users"),
         (["--users", "10", "--units", "1", "--abandon", "1.5"], "--abandon"),
         (["--users", "10", "--units", "1", "--conversion", "0"], "conversion is a share above 0"),
+        (["--users", "10", "--units", "1", "--instant", "--payment", "external"], "needs a cart"),
         (["--users", "10", "--units", "1", "--engine", "oracle"], "oracle"),
         (["--users", "10", "--units", "1", "--engine", "sqlite", "--api", "2"], "with SQLite one process"),
         (["--users", "10", "--units", "1", "--engine", "postgres", "--shards", "2"], "only in Redis"),

@@ -98,6 +98,13 @@ def test_settlement_that_is_slow_is_what_the_sale_waits_for(orders: float, secon
     assert found.sold_out_after_s == pytest.approx(seconds, rel=0.15)
 
 
+def test_one_gate_decides_about_purchases_and_payments_together() -> None:
+    facts = plain(is_instant=False, pay_s=0.0, payment=Payment.EXTERNAL, rate_per_second=1_000.0)
+    found = outcome(facts, Capacity(gate=50.0))
+    # Two decisions for each of a thousand.
+    assert found.sold_out_after_s == pytest.approx(40, rel=0.15)
+
+
 def test_a_line_that_takes_few_makes_the_others_wait_to_join() -> None:
     found = outcome(plain(units=10_000, rate_per_second=5_000.0), Capacity(line=1_000.0))
     assert found.most_trying_to_join > 8_000

@@ -66,6 +66,10 @@ class Facts(Struct, frozen=True, kw_only=True):
                 raise SettingsError(f"{name} is a share: from 0 to 1")
         if not 0 < self.conversion <= 1:
             raise SettingsError("conversion is a share above 0, at most 1: where nobody buys there is nothing to plan")
+        if self.is_instant and self.payment is Payment.EXTERNAL:
+            raise SettingsError(
+                "a shop that takes the money itself needs a cart: not --instant with --payment external"
+            )
         if self.abandon + self.give_back > 1:
             raise SettingsError("abandon and give_back together are more than all carts")
 

@@ -78,19 +78,16 @@ _REDIS = replace(
 )
 MEASURED = {"sqlite": _SQLITE, "postgres": _POSTGRES, "redis": _REDIS}
 
-# By what `holdfast bench` calls them: which figure that is, and what a file must have besides to be of that bench.
-_NAMES = {
-    "holdfast_keyed": {"bare_handler": "purchase", "": "gate"},
-    "sold_out": {"bare_handler": "refusal"},
-    "joins": {"": "join"},
-    "joins_desk": {"": "line"},
-    "now": {"": "look"},
-    "bare_rsgi": {"": "edge"},
-    "holdfast": {"one_per_order": "wallet"},
+# A bench is known by a figure that only it has; then what each of its figures is here.
+_BENCHES = {
+    "available": {"holdfast_keyed": "purchase", "sold_out": "refusal", "bare_rsgi": "edge"},
+    "holdfast_limited": {"holdfast_keyed": "gate"},
+    "joins": {"joins": "join", "joins_desk": "line", "now": "look"},
+    "one_per_order": {"holdfast": "wallet"},
     # No bench has these; whoever measured them otherwise writes them into such a file.
-    "card": {"": "card"},
-    "drain": {"": "drain"},
-    "ledger": {"": "ledger"},
+    "card": {"card": "card"},
+    "drain": {"drain": "drain"},
+    "ledger": {"ledger": "ledger"},
 }
 
 
@@ -121,19 +118,14 @@ def read_figures(figures: Figures, engine: str, path: Path) -> Figures:
 
 
 def _found(given: dict[str, float]) -> dict[str, float]:
-    found = {}
-    for name, value in given.items():
-        for beside, figure in _NAMES.get(name, {}).items():
-            # Of two benches that have a figure of the same name, what is beside it tells which this is.
-            if beside in given or (not beside and not _is_of_another(name, given)):
-                if value <= 0:
-                    raise SettingsError(f"--figures: {name} is {value:g}, which nothing can be planned with")
-                found[figure] = value
-    return found
-
-
-def _is_of_another(name: str, given: dict[str, float]) -> bool:
-    return any(beside and beside in given for beside in _NAMES[name])
+    names: dict[str, str] = {}
+    for mark, known in _BENCHES.items():
+        if mark in given:
+            names |= {name: figure for name, figure in known.items() if name in given}
+    for name in names:
+        if given[name] <= 0:
+            raise SettingsError(f"--figures: {name} is {given[name]:g}, which nothing can be planned with")
+    return {figure: given[name] for name, figure in names.items()}
 
 
 def _measured(figures: Figures, name: str, value: float, path: Path) -> Figure:

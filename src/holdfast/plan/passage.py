@@ -60,17 +60,19 @@ class Share:
 
 
 class Allowance:
-    """So much per second; what was not used is not kept."""
+    """So much per second, for whoever asks first in a step. What is not used is not kept, but for a part of one."""
 
-    __slots__ = ("_carried", "_each")
+    __slots__ = ("_each", "_left")
 
     def __init__(self, step_s: float, per_second: float) -> None:
         self._each = per_second * step_s
-        self._carried = 0.0
+        self._left = 0.0
+
+    def renew(self) -> None:
+        """For the next step."""
+        self._left = self._each + min(self._left, 1.0)
 
     def take(self, wanted: int) -> int:
-        allowed = self._each + self._carried
-        taken = min(wanted, int(min(allowed, 1e15) + _ALMOST))
-        # Only the fraction of a person: a quiet minute does not make the next one faster.
-        self._carried = (allowed - taken) % 1.0 if taken < wanted else 0.0
+        taken = min(wanted, int(self._left + _ALMOST))
+        self._left = max(self._left - taken, 0.0)
         return taken

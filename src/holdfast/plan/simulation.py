@@ -23,6 +23,8 @@ When it fails. What is not modelled cannot break in here: networks, disks that s
 what follows from the figures and no more, and docs/PLAN.md says how far that was from what was measured.
 """
 
+from math import ceil
+
 from msgspec import Struct
 
 from holdfast.domain.pace import FRESH_PART, Counts, Observation, advance, begin
@@ -84,7 +86,7 @@ class Simulation:
         self._make_passages()
         self._make_shares()
         self.pace = begin(facts.rate_per_second, facts.pass_s, 0, facts.quantity)
-        self._given = self._lapsed = self._used = self._unused = self._taken = self._settled = 0
+        self._lapsed = self._used = self._unused = self._taken = self._settled = 0
 
     def _make_passages(self) -> None:
         facts, step_s = self.facts, self.step_s
@@ -154,6 +156,8 @@ class Simulation:
 
     def step(self) -> Moment:
         self.step_number += 1
+        for allowance in (self._line, self._gate, self._orders):
+            allowance.renew()
         came = self.facts.arrived(self.at_s) - self.arrived
         self.arrived += came
         if self.facts.has_room:
@@ -200,22 +204,19 @@ class Simulation:
     def _confirm(self, budget_s: float) -> tuple[float, int]:
         """Paying is a request, and a decision of the gate."""
         cost_s, each = self.figures.purchase.seconds_each, self.facts.quantity
-        if not self.confirming or self.facts.is_instant:
-            self.settling, self.confirming = self.settling + self.confirming, 0
-            return 0.0, 0
-        units = self._gate.take(min(self.confirming, int(budget_s / cost_s * each)))
+        waiting = ceil(self.confirming / each)
+        buyers = self._gate.take(min(waiting, int(budget_s / cost_s)))
+        units = self.confirming if buyers == waiting else min(int(buyers * each), self.confirming)
         self.confirming -= units
         if self.facts.payment is Payment.EXTERNAL:
             self.sold += units
-            self._settled += self._buyers(units)
+            self._settled += buyers
         else:
             self.settling += units
-        return units / each * cost_s, self._buyers(units)
+        return buyers * cost_s, buyers
 
     def _sell(self, budget_s: float) -> tuple[float, int, int]:
-        self.buying += self.browsing.step()
-        again = self.retrying.step()
-        self.buying += again
+        self.buying += self.browsing.step() + self.retrying.step()
         if not self.is_open or not self.buying:
             return 0.0, 0, 0
         wanted = min(self.buying, self._wanted())
@@ -267,7 +268,6 @@ class Simulation:
 
     def _admit(self, count: int) -> None:
         self.admitted += count
-        self._given += count
         buyers = self._buys.of(count)
         self.browsing.put(buyers)
         self.hesitating.put(count - buyers)
@@ -305,7 +305,7 @@ class Simulation:
             gate_latency_ms=self._behind_ms(),
             settlement_lag_ms=1_000 * self.settling / self.facts.quantity / self.capacity.orders,
             counts=Counts(
-                passes_given=self._given,
+                passes_given=self.admitted,
                 calls_lapsed=self._lapsed,
                 passes_used=self._used,
                 passes_lapsed=self._unused,
