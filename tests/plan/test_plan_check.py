@@ -53,10 +53,13 @@ def test_predicted_stands_beside_measured_without_what_bots_did(tmp_path: Path) 
     rushed = read_rush(rush(tmp_path / "rush.json"))
     found = {one.name: one for one in compare(rushed, replan(rushed, MEASURED["sqlite"], 0.3))}
     assert list(found) == [
-        "sold_out_after", "sold", "attempts", "attempts_per_second", "wait_p50", "wait_p90", "wait_p99",
+        "sold_out_after", "90_percent_after", "sold", "attempts", "attempts_per_second",
+        "wait_p50", "wait_p90", "wait_p99",
     ]  # fmt: skip
     assert found["attempts"].measured == 471 - 222 - 12
     assert found["sold"].deviation == 0
+    # What an older rush did not tell is not held against anything.
+    assert found["90_percent_after"].is_within is None
     assert found["attempts"].is_within
 
 

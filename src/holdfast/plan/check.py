@@ -29,6 +29,7 @@ class _Measured(Struct):
     sold_out_after_s: float | None
     attempts: int
     attempts_per_second: float
+    ninety_percent_after_s: float | None = None
     refusals: dict[str, int] = {}
     wait_s: dict[str, float] | None = None
 
@@ -89,6 +90,7 @@ def compare(rushed: Rushed, plan: Plan) -> list[Compared]:
     of_people = 1 - of_bots / measured.attempts if measured.attempts else 0.0
     found = [
         Compared("sold_out_after", "s", outcome.sold_out_after_s, measured.sold_out_after_s),
+        Compared("90_percent_after", "s", outcome.ninety_percent_after_s, measured.ninety_percent_after_s),
         Compared("sold", "units", outcome.sold, measured.sold),
         Compared("attempts", "requests", outcome.attempts, round(measured.attempts * of_people)),
         Compared(
