@@ -35,6 +35,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     rate_per_second: float = 2_000.0
     pass_s: float = 300.0
     no_show: float = 0.1
+    # Of these, when they lose patience in line; 0: they do not come however soon they are called.
+    leave_after_s: float = 0.0
     conversion: float = 0.9
     browse_s: float = 10.0
     quantity: float = 1.0
@@ -59,6 +61,12 @@ class Facts(Struct, frozen=True, kw_only=True):
         """When so many had come; the inverse of `arrived`."""
         part = min(number / self.users, 1.0)
         return self.over_s * (sqrt(part) if self.shape is Shape.RAMP else part)
+
+    def no_show_after(self, waited_s: float) -> float:
+        """The share who have left by then."""
+        if self.leave_after_s <= 0:
+            return self.no_show
+        return self.no_show * min(max(waited_s, 0.0) / (2 * self.leave_after_s), 1.0)
 
     def check(self) -> None:
         for name in ("no_show", "abandon", "give_back", "declines"):
@@ -91,6 +99,7 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
         rate_per_second=float(sale.room.rate_per_second),
         pass_s=float(sale.room.pass_seconds),
         no_show=crowd.vanish + crowd.leave * (1 - crowd.come_back) if has_room else 0.0,
+        leave_after_s=crowd.leave_after_seconds,
         conversion=1.0,
         browse_s=0.0,
         quantity=_quantity(scenario),

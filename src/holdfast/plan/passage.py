@@ -44,7 +44,7 @@ class Delay:
 
 
 class Share:
-    """This part of all that come by."""
+    """This part of all that come by; it may change on the way."""
 
     __slots__ = ("_carried", "part")
 

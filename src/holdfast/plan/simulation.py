@@ -37,8 +37,8 @@ from holdfast.plan.passage import Allowance, Delay, Share
 SHORT_STEP_S, LONG_STEP_S = 0.2, 1.0
 LONG_SALE_S = 1_800.0
 SOONEST_POLL_MS = 2_000
-# What is looked at is kept for a second by the edge, half a second by the server, and looked up by it beforehand.
-SEEN_LATE_S = (0.25, 1.75)
+# What is looked at is up to a second old at the edge, half a second at the server, a quarter where it looks itself.
+SEEN_LATE_S = 1.75
 # Looks are between one and two intervals apart, so whoever is called looks again after 0.78 of one on average.
 NEXT_LOOK = 1.55
 LOOKS_APART = 1.5
@@ -90,10 +90,9 @@ class Simulation:
 
     def _make_passages(self) -> None:
         facts, step_s = self.facts, self.step_s
-        self._grace_s = grace_ms(int(facts.pass_s)) / 1_000
-        early, late = SEEN_LATE_S
-        self.looking = Delay(step_s, early, self._grace_s + late)
-        self.absent = Delay(step_s, self._grace_s, self._grace_s)
+        grace_s = grace_ms(int(facts.pass_s)) / 1_000
+        self.looking = Delay(step_s, 0, grace_s + SEEN_LATE_S)
+        self.absent = Delay(step_s, grace_s, grace_s)
         self.browsing = Delay(step_s, 0, 2 * facts.browse_s)
         self.hesitating = Delay(step_s, facts.pass_s * FRESH_PART, facts.pass_s * FRESH_PART)
         self.stale = Delay(step_s, facts.pass_s * (1 - FRESH_PART), facts.pass_s * (1 - FRESH_PART))
@@ -290,8 +289,9 @@ class Simulation:
         before = self.pace.serving
         self.pace = advance(self.pace, self._observation(), now)
         called = self.pace.serving - before
+        self._shows.part = 1 - self.facts.no_show_after(self.at_s - self.facts.came_at(before))
         coming = self._shows.of(called)
-        self.looking.put(coming, poll_s * NEXT_LOOK + SEEN_LATE_S[1])
+        self.looking.put(coming, poll_s * NEXT_LOOK + SEEN_LATE_S)
         self.absent.put(called - coming)
         return looks
 
