@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from sandbox_process import SandboxProcess, running_sandbox
+
 from stripe_server import StripeServer, running_stripe
 
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 from uuid import uuid4
 
 from sandbox_process import SandboxProcess
-from stripe_server import API_KEY, StripeServer
 
 from holdfast.payments.port import Charge, PaymentProvider
 from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.payments.stripe.provider import StripeProvider
+from stripe_server import API_KEY, StripeServer
 
 TIMEOUT_S = 0.5
 _number = count(1)

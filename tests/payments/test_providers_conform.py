@@ -4,9 +4,9 @@ import pytest
 from provider_conformance import ProviderConformance
 from sandbox_process import SandboxProcess
 from stages import SandboxStage, StripeStage
-from stripe_server import StripeServer
 
 from conftest import exercised
+from stripe_server import StripeServer
 
 pytest_plugins = ("payment_fixtures",)
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from stages import new_charge
-from stripe_server import API_KEY, StripeServer
 
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.payments.port import Payment, PaymentState
 from holdfast.payments.stripe.provider import StripeProvider
+from stripe_server import API_KEY, StripeServer
 
 pytest_plugins = ("payment_fixtures",)
 
