@@ -41,8 +41,8 @@ test: install-dev browser ## Run every test on every engine
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: install-dev ## Lint, format and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
 
 format: install-dev ## Mend what can be mended by itself

@@ -9,6 +9,7 @@ from rush_world import PRICE, World
 from holdfast.domain.lottery import Draw, Order, seed_hash
 from holdfast.rush.bots import must_get_nothing
 from holdfast.rush.checks import CHECKS, check
+from holdfast.rush.figures import wait_s
 from holdfast.rush.operator import OrderRow, ReservationRow
 from holdfast.rush.scenario import BotKind
 from holdfast.rush.testimony import Grant
@@ -200,3 +201,11 @@ def test_bots_that_keep_to_the_rules_may_buy() -> None:
     assert must_get_nothing(BotKind.HAMMER, has_room=True, needs_proof=False)
     assert must_get_nothing(BotKind.NO_PROOF, has_room=True, needs_proof=True)
     assert not must_get_nothing(None, has_room=True, needs_proof=True)
+
+
+def test_a_wait_counts_from_joining_or_from_the_opening_if_that_was_later() -> None:
+    world = World()
+    assert wait_s(world.testimonies, [world.offer]) == {"p50": 39.0, "p90": 40.0, "p99": 40.0, "max": 40.0}
+    opened = replace(world.offer, opens_at=35.0)
+    assert wait_s(world.testimonies, [opened]) == {"p50": 5.0, "p90": 5.0, "p99": 5.0, "max": 5.0}
+    assert wait_s([], [world.offer]) is None

@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "Check the set-up, and say how to mend what is wrong.",
     "sandbox": "Run a payment service to practise with, faults included.",
     "rush": "Let a simulated crowd loose on a sale, and check the books.",
+    "plan": "Say how a sale will go, and what machines it takes.",
     "bench": "Measure this machine, beside the usual ways of doing it.",
 }
 

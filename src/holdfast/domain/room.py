@@ -19,10 +19,19 @@ from holdfast.domain.pace import Counts, Observation, Pace
 # next poll but one, short enough for the line to move on past those who left.
 GRACE_PART = 0.25
 LEAST_GRACE_MS, MOST_GRACE_MS = 1_000, 30_000
+# A long line may look less often: one step more for so many who wait.
+POLL_STEP_MS, WAITING_PER_STEP, LATEST_IN_LINE_MS = 500, 10_000, 10_000
 
 
 def grace_ms(pass_seconds: int) -> int:
     return int(min(max(pass_seconds * 1_000 * GRACE_PART, LEAST_GRACE_MS), MOST_GRACE_MS))
+
+
+def poll_in_line_ms(soonest_ms: int, waiting: int, pass_seconds: int) -> int:
+    """When someone in an open line may look again. Never so rarely that a turn would be missed."""
+    in_line = min(soonest_ms + max(waiting, 0) // WAITING_PER_STEP * POLL_STEP_MS, LATEST_IN_LINE_MS)
+    in_time = grace_ms(pass_seconds) // 2 // POLL_STEP_MS * POLL_STEP_MS
+    return max(min(in_line, in_time), POLL_STEP_MS)
 
 
 class Place(Struct):

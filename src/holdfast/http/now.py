@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.bootstrap import House
 from holdfast.domain.pool import is_sku_id
-from holdfast.domain.room import RoomState, grace_ms
+from holdfast.domain.room import RoomState, poll_in_line_ms
 from holdfast.domain.sale import Phase, RoomMode, Sale
 from holdfast.errors import EngineError
 from holdfast.http.requests import Answer, Request
@@ -34,8 +34,6 @@ POLL_MS = {
 }
 # Sooner would be too often for a buyer (http/limits.py).
 SOONEST_POLL_MS, LATEST_POLL_MS = 2_000, 30_000
-# A long line may look less often: one step more for so many who wait. Never so rarely that a turn would be missed.
-POLL_STEP_MS, WAITING_PER_STEP, LATEST_IN_LINE_MS = 500, 10_000, 10_000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -111,10 +109,7 @@ def _poll_ms(phase: Phase, sale: Sale, room: RoomState | None, now: int) -> int:
         return _until_opening(sale.starts_at - now)
     if room is None or phase not in (Phase.OPEN, Phase.ALL_HELD):
         return POLL_MS[phase]
-    steps = max(room.waiting, 0) // WAITING_PER_STEP
-    in_line = min(POLL_MS[phase] + steps * POLL_STEP_MS, LATEST_IN_LINE_MS)
-    in_time = grace_ms(sale.room.pass_seconds) // 2 // POLL_STEP_MS * POLL_STEP_MS
-    return max(min(in_line, in_time), POLL_STEP_MS)
+    return poll_in_line_ms(POLL_MS[phase], room.waiting, sale.room.pass_seconds)
 
 
 def _rate(sale: Sale, room: RoomState | None) -> int:

@@ -1,5 +1,6 @@
 """What is said of a rush in numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,6 +10,8 @@ from holdfast.rush.rehearsal import Rushed
 from holdfast.rush.scenario import body_of
 from holdfast.rush.tally import BIN_S
 from holdfast.rush.testimony import Testimony
+from holdfast.rush.visitor import Offer
+from holdfast.rush.watch import Sample
 
 
 def per_second(bins: dict[int, int], width_s: float = 1.0) -> list[tuple[float, float]]:
@@ -48,11 +51,27 @@ def asked_and_granted(testimonies: list[Testimony]) -> Pairs:
 
 
 def sold_out_after_s(rushed: Rushed) -> float | None:
+    return _first_s(rushed, lambda sample: sample.available == 0 and sample.held == 0 and sample.sold > 0)
+
+
+def _first_s(rushed: Rushed, is_so: Callable[[Sample], bool]) -> float | None:
+    """How long after the opening that was seen first."""
     opened_at = max(rushed.starts_at, min(offer.opens_at for offer in rushed.offers))
-    for sample in rushed.samples:
-        if sample.available == 0 and sample.held == 0 and sample.sold:
-            return round(sample.asked_at - opened_at, 2)
-    return None
+    return next((round(sample.asked_at - opened_at, 2) for sample in rushed.samples if is_so(sample)), None)
+
+
+def wait_s(testimonies: list[Testimony], offers: list[Offer]) -> dict[str, float] | None:
+    """Of those who were let in: from asking for a place, or from the opening if that was later, to their pass."""
+    waits = sorted(
+        max(place.admitted_at - max(place.asked_at, offers[one.product].opens_at), 0.0)
+        for one in testimonies
+        for place in one.places
+        if place.admitted_at
+    )
+    if not waits:
+        return None
+    parts = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    return {name: round(waits[min(int(part * len(waits)), len(waits) - 1)], 2) for name, part in parts.items()}
 
 
 def figures_of(rushed: Rushed) -> dict[str, Any]:
@@ -64,6 +83,7 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "sold": rushed.samples[-1].sold if rushed.samples else None,
         "sold_out_after_s": sold_out_after_s(rushed),
+        "ninety_percent_after_s": _first_s(rushed, lambda sample: sample.sold >= 0.9 * sample.total_units),
         "attempts": attempts,
         "attempts_per_second": round(attempts / _span_s(tally.series.get("attempts", {})), 1),
         "attempts_per_second_peak": peak(tally.series.get("attempts", {})),
@@ -74,6 +94,7 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "endings": tally.names("ending "),
         "refusals": tally.names("refused "),
         "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
+        "wait_s": wait_s(rushed.testimonies, rushed.offers),
         "fairness": _fairness(rushed),
         "bots": _bots(rushed),
         "crowd": {

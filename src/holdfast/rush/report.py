@@ -30,7 +30,7 @@ def report(rushed: Rushed) -> str:
             _tiles(figures),
             _checks(rushed),
             '<div class="plots">',
-            *map(_figure, charts_of(rushed)),
+            *map(figure_of, charts_of(rushed)),
             "</div>",
             _tables(figures),
             _footer(rushed),
@@ -90,7 +90,7 @@ def _checks(rushed: Rushed) -> str:
     return f'<section><h2>Checks</h2>{about}<div class="scroll"><table>{head}{"".join(rows)}</table></div></section>'
 
 
-def _figure(chart: Chart) -> str:
+def figure_of(chart: Chart) -> str:
     legend = "".join(
         f'<span><i style="background:var(--c{one.colour})"></i>{escape(one.name)}</span>' for one in chart.series
     )
@@ -108,16 +108,16 @@ def _tables(figures: dict[str, Any]) -> str:
         '<div class="two">'
         + "".join(
             [
-                _table("Latency, ms", ["", "p50", "p90", "p99", "p99.9", "max"], latencies),
-                _table("How it ended", ["", "people"], endings),
-                _table("Purchases refused, by reason", ["", "times"], refusals),
+                table_of("Latency, ms", ["", "p50", "p90", "p99", "p99.9", "max"], latencies),
+                table_of("How it ended", ["", "people"], endings),
+                table_of("Purchases refused, by reason", ["", "times"], refusals),
             ]
         )
         + "</div>"
     )
 
 
-def _table(title: str, columns: list[str], rows: list[list[str]]) -> str:
+def table_of(title: str, columns: list[str], rows: list[list[str]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     lines = "".join(
         f"<tr><td>{escape(row[0])}</td>" + "".join(f'<td class="n">{escape(cell)}</td>' for cell in row[1:]) + "</tr>"

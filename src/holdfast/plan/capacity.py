@@ -1,0 +1,48 @@
+"""What so many machines can do per second, from what one was measured to do."""
+
+from msgspec import Struct
+
+from holdfast.plan.facts import Facts, Payment
+from holdfast.plan.figures import Figures
+
+# `HOLDFAST_SETTLEMENT_PARALLEL`: payments that one worker has under way with a provider at once.
+PAYMENTS_PARALLEL = 64
+NO_LIMIT = 1e12
+
+
+class Deployment(Struct, frozen=True):
+    """`edge` and `postgres` are cores; `api` and `workers` are processes, of one core each."""
+
+    edge: int = 1
+    api: int = 1
+    shards: int = 1
+    postgres: int = 1
+    workers: int = 1
+
+
+class Capacity(Struct, frozen=True):
+    """Per second. `api` is in seconds of work: two processes do two per second."""
+
+    api: float = NO_LIMIT
+    line: float = NO_LIMIT
+    gate: float = NO_LIMIT
+    orders: float = NO_LIMIT
+
+
+def capacity_of(deployment: Deployment, facts: Facts, figures: Figures) -> Capacity:
+    return Capacity(
+        api=float(deployment.api),
+        line=figures.line.per_second,
+        gate=figures.gate.per_second * deployment.shards,
+        orders=orders_of_worker(facts, figures) * deployment.workers,
+    )
+
+
+def orders_of_worker(facts: Facts, figures: Figures) -> float:
+    """Wallets are settled in bulk; a provider is asked for each order, and takes its time."""
+    if facts.payment is Payment.EXTERNAL:
+        return NO_LIMIT
+    if facts.payment is Payment.WALLET:
+        return figures.wallet.per_second
+    by_provider = PAYMENTS_PARALLEL / facts.provider_s if facts.provider_s > 0 else NO_LIMIT
+    return min(figures.card.per_second, by_provider)

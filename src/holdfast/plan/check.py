@@ -1,0 +1,106 @@
+"""A plan held against a rush that took place: the same sale, predicted and measured.
+
+The machine of a rush is one: a server process, a worker where the engine has one, and the crowd beside them. So the
+figures must be of that machine, and of the cores that the crowd left to the server.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from holdfast.errors import SettingsError
+from holdfast.plan.facts import Facts, facts_of
+from holdfast.plan.figures import Figures
+from holdfast.plan.making import Given, Plan, make_plan
+from holdfast.rush.scenario import Scenario
+
+# What bots are told; they are no part of the plan.
+_BOTS_TOLD = ("admission_required", "unauthorized", "no_answer")
+WITHIN = 0.2
+
+
+class _Measured(Struct):
+    users: int
+    units: int
+    sold: int | None
+    sold_out_after_s: float | None
+    attempts: int
+    attempts_per_second: float
+    ninety_percent_after_s: float | None = None
+    refusals: dict[str, int] = {}
+    wait_s: dict[str, float] | None = None
+
+
+class Rushed(Struct):
+    """Of what `holdfast rush --json` prints, the part that is compared."""
+
+    figures: _Measured
+    engine: str | None
+    scenario: Scenario
+
+
+class Compared(Struct, frozen=True):
+    name: str
+    unit: str
+    predicted: float | None
+    measured: float | None
+
+    @property
+    def deviation(self) -> float | None:
+        """Of the prediction from what was measured, as a share of that."""
+        if not self.measured or self.predicted is None:
+            return None
+        return self.predicted / self.measured - 1
+
+    @property
+    def is_within(self) -> bool | None:
+        return None if self.deviation is None else abs(self.deviation) <= WITHIN
+
+    def body(self) -> dict[str, Any]:
+        deviation = None if self.deviation is None else round(self.deviation, 4)
+        return asdict(self) | {"deviation": deviation, "is_within": self.is_within}
+
+
+def read_rush(path: Path) -> Rushed:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Rushed)
+    except OSError as exc:
+        raise SettingsError(f"--check-against: {path} cannot be read: {exc.strerror}") from exc
+    except msgspec.MsgspecError as exc:
+        raise SettingsError(f"--check-against: {path} is not what `holdfast rush --json` prints: {exc}") from exc
+
+
+def facts_of_rush(rushed: Rushed) -> Facts:
+    if rushed.engine is None:
+        raise SettingsError("--check-against: the rush was on a server that ran already: what it runs on is not known")
+    return facts_of(rushed.scenario, rushed.figures.users, rushed.figures.units, rushed.engine)
+
+
+def replan(rushed: Rushed, figures: Figures, headroom: float) -> Plan:
+    one_of_each = Given(edge=1, api=1, shards=1, postgres=1, workers=1)
+    return make_plan(facts_of_rush(rushed), figures, one_of_each, headroom)
+
+
+def compare(rushed: Rushed, plan: Plan) -> list[Compared]:
+    measured, outcome = rushed.figures, plan.outcome
+    of_bots = sum(measured.refusals.get(name, 0) for name in _BOTS_TOLD)
+    of_people = 1 - of_bots / measured.attempts if measured.attempts else 0.0
+    found = [
+        Compared("sold_out_after", "s", outcome.sold_out_after_s, measured.sold_out_after_s),
+        Compared("90_percent_after", "s", outcome.ninety_percent_after_s, measured.ninety_percent_after_s),
+        Compared("sold", "units", outcome.sold, measured.sold),
+        Compared("attempts", "requests", outcome.attempts, round(measured.attempts * of_people)),
+        Compared(
+            "attempts_per_second",
+            "per s",
+            outcome.attempts_per_second,
+            round(measured.attempts_per_second * of_people, 1),
+        ),
+    ]
+    if measured.wait_s is not None and outcome.let_in is not None:
+        predicted = msgspec.to_builtins(outcome.let_in)
+        found += [Compared(f"wait_{p}", "s", predicted[p], measured.wait_s.get(p)) for p in ("p50", "p90", "p99")]
+    return found

@@ -1,0 +1,129 @@
+"""What is known of a sale before it begins: who comes, what for, and how they behave. Nothing about machines."""
+
+from enum import StrEnum
+from math import sqrt
+
+from msgspec import Struct
+
+from holdfast.errors import SettingsError
+from holdfast.rush.scenario import Scenario, Shape
+
+# Longer than any sale that a plan is made for, and so many steps that one is answered in seconds.
+WINDOW_MAX_S = 4 * 3600.0
+# Who is told that everything is held asks again after so long, as people in a rush do.
+RETRY_S = 1.5
+
+
+class Payment(StrEnum):
+    WALLET = "wallet"
+    CARD = "card"
+    EXTERNAL = "external"
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """Shares are from 0 to 1. Times of people are averages: each takes from nothing to twice as long."""
+
+    users: int
+    units: int
+    engine: str = "redis"
+    shape: Shape = Shape.ALL_AT_ONCE
+    over_s: float = 60.0
+    opens_after_s: float = 0.0
+    window_s: float = WINDOW_MAX_S
+    has_room: bool = True
+    has_edge: bool = True
+    rate_per_second: float = 2_000.0
+    pass_s: float = 300.0
+    no_show: float = 0.1
+    # Of these, when they lose patience in line; 0: they do not come however soon they are called.
+    leave_after_s: float = 0.0
+    conversion: float = 0.9
+    browse_s: float = 10.0
+    quantity: float = 1.0
+    is_instant: bool = False
+    hold_s: float = 300.0
+    abandon: float = 0.1
+    give_back: float = 0.0
+    pay_s: float = 60.0
+    declines: float = 0.03
+    payment: Payment = Payment.CARD
+    provider_s: float = 1.0
+    patience_s: float = 30.0
+    # Requests to buy that one buyer makes: double clicks, lost answers and reloads beside the one that counts.
+    attempts_each: float = 1.0
+
+    def arrived(self, at_s: float) -> int:
+        """How many have come by then."""
+        part = 1.0 if self.over_s <= 0 else min(max(at_s, 0.0) / self.over_s, 1.0)
+        return round(self.users * (part * part if self.shape is Shape.RAMP else part))
+
+    def came_at(self, number: float) -> float:
+        """When so many had come; the inverse of `arrived`."""
+        part = min(number / self.users, 1.0)
+        return self.over_s * (sqrt(part) if self.shape is Shape.RAMP else part)
+
+    def no_show_after(self, waited_s: float) -> float:
+        """The share who have left by then."""
+        if self.leave_after_s <= 0:
+            return self.no_show
+        return self.no_show * min(max(waited_s, 0.0) / (2 * self.leave_after_s), 1.0)
+
+    def check(self) -> None:
+        for name in ("no_show", "abandon", "give_back", "declines"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SettingsError(f"{name} is a share: from 0 to 1")
+        if not 0 < self.conversion <= 1:
+            raise SettingsError("conversion is a share above 0, at most 1: where nobody buys there is nothing to plan")
+        if self.is_instant and self.payment is Payment.EXTERNAL:
+            raise SettingsError(
+                "a shop that takes the money itself needs a cart: not --instant with --payment external"
+            )
+        if self.abandon + self.give_back > 1:
+            raise SettingsError("abandon and give_back together are more than all carts")
+
+
+def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
+    """What a plan has to know of a rush. Its bots that must get nothing are left out, as are the loads they make."""
+    sale, crowd = scenario.sale, scenario.crowd
+    has_room = sale.room.mode != "off"
+    people = round(users * (1 - _kept_out(scenario)))
+    return Facts(
+        users=max(people, 1),
+        units=units,
+        engine=engine,
+        shape=scenario.arrival.shape,
+        over_s=scenario.arrival.over_seconds,
+        opens_after_s=sale.opens_after_seconds,
+        has_room=has_room,
+        has_edge=crowd.edge_cache,
+        rate_per_second=float(sale.room.rate_per_second),
+        pass_s=float(sale.room.pass_seconds),
+        no_show=crowd.vanish + crowd.leave * (1 - crowd.come_back) if has_room else 0.0,
+        leave_after_s=crowd.leave_after_seconds,
+        conversion=1.0,
+        browse_s=0.0,
+        quantity=_quantity(scenario),
+        is_instant=sale.checkout == "instant",
+        hold_s=float(sale.hold_seconds),
+        abandon=crowd.abandon,
+        give_back=crowd.give_back,
+        pay_s=crowd.think_seconds,
+        declines=crowd.declines * (1 - crowd.second_card),
+        payment=Payment.CARD if sale.payment == "sandbox" else Payment(sale.payment),
+        provider_s=0.0,
+        patience_s=crowd.patience_seconds,
+        attempts_each=1 + crowd.double_clicks + crowd.lost_replies + crowd.refreshes,
+    )
+
+
+def _kept_out(scenario: Scenario) -> float:
+    """The share of the crowd that is a bot which plays by no rules. Rings of accounts buy as everyone does."""
+    kinds = scenario.bots.kinds
+    outsiders = [kind for kind in kinds if kind != "many_accounts"]
+    return scenario.bots.share * len(outsiders) / max(len(kinds), 1)
+
+
+def _quantity(scenario: Scenario) -> float:
+    crowd, limit = scenario.crowd, scenario.sale.per_buyer_limit
+    wished = (crowd.least_quantity + crowd.most_quantity) / 2
+    return wished if limit is None else min(wished, float(limit))

@@ -1,0 +1,128 @@
+"""What came of a simulated sale, in the numbers that people ask for."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from holdfast.plan.facts import Facts
+from holdfast.plan.simulation import Moment
+
+_PARTS = 400
+_ALONE = ("attempts", "grants", "paid", "orders", "returns", "looks", "work_s")
+
+
+class Percentiles(Struct, frozen=True):
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+class Outcome(Struct, frozen=True):
+    """Times are in seconds from the opening; waits from joining, or from the opening if that was later."""
+
+    sold: int
+    sold_out_after_s: float | None
+    ninety_percent_after_s: float | None
+    ended_after_s: float
+    longest_line: int
+    most_trying_to_join: int
+    called: int
+    attempts: int
+    attempts_per_second: float
+    attempts_per_second_peak: float
+    joined_last_after_s: float
+    let_in: Percentiles | None
+    """How long those waited who were let in."""
+    slowest_purchase_ms: float
+
+
+class Peaks(Struct, frozen=True):
+    """The most in any second."""
+
+    attempts: float
+    grants: float
+    paid: float
+    orders: float
+    returns: float
+    looks: float
+    work_s: float
+    wished: float
+    """Those who want a place or their pass; `places` are as many of them as the line let through."""
+    places: float
+    commands: float
+    changes: float
+
+
+def outcome_of(facts: Facts, moments: Sequence[Moment]) -> Outcome:
+    last, opens = moments[-1], facts.opens_after_s
+    sold_at = _when(moments, lambda moment: moment.sold, facts.units)
+    most_at = _when(moments, lambda moment: moment.sold, -(-facts.units * 9 // 10))
+    return Outcome(
+        sold=last.sold,
+        sold_out_after_s=None if sold_at is None else round(max(sold_at - opens, 0.0), 2),
+        ninety_percent_after_s=None if most_at is None else round(max(most_at - opens, 0.0), 2),
+        ended_after_s=round(last.at_s - opens, 2),
+        longest_line=max(moment.waiting for moment in moments),
+        most_trying_to_join=max(moment.joining for moment in moments),
+        called=last.called,
+        attempts=sum(moment.attempts for moment in moments),
+        attempts_per_second=_attempts_per_second(moments),
+        attempts_per_second_peak=per_second(moments, lambda moment: moment.attempts),
+        joined_last_after_s=round(_when(moments, lambda m: m.joined, last.joined) or 0.0, 2),
+        let_in=_waits(facts, moments) if last.admitted else None,
+        slowest_purchase_ms=round(max(moment.behind_ms for moment in moments), 1),
+    )
+
+
+def _attempts_per_second(moments: Sequence[Moment]) -> float:
+    """From the first to the last of them."""
+    asked_at = [moment.at_s for moment in moments if moment.attempts]
+    span_s = asked_at[-1] - asked_at[0] + moments[0].at_s if asked_at else 1.0
+    return round(sum(moment.attempts for moment in moments) / span_s, 1)
+
+
+def _when(moments: Sequence[Moment], count: Callable[[Moment], int], wanted: float) -> float | None:
+    """At which moment so many had."""
+    index = bisect_left(moments, wanted, key=count)
+    return moments[index].at_s if index < len(moments) else None
+
+
+def _waits(facts: Facts, moments: Sequence[Moment]) -> Percentiles:
+    """Those let in are a share of those called, who are the first of those who came: part by part, when was each?"""
+    last, waits = moments[-1], list[float]()
+    for number in range(_PARTS):
+        part = (number + 0.5) / _PARTS
+        let_in_at = _when(moments, lambda moment: moment.admitted, part * last.admitted) or 0.0
+        came_at = facts.came_at(part * last.called)
+        waits.append(max(let_in_at - max(came_at, facts.opens_after_s), 0.0))
+    waits.sort()
+    return Percentiles(*(round(waits[min(int(part * _PARTS), _PARTS - 1)], 2) for part in (0.5, 0.9, 0.99, 1.0)))
+
+
+def per_second(moments: Sequence[Moment], count: Callable[[Moment], float]) -> float:
+    """The most within a second."""
+    step_s = moments[0].at_s
+    width = max(1, round(1 / step_s))
+    counts = [count(moment) for moment in moments]
+    running = most = sum(counts[:width])
+    for index in range(width, len(counts)):
+        running += counts[index] - counts[index - width]
+        most = max(most, running)
+    return round(most / (width * step_s), 2)
+
+
+def peaks_of(moments: Sequence[Moment]) -> Peaks:
+    alone = {
+        name: per_second(moments, lambda moment, name=name: getattr(moment, name))  # type: ignore[misc]
+        for name in _ALONE
+    }
+    return Peaks(
+        **alone,
+        wished=per_second(moments, lambda moment: moment.came + moment.admissions),
+        places=per_second(moments, lambda moment: moment.joins + moment.admissions),
+        commands=per_second(moments, lambda moment: moment.grants + moment.paid),
+        # In Redis mode each is an entry of the journal: reserved, taken to be paid, sold, returned.
+        changes=per_second(moments, lambda moment: moment.grants + moment.paid + moment.orders + moment.returns),
+    )

@@ -1,0 +1,213 @@
+"""How many of each there must be, how much is to spare, and which gives way first.
+
+A tier's load is counted in what one of it does per second. `needed` is as many as keep that load at its peak below
+what headroom leaves; a tier that cannot be split (the line of one sale, a pool outside Redis, SQLite's one process) is
+one, and says so when that is not enough. What breaks first is the tier whose load is nearest to what it can do.
+"""
+
+from math import ceil
+
+from msgspec import Struct
+
+from holdfast.plan.capacity import Deployment, orders_of_worker
+from holdfast.plan.facts import Facts, Payment
+from holdfast.plan.figures import Figure, Figures
+from holdfast.plan.outcome import Peaks
+
+# Where several things make the load: how many times as much of all of them.
+OF_THIS = "times this sale"
+
+
+class Tier(Struct, frozen=True):
+    name: str
+    unit: str
+    # The peak, as a multiple of what one can do.
+    load: float
+    needed: int
+    given: int
+    can_grow: bool
+    follows_from: str
+    figures: list[str]
+    then: str
+    """What buyers notice when it is at its limit."""
+    rate: float
+    """The peak in `rate_unit`, and what it breaks at is in the same."""
+    rate_unit: str
+
+    @property
+    def counted(self) -> str:
+        """How many are needed, in words."""
+        one = self.unit.removesuffix("es") if self.unit.endswith("sses") else self.unit.removesuffix("s")
+        if not self.can_grow:
+            return f"1 {one}, never more"
+        return f"{self.needed} {one if self.needed == 1 else self.unit}"
+
+    @property
+    def used(self) -> float:
+        return self.load / self.given
+
+    @property
+    def breaks_at(self) -> float:
+        return self.rate / self.used if self.used else float("inf")
+
+    @property
+    def is_enough(self) -> bool:
+        return self.used <= 1
+
+
+class Sizing(Struct, frozen=True):
+    facts: Facts
+    figures: Figures
+    peaks: Peaks
+    headroom: float
+
+    def count(self, load: float) -> int:
+        return max(1, ceil(load / (1 - self.headroom) - 1e-9))
+
+
+def deployment_for(sizing: Sizing) -> Deployment:
+    """As many of each as are needed, where there may be more than one."""
+    is_embedded = sizing.facts.engine == "sqlite"
+    return Deployment(
+        edge=sizing.count(_edge_load(sizing)),
+        api=1 if is_embedded else sizing.count(sizing.peaks.work_s),
+        shards=sizing.count(_gate_load(sizing)) if sizing.facts.engine == "redis" else 1,
+        postgres=sizing.count(_postgres_load(sizing)),
+        workers=1 if is_embedded else sizing.count(_workers_load(sizing)),
+    )
+
+
+def tiers_of(sizing: Sizing, given: Deployment) -> list[Tier]:
+    facts = sizing.facts
+    found = [
+        _edge(sizing, given) if facts.has_edge and facts.has_room else None,
+        _api(sizing, given),
+        _line(sizing) if facts.has_room else None,
+        _gate(sizing, given),
+        None if facts.engine == "sqlite" else _postgres(sizing, given),
+        None if facts.payment is Payment.EXTERNAL and facts.engine != "redis" else _workers(sizing, given),
+    ]
+    return [tier for tier in found if tier is not None]
+
+
+def breaking(tiers: list[Tier]) -> list[Tier]:
+    """The first to give way first."""
+    return sorted(tiers, key=lambda tier: -tier.used)
+
+
+def _edge_load(sizing: Sizing) -> float:
+    return sizing.peaks.looks / sizing.figures.edge.per_second if sizing.facts.has_edge else 0.0
+
+
+def _gate_load(sizing: Sizing) -> float:
+    return sizing.peaks.commands / sizing.figures.gate.per_second
+
+
+def _line_load(sizing: Sizing) -> float:
+    return sizing.peaks.wished / sizing.figures.line.per_second
+
+
+def _postgres_load(sizing: Sizing) -> float:
+    figures, peaks = sizing.figures, sizing.peaks
+    decided = peaks.changes / figures.ledger.per_second if sizing.facts.engine == "redis" else _gate_load(sizing)
+    placed = peaks.places / figures.line.per_second
+    return placed + decided + peaks.orders / figures.wallet.per_second
+
+
+def _workers_load(sizing: Sizing) -> float:
+    orders = sizing.peaks.orders / orders_of_worker(sizing.facts, sizing.figures)
+    return orders + (sizing.peaks.changes / sizing.figures.drain.per_second if sizing.facts.engine == "redis" else 0.0)
+
+
+def _edge(sizing: Sizing, given: Deployment) -> Tier:
+    figure, looks, load = sizing.figures.edge, sizing.peaks.looks, _edge_load(sizing)
+    words = f"{looks:,.0f} looks/s at the longest line ÷ {figure.per_second:,.0f}; the server sees one a second of them"
+    then = "who waits sees their turn late"
+    return Tier(
+        "edge", "cores", load, sizing.count(load), given.edge, True, words, [_cited(figure)], then, looks, "looks/s"
+    )
+
+
+def _api(sizing: Sizing, given: Deployment) -> Tier:
+    facts, figures, peaks = sizing.facts, sizing.figures, sizing.peaks
+    parts = [
+        (peaks.places, "joins and passes", figures.join),
+        (peaks.commands * facts.attempts_each, "purchases and payments", figures.purchase),
+    ]
+    if not facts.has_room:
+        parts.append((peaks.attempts - peaks.grants, "refusals", figures.refusal))
+    if not facts.has_edge:
+        parts.append((peaks.looks, "looks", figures.look))
+    shown = [part for part in parts if part[0] > 0]
+    words = ", ".join(f"at most {rate:,.0f} {name}/s ÷ {figure.per_second:,.0f}" for rate, name, figure in shown)
+    is_one = facts.engine == "sqlite"
+    return Tier(
+        "API", "processes", peaks.work_s, 1 if is_one else sizing.count(peaks.work_s), given.api, not is_one,
+        f"{words}; together {peaks.work_s:,.2f} s of work per second at most",
+        [_cited(figure) for _, _, figure in shown],
+        "answers get slow, then 503 `busy`: joins first, purchases later, payments last",
+        1.0, OF_THIS,
+    )  # fmt: skip
+
+
+def _line(sizing: Sizing) -> Tier:
+    figure, rate = sizing.figures.line, sizing.peaks.wished
+    words = f"{rate:,.0f} joins and passes/s ÷ {figure.per_second:,.0f}"
+    then = "joins wait, and are told `busy`; nobody loses a place they have"
+    return Tier(
+        "line", "row", _line_load(sizing), 1, 1, False, words, [_cited(figure)], then, rate, "joins and passes/s"
+    )
+
+
+def _gate(sizing: Sizing, given: Deployment) -> Tier:
+    figure, rate, load = sizing.figures.gate, sizing.peaks.commands, _gate_load(sizing)
+    is_redis = sizing.facts.engine == "redis"
+    words = f"{rate:,.0f} purchases and payments/s ÷ {figure.per_second:,.0f}"
+    then = "purchases take longer; beyond 100 ms the line is let in more slowly"
+    return Tier(
+        "Redis" if is_redis else "gate", "shards" if is_redis else "pool", load,
+        sizing.count(load) if is_redis else 1, given.shards, is_redis, words, [_cited(figure)], then,
+        rate, "purchases and payments/s",
+    )  # fmt: skip
+
+
+def _postgres(sizing: Sizing, given: Deployment) -> Tier:
+    figures, peaks, load = sizing.figures, sizing.peaks, _postgres_load(sizing)
+    is_redis = sizing.facts.engine == "redis"
+    decided = (peaks.changes, "changes", figures.ledger) if is_redis else (peaks.commands, "decisions", figures.gate)
+    parts = [
+        (peaks.places, "joins and passes", figures.line),
+        decided,
+        (peaks.orders, "orders", figures.wallet),
+    ]
+    shown = [part for part in parts if part[0] > 0]
+    words = " + ".join(f"{rate:,.0f} {name}/s ÷ {figure.per_second:,.0f}" for rate, name, figure in shown)
+    then = "everything that is written waits: joins, orders, the journal's copy"
+    return Tier(
+        "PostgreSQL", "cores", load, sizing.count(load), given.postgres, True, words,
+        [_cited(figure) for _, _, figure in shown], then, 1.0, OF_THIS,
+    )  # fmt: skip
+
+
+def _workers(sizing: Sizing, given: Deployment) -> Tier:
+    facts, figures, peaks, load = sizing.facts, sizing.figures, sizing.peaks, _workers_load(sizing)
+    each = orders_of_worker(facts, figures)
+    figure = figures.wallet if facts.payment is Payment.WALLET else figures.card
+    words, cited = [], []
+    if facts.payment is not Payment.EXTERNAL:
+        why = " (64 at once with the provider)" if each < figure.per_second else ""
+        words.append(f"{peaks.orders:,.0f} orders/s ÷ {each:,.0f}{why}")
+        cited.append(_cited(figure))
+    if facts.engine == "redis":
+        words.append(f"{peaks.changes:,.0f} changes/s ÷ {figures.drain.per_second:,.0f}")
+        cited.append(_cited(figures.drain))
+    is_one = facts.engine == "sqlite"
+    return Tier(
+        "workers", "processes", load, 1 if is_one else sizing.count(load), given.workers, not is_one,
+        " + ".join(words), cited, "paid orders are late; beyond 10 s the line is let in more slowly",
+        *((peaks.orders, "orders/s") if facts.payment is not Payment.EXTERNAL else (1.0, OF_THIS)),
+    )  # fmt: skip
+
+
+def _cited(figure: Figure) -> str:
+    return f"{figure.per_second:,.0f}/s {figure.about} ({figure.source})"

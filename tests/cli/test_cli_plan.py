@@ -1,0 +1,134 @@
+"""`holdfast plan`: what it prints, and what it refuses."""
+
+import json
+from typing import Any
+
+import pytest
+from cli_running import Here
+
+from holdfast.rush.scenario import body_of, load_scenario
+
+pytest_plugins = ("cli_fixtures",)
+
+SMALL = ("plan", "--users", "5000", "--units", "200", "--seconds", "5", "--hold-seconds", "20", "--pay-seconds", "5")
+TIERS = ["edge", "API", "line", "Redis", "PostgreSQL", "workers"]
+
+
+def rush(**figures: Any) -> str:
+    measured = {"users": 600, "units": 150, "sold": 150, "sold_out_after_s": 40.0, "attempts": 222}
+    told = {
+        "figures": measured | {"attempts_per_second": 6.0, "refusals": {}} | figures,
+        "engine": "sqlite",
+        "scenario": body_of(load_scenario("sneaker-drop")),
+    }
+    return json.dumps(told)
+
+
+def test_the_question_of_the_day_is_answered_on_80_columns(here: Here) -> None:
+    ran = here("plan", "--users", "1000000", "--units", "10000")
+    assert ran.code == 0
+    assert max(map(len, ran.lines)) <= 80
+    for said in ("sold out after", "longest line", "wait p50/p90/p99", "Gives way first:", "Assumed:", *TIERS):
+        assert said in ran.out
+    assert "█" in ran.out
+    assert "BENCHMARKS.md" in ran.out
+
+
+def test_every_tier_and_every_result_says_what_it_follows_from(here: Here) -> None:
+    told = here(*SMALL, "--json").json
+    assert [tier["name"] for tier in told["tiers"]] == TIERS
+    for tier in told["tiers"]:
+        assert "÷" in tier["follows_from"]
+        assert tier["figures"]
+        assert tier["used"] == pytest.approx(tier["load"] / tier["given"], abs=1e-3)
+    assert all(told["follows_from"].values())
+
+
+def test_json_is_one_object_with_all_there_is_to_know(here: Here) -> None:
+    told = here(*SMALL, "--json").json
+    assert set(told) == {
+        "facts", "result", "follows_from", "tiers", "breaks_first", "breaking_order", "headroom", "figures",
+        "assumptions", "series",
+    }  # fmt: skip
+    assert set(told["result"]) == {
+        "sold", "sold_out_after_s", "ninety_percent_after_s", "ended_after_s", "longest_line", "most_trying_to_join",
+        "called", "attempts", "attempts_per_second", "attempts_per_second_peak", "joined_last_after_s", "let_in",
+        "slowest_purchase_ms",
+    }  # fmt: skip
+    assert told["result"]["sold"] == 200
+    assert set(told["result"]["let_in"]) == {"p50", "p90", "p99", "max"}
+    assert told["breaks_first"] in TIERS
+    assert told["figures"]["join"]["per_second"] > 0
+    assert len({len(values) for values in told["series"].values()}) == 1
+    series = told["series"]
+    for units in zip(series["available"], series["held"], series["sold"], strict=True):
+        assert sum(units) == 200
+
+
+def test_the_same_question_has_the_same_answer(here: Here) -> None:
+    assert here(*SMALL, "--json").out == here(*SMALL, "--json").out
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres", "redis"])
+@pytest.mark.parametrize("room", ["--room", "--no-room"])
+def test_every_engine_can_be_planned_for(here: Here, engine: str, room: str) -> None:
+    told = here(*SMALL, "--engine", engine, room, "--payment", "wallet", "--json").json
+    names = [tier["name"] for tier in told["tiers"]]
+    assert ("line" in names) == (room == "--room")
+    assert ("PostgreSQL" in names) == (engine != "sqlite")
+
+
+def test_a_report_is_one_file_with_plots(here: Here) -> None:
+    ran = here(*SMALL, "--report", "plan.html")
+    page = (here.directory / "plan.html").read_text()
+    assert "Report: plan.html" in ran.out
+    assert page.count("<svg") == 4
+    assert "http" not in page.replace("over HTTP", "")
+    assert "What gives way first" in page
+
+
+def test_figures_of_ones_own_change_the_plan_and_are_named(here: Here) -> None:
+    bench = {"figures": {"joins": 100.0, "joins_desk": 50_000.0}, "machine": {"engine": "postgres"}}
+    (here.directory / "room.json").write_text(json.dumps(bench))
+    told = here(*SMALL, "--figures", "room.json", "--json").json
+    api = told["tiers"][1]
+    assert api["needed"] >= 10
+    assert "room.json" in api["figures"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--users and --units"),
+        (["--users", "10"], "--users and --units"),
+        (["--users", "0", "--units", "1"], "--users"),
+        (["--users", "10", "--units", "1", "--abandon", "1.5"], "--abandon"),
+        (["--users", "10", "--units", "1", "--conversion", "0"], "conversion is a share above 0"),
+        (["--users", "10", "--units", "1", "--instant", "--payment", "external"], "needs a cart"),
+        (["--users", "10", "--units", "1", "--engine", "oracle"], "oracle"),
+        (["--users", "10", "--units", "1", "--engine", "sqlite", "--api", "2"], "with SQLite one process"),
+        (["--users", "10", "--units", "1", "--engine", "postgres", "--shards", "2"], "only in Redis"),
+        (["--users", "10", "--units", "1", "--figures", "none.json"], "none.json cannot be read"),
+        (["--users", "10", "--units", "1", "--report", "no/such/place.html"], "there is no directory"),
+        (["--check-against", "none.json"], "none.json cannot be read"),
+    ],
+)
+def test_wrong_use_is_refused(here: Here, arguments: list[str], says: str) -> None:
+    ran = here("plan", *arguments)
+    assert ran.code == 2
+    assert says in ran.err
+    assert ran.out == ""
+
+
+def test_a_rush_is_compared_and_the_exit_status_says_whether_they_agree(here: Here) -> None:
+    (here.directory / "near.json").write_text(rush())
+    (here.directory / "far.json").write_text(rush(sold_out_after_s=400.0))
+    (here.directory / "other.json").write_text('{"figures": {}}')
+    near, far = (here("plan", "--check-against", name) for name in ("near.json", "far.json"))
+    assert (near.code, far.code) == (0, 1)
+    assert "within 20 %" in near.out
+    assert "not within 20 %" in far.out
+    told = here("plan", "--check-against", "far.json", "--json").json
+    assert [one["is_within"] for one in told["compared"] if one["name"] == "sold_out_after"] == [False]
+    assert told["plan"]["facts"]["users"] == 580
+    assert "is not what `holdfast rush --json` prints" in here("plan", "--check-against", "other.json").err

@@ -1,0 +1,34 @@
+"""Small sales to plan for, so plain that what must come of them can be worked out by hand."""
+
+from typing import Any
+
+from holdfast.plan.capacity import Capacity
+from holdfast.plan.facts import Facts, Payment
+from holdfast.plan.figures import MEASURED
+from holdfast.plan.outcome import Outcome, outcome_of
+from holdfast.plan.simulation import simulate
+
+
+def plain(**changes: Any) -> Facts:
+    """Everyone is there at once, comes when called, buys one unit at once and has paid."""
+    simple: dict[str, Any] = {
+        "users": 10_000,
+        "units": 1_000,
+        "over_s": 0.0,
+        "rate_per_second": 100.0,
+        "pass_s": 20.0,
+        "no_show": 0.0,
+        "conversion": 1.0,
+        "browse_s": 0.0,
+        "is_instant": True,
+        "abandon": 0.0,
+        "declines": 0.0,
+        "payment": Payment.WALLET,
+        "provider_s": 0.0,
+    }
+    return Facts(**simple | changes)
+
+
+def outcome(facts: Facts, capacity: Capacity | None = None) -> Outcome:
+    figures = MEASURED[facts.engine]
+    return outcome_of(facts, simulate(facts, figures, capacity or Capacity()))

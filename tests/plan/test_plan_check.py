@@ -1,0 +1,85 @@
+"""A plan held against a rush: the same sale, and how far apart the two are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import SettingsError
+from holdfast.plan.check import Compared, compare, facts_of_rush, read_rush, replan
+from holdfast.plan.facts import Payment
+from holdfast.plan.figures import MEASURED
+from holdfast.rush.scenario import body_of, load_scenario, ready_made
+
+
+def rush(path: Path, scenario: str = "sneaker-drop", engine: str | None = "sqlite", **figures: Any) -> Path:
+    measured: dict[str, Any] = {
+        "users": 600,
+        "units": 150,
+        "sold": 150,
+        "sold_out_after_s": 33.0,
+        "attempts": 471,
+        "attempts_per_second": 13.9,
+        "refusals": {"admission_required": 222, "unauthorized": 12},
+        "wait_s": {"p50": 3.0, "p90": 12.0, "p99": 30.0, "max": 31.0},
+    }
+    told = {"ok": True, "figures": measured | figures, "engine": engine, "scenario": body_of(load_scenario(scenario))}
+    path.write_text(json.dumps(told))
+    return path
+
+
+@pytest.mark.parametrize("scenario", ready_made())
+def test_every_ready_made_rush_can_be_planned_for(scenario: str, tmp_path: Path) -> None:
+    rushed = read_rush(rush(tmp_path / "rush.json", scenario))
+    facts = facts_of_rush(rushed)
+    facts.check()
+    assert 0 < facts.users <= 600
+    plan = replan(rushed, MEASURED["sqlite"], 0.3)
+    assert plan.outcome.sold == 150
+    assert all(tier.given == 1 for tier in plan.tiers)
+
+
+def test_a_rush_is_the_sale_of_its_scenario(tmp_path: Path) -> None:
+    facts = facts_of_rush(read_rush(rush(tmp_path / "rush.json")))
+    # Of the one in twenty who are bots, two kinds in three play by no rules.
+    assert facts.users == 580
+    assert (facts.units, facts.engine, facts.payment, facts.hold_s) == (150, "sqlite", Payment.CARD, 15)
+    assert facts.no_show == pytest.approx(0.03 + 0.03 * 0.5)
+    assert facts.attempts_each == pytest.approx(1.25)
+
+
+def test_predicted_stands_beside_measured_without_what_bots_did(tmp_path: Path) -> None:
+    rushed = read_rush(rush(tmp_path / "rush.json"))
+    found = {one.name: one for one in compare(rushed, replan(rushed, MEASURED["sqlite"], 0.3))}
+    assert list(found) == [
+        "sold_out_after", "90_percent_after", "sold", "attempts", "attempts_per_second",
+        "wait_p50", "wait_p90", "wait_p99",
+    ]  # fmt: skip
+    assert found["attempts"].measured == 471 - 222 - 12
+    assert found["sold"].deviation == 0
+    # What an older rush did not tell is not held against anything.
+    assert found["90_percent_after"].is_within is None
+    assert found["attempts"].is_within
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "deviation", "is_within"),
+    [(12.0, 10.0, 0.2, True), (7.9, 10.0, -0.21, False), (None, 10.0, None, None), (5.0, None, None, None)],
+)
+def test_a_deviation_is_a_share_of_what_was_measured(
+    predicted: float | None, measured: float | None, deviation: float | None, is_within: bool | None
+) -> None:
+    one = Compared("x", "s", predicted, measured)
+    assert one.body()["deviation"] == (None if deviation is None else pytest.approx(deviation))
+    assert one.is_within is is_within
+
+
+def test_a_rush_before_waits_were_told_is_compared_without_them(tmp_path: Path) -> None:
+    rushed = read_rush(rush(tmp_path / "rush.json", wait_s=None))
+    assert "wait_p50" not in [one.name for one in compare(rushed, replan(rushed, MEASURED["sqlite"], 0.3))]
+
+
+def test_a_rush_on_a_server_of_others_cannot_be_planned_for(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="what it runs on is not known"):
+        facts_of_rush(read_rush(rush(tmp_path / "rush.json", engine=None)))

@@ -1,0 +1,88 @@
+"""What more people and more machines change, and in which direction."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from plan_world import outcome, plain
+
+from holdfast.plan.capacity import Deployment, capacity_of
+from holdfast.plan.facts import Facts, Payment
+from holdfast.plan.figures import MEASURED
+from holdfast.plan.making import Given, make_plan
+
+# A longer line is told to look less often, so that whoever is called comes some steps later: that is no mistake of it.
+LOOKED_LATER_S = 1.0
+
+sales = st.builds(
+    plain,
+    users=st.integers(500, 5_000),
+    units=st.integers(50, 400),
+    engine=st.sampled_from(["postgres", "redis"]),
+    over_s=st.sampled_from([0.0, 5.0]),
+    rate_per_second=st.sampled_from([100.0, 2_000.0]),
+    no_show=st.sampled_from([0.0, 0.2]),
+    is_instant=st.booleans(),
+    hold_s=st.just(10.0),
+    pay_s=st.just(2.0),
+    abandon=st.sampled_from([0.0, 0.1]),
+    payment=st.sampled_from(Payment),
+    provider_s=st.sampled_from([0.0, 2.0]),
+)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(sales, st.integers(2, 4))
+def test_more_people_never_make_a_shorter_line_or_a_shorter_wait(facts: Facts, times: int) -> None:
+    few, many = outcome(facts), outcome(replace(facts, users=facts.users * times))
+    assert many.longest_line >= few.longest_line
+    assert few.let_in is not None
+    assert many.let_in is not None
+    assert many.let_in.p50 >= few.let_in.p50 - LOOKED_LATER_S
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(sales)
+def test_more_machines_never_sell_more_slowly(facts: Facts) -> None:
+    figures = MEASURED[facts.engine]
+    sites = [Deployment(api=n, shards=n, workers=n) for n in (1, 2, 8)]
+    found = [outcome(facts, capacity_of(site, facts, figures)) for site in sites]
+    times = [one.ninety_percent_after_s for one in found]
+    for fewer, more in pairwise(times):
+        assert fewer is not None
+        assert more is not None
+        assert more <= fewer * 1.02 + LOOKED_LATER_S
+
+
+def test_slow_workers_are_felt_and_more_of_them_help() -> None:
+    facts = plain(units=2_000, rate_per_second=2_000.0, payment=Payment.CARD, provider_s=2.0)
+    times = [make_plan(facts, MEASURED["redis"], Given(workers=n)).outcome.sold_out_after_s for n in (1, 2, 4)]
+    assert times == sorted(times, key=lambda at: -(at or 0))
+    # 64 payments at once, two seconds each: 32 orders per second and worker.
+    assert times[0] == pytest.approx(2_000 / 32, rel=0.15)
+
+
+@pytest.mark.parametrize("engine", sorted(MEASURED))
+def test_whatever_is_needed_has_the_headroom_that_was_asked_for(engine: str) -> None:
+    plan = make_plan(plain(engine=engine, over_s=5.0, rate_per_second=1_000.0), MEASURED[engine], headroom=0.5)
+    assert all(tier.used <= 0.5 for tier in plan.tiers if tier.can_grow)
+    assert all(tier.given == 1 for tier in plan.tiers if not tier.can_grow)
+
+
+def test_what_breaks_first_is_what_is_nearest_to_its_limit() -> None:
+    facts = plain(users=200_000, over_s=10.0)
+    plan = make_plan(facts, MEASURED["redis"])
+    assert plan.breaks_first.name == "line"
+    assert plan.breaks_first.breaks_at == pytest.approx(MEASURED["redis"].line.per_second)
+    assert not plan.breaks_first.is_enough
+    assert make_plan(plain(over_s=10.0), MEASURED["redis"], Given(workers=1)).breaks_first.is_enough
+
+
+def test_no_cache_in_front_is_paid_for_by_the_servers() -> None:
+    facts = plain(users=50_000, over_s=10.0)
+    with_, without = (make_plan(replace(facts, has_edge=one), MEASURED["redis"]) for one in (True, False))
+    assert without.deployment.api >= with_.deployment.api
+    assert "edge" in [tier.name for tier in with_.tiers]
+    assert "edge" not in [tier.name for tier in without.tiers]

@@ -1,0 +1,70 @@
+"""Whole people on their way: nobody is lost, nobody is made up, and shares are kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.plan.passage import Allowance, Delay, Share
+
+crowds = st.lists(st.integers(0, 10_000), min_size=1, max_size=30)
+
+
+@given(crowds, st.floats(0, 5), st.floats(0, 10))
+def test_everyone_who_goes_in_comes_out_once_and_in_time(crowd: list[int], least_s: float, more_s: float) -> None:
+    delay = Delay(0.2, least_s, least_s + more_s)
+    out = []
+    for count in crowd:
+        delay.put(count)
+        out.append(delay.step())
+        assert sum(out) + delay.inside == sum(crowd[: len(out)])
+    out += [delay.step() for _ in range(round((least_s + more_s) / 0.2) + 2)]
+    assert sum(out) == sum(crowd)
+    assert delay.inside == 0
+    assert min(out) >= 0
+
+
+def test_someone_who_is_alone_comes_out_in_the_middle_of_the_time_it_may_take() -> None:
+    delay = Delay(0.2, 0.0, 4.0)
+    delay.put(1)
+    assert [delay.step() for _ in range(20)].index(1) == pytest.approx(10, abs=1)
+
+
+def test_a_crowd_comes_out_evenly() -> None:
+    delay = Delay(0.2, 1.0, 3.0)
+    delay.put(100)
+    assert [delay.step() for _ in range(16)] == [0] * 4 + [10] * 10 + [0] * 2
+
+
+def test_who_is_said_to_be_sooner_is_sooner() -> None:
+    delay = Delay(0.2, 0.2, 4.2)
+    delay.put(100, within_s=1.0)
+    assert [delay.step() for _ in range(7)] == [20] * 5 + [0] * 2
+
+
+@given(crowds, st.floats(0, 1))
+def test_a_share_is_exact_but_for_a_part_of_one_person(crowd: list[int], part: float) -> None:
+    share = Share(part)
+    taken = [share.of(count) for count in crowd]
+    assert abs(sum(taken) - sum(crowd) * part) <= 0.51
+    assert all(0 <= some <= count for some, count in zip(taken, crowd, strict=True))
+
+
+@given(crowds, st.floats(0.1, 1_000))
+def test_no_more_are_served_than_there_are_or_than_is_allowed(crowd: list[int], per_second: float) -> None:
+    allowance = Allowance(0.2, per_second)
+    taken = []
+    for count in crowd:
+        allowance.renew()
+        first = allowance.take(count // 2)
+        taken.append(first + allowance.take(count - first))
+    assert all(0 <= some <= count for some, count in zip(taken, crowd, strict=True))
+    assert sum(taken) <= per_second * 0.2 * len(crowd) + 1
+
+
+def test_a_slow_machine_serves_as_many_as_it_can_in_the_long_run() -> None:
+    allowance = Allowance(0.2, 7.0)
+    served = 0
+    for _ in range(500):
+        allowance.renew()
+        served += allowance.take(100)
+    assert served == pytest.approx(700, abs=1)
