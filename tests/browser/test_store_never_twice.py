@@ -77,7 +77,7 @@ def test_a_stream_that_falls_silent_is_not_waited_for(page: Page, demo: Server) 
     store = sale(demo, **INSTANT)
     page.clock.install()
     with page.expect_request("**/events"):
-        page.route("**/events", lambda route: None)
+        page.route("**/events", lambda _route: None)
         begin(page, demo, store.sale_id)
     until(page, "paying")
     page.clock.fast_forward(30_000)
