@@ -25,5 +25,6 @@ class NoWire:
 
 
 async def ask_inside(house: House, method: str, path: str, body: bytes = b"", query: str = "") -> Answer:
-    headers = [("authorization", f"Bearer {house.settings.service_key_text()}")]
-    return await SlowLane(house, Patrol()).answer(Request(method, path, query, NoWire(headers), "id", body=body))
+    key = f"Bearer {house.settings.service_key_text()}"
+    request = Request(method, path, query, NoWire([]), "id", body=body, authorization=key)
+    return await SlowLane(house, Patrol()).answer(request)

@@ -39,6 +39,13 @@ class Ran:
         return json.loads(self.out)
 
     @property
+    def refusal(self) -> str:
+        """What a program that asked for JSON is told went wrong; people are told the same."""
+        told: str = json.loads(self.out)["error"]
+        assert told in self.err
+        return told
+
+    @property
     def lines(self) -> list[str]:
         return self.out.splitlines()
 

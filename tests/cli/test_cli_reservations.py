@@ -45,5 +45,5 @@ def test_a_reservation_is_shown_with_everything_that_happened_to_it(
     assert max(map(len, shown.lines)) <= 80
 
     unknown = here("reservations", "show", "rsv_nothing", "--json", DATABASE_URL=database_url)
-    assert (unknown.code, unknown.out) == (1, "")
-    assert "there is no reservation 'rsv_nothing'" in unknown.err
+    assert unknown.code == 1
+    assert "there is no reservation 'rsv_nothing'" in unknown.refusal

@@ -137,7 +137,7 @@ async def test_when_every_connection_is_taken_the_next_caller_is_told_soon(postg
     writing = [asyncio.create_task(database.write(paused(pause))) for pause in pauses]
     await asyncio.gather(*[pause.reached.wait() for pause in pauses])
     with pytest.raises(Unavailable):
-        await asyncio.wait_for(rows(database), 4)
+        await asyncio.wait_for(rows(database), 30)
     for pause in pauses:
         pause.resume()
     await asyncio.gather(*writing)

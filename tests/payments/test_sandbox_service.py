@@ -136,7 +136,7 @@ async def test_a_silent_lost_reply_is_a_timeout_and_the_charge_is_there(faulty: 
     await faulty.set_faults(lost_reply=1, lost_reply_silent=True)
     provider = SandboxProvider(faulty.url, 0.2)
     charge = new_charge(None)
-    with pytest.raises(OutcomeUnknown, match="ReadTimeout"):
+    with pytest.raises(OutcomeUnknown, match="Timeout"):
         await provider.authorise(charge)
     await faulty.set_faults()
     found = await provider.look_up(charge.key)

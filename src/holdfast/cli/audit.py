@@ -10,7 +10,7 @@ from holdfast.audit.body import timeline_body
 from holdfast.audit.search import Question
 from holdfast.cli.ledger import is_new, run
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
+from holdfast.cli.output import AsJson, examples, print_json, print_table, warn
 from holdfast.cli.times import moment, since
 
 app = typer.Typer()
@@ -47,7 +47,7 @@ def audit(
     if not is_new(settings):
         timeline = run(settings, lambda database: ask(database, settings.audit_directory, question))
     for name in timeline.unreadable:
-        complain(f"the segment {name} cannot be read, and was left out")
+        warn(f"the segment {name} cannot be read, and was left out")
     if as_json:
         print_json(timeline_body(timeline))
     else:

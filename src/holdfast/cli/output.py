@@ -74,6 +74,12 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def warn(message: str) -> None:
+    """For people, on stderr: what was asked for is told all the same."""
+    typer.secho("holdfast: ", fg="yellow", bold=True, err=True, nl=False, color=COLOUR)
+    typer.echo(message, err=True)
+
+
 def complain(message: str, hint: str = "") -> None:
     """For people on stderr; where a program asked for JSON and has got none yet, on stdout too."""
     if "--json" in sys.argv and not _printed:
