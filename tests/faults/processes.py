@@ -91,9 +91,9 @@ class HouseProcess:
         return await asyncio.to_thread(self.process.wait, within_s)
 
     async def stop(self) -> int:
-        """SIGTERM, and the exit status it promises to have within ten seconds."""
+        """SIGTERM, and the exit status it promises to have within ten seconds, if nobody else needs the machine."""
         self.process.send_signal(signal.SIGTERM)
-        return await self.exit_status(10.0)
+        return await self.exit_status(15.0)
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another `holdfast` command, with the same settings."""

@@ -31,7 +31,8 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 SERVE = (*HOLDFAST, "serve")
 START_S = 60.0
 _redis_databases = itertools.count()
-STOP_S = 10.0
+# Ten seconds are promised; a machine that is busy with other tests is given half as much again.
+STOP_S = 15.0
 _GREETING = re.compile(r"^Holdfast serves on .*?/available\n", re.MULTILINE | re.DOTALL)
 
 

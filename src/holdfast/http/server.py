@@ -43,9 +43,9 @@ log = structlog.get_logger()
 
 # SIGTERM promises an exit within 10 s; requests still under way after this are cut off. That is longer than a
 # transaction on a frozen database lasts, and leaves the rest for what else there is to close.
-FINISH_S = 7.0
+FINISH_S = 6.0
 # How long a supervisor waits for its workers before it ends them itself.
-WORKERS_STOP_S = 9.0
+WORKERS_STOP_S = 8.0
 # After the last answer is handed over, the server's own thread still has to write it to the socket.
 FLUSH_S = 0.1
 HEADER_TIMEOUT_MS = 10_000
