@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from joserfc import jwt
@@ -13,8 +13,8 @@ from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
 from holdfast.cli.times import date
 from holdfast.errors import SettingsError
-from holdfast.http.times import rfc3339
-from holdfast.ledger.keys import Scope, ServiceKey, create_key, list_keys, revoke_key
+from holdfast.http.console_schemas import key_body
+from holdfast.ledger.keys import Scope, create_key, list_keys, revoke_key
 
 app = typer.Typer(
     help="Make, list and revoke service keys; sign buyers' tokens to try.\n\n"
@@ -62,7 +62,7 @@ def create(
     settings = settings_from(data)
     key, text = write(settings, lambda connection, now: create_key(connection, name, frozenset(scope), now))
     if as_json:
-        print_json(_body(key) | {"key": text})
+        print_json(key_body(key) | {"key": text})
         return
     typer.echo(f"Key {key.key_id}, named {name}, may use: {', '.join(sorted(key.scopes))}.")
     typer.echo(f"Keep it safe, it is not shown again:\n\n  {text}\n")
@@ -97,7 +97,7 @@ def list_all(data: Data = None, as_json: AsJson = False) -> None:
     settings = settings_from(data)
     keys = [] if is_new(settings) else run(settings, lambda database: database.read(list_keys))
     if as_json:
-        print_json({"data": [_body(key) for key in keys]})
+        print_json({"data": [key_body(key) for key in keys]})
     elif keys:
         rows = [(k.key_id, k.name, ", ".join(sorted(k.scopes)), date(k.created_at), date(k.revoked_at)) for k in keys]
         print_table(["key id", "name", "scopes", "created", "revoked"], rows, folded="name")
@@ -137,13 +137,3 @@ def revoke(
         print_json({"key_id": key_id, "revoked": True})
     else:
         typer.echo(f"Key {key_id} is revoked.")
-
-
-def _body(key: ServiceKey) -> dict[str, Any]:
-    return {
-        "key_id": key.key_id,
-        "name": key.name,
-        "scopes": sorted(key.scopes),
-        "created_at": rfc3339(key.created_at),
-        "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
-    }
