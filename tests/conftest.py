@@ -19,6 +19,8 @@ from holdfast.ledger.schema import metadata
 from redis_world import RedisWorld
 from valkeys import ValkeyProcess, running_valkey
 
+pytest_plugins = ("second_try",)
+
 ENGINES = ("sqlite", "postgresql")
 PROVIDERS = ("sandbox", "stripe")
 EXPECTED = {*ENGINES, "redis", *PROVIDERS}

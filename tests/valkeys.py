@@ -50,7 +50,8 @@ def eventually(condition: Callable[[], bool], what: str, within_s: float = AGREE
     """Wait for what other processes agree on among themselves, of which no event comes here."""
     until = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < until, f"not within {within_s:g} s: {what}"
+        if time.monotonic() > until:
+            raise TimeoutError(f"not within {within_s:g} s: {what}")
         time.sleep(0.02)
 
 

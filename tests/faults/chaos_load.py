@@ -54,7 +54,8 @@ class Caller:
             answer = await self._try(method, path, body)
             if answer is not None:
                 return answer
-            assert time.monotonic() < until, f"no answer within {PATIENCE_S:g} s: {method} {path} {self.silences}"
+            if time.monotonic() > until:
+                raise TimeoutError(f"no answer within {PATIENCE_S:g} s: {method} {path} {self.silences}")
             await asyncio.sleep(REST_S)
 
     async def _try(self, method: str, path: str, body: object) -> httpx.Response | None:

@@ -28,7 +28,8 @@ class PostgresProcess:
             self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
-            assert time.monotonic() < deadline, (self._data.parent / "log").read_text()
+            if time.monotonic() > deadline:
+                raise TimeoutError((self._data.parent / "log").read_text())
             time.sleep(0.01)
 
     def _is_ready(self) -> bool:

@@ -13,6 +13,7 @@ from processes import HouseProcess, ask, make_pool, serving, stock
 
 from holdfast.ledger.database import TRANSACTION_TIMEOUT_S
 from holdfast.pulse import PROBE_S, PROBES, SUSPECT_S
+from second_try import in_time
 
 pytestmark = pytest.mark.usefixtures("postgres_url")
 
@@ -34,18 +35,19 @@ async def test_a_frozen_postgres_is_a_503_in_time_and_then_at_once_and_a_thawed_
             ready = client.get("/healthz/ready")
             frozen = asyncio.gather(ready, *[ask(client, f"during-{n}") for n in range(20)])
             live = await client.get("/healthz/live")
-            assert (live.status_code, monotonic() - started < AT_ONCE_S) == (200, True)
+            assert live.status_code == 200
+            in_time(started, AT_ONCE_S)
             assert {answer.status_code for answer in await frozen} == {503}
-            assert monotonic() - started < FOUND_OUT_S
+            in_time(started, FOUND_OUT_S)
 
             started = monotonic()
             asked = [ask(client, f"during-{n}") for n in range(20)]
             behind = await asyncio.gather(client.get("/healthz/ready"), stock_answer(client), *asked)
             assert {(answer.status_code, answer.json()["reason"]) for answer in behind} == {(503, "not_ready")}
-            assert monotonic() - started < AT_ONCE_S
+            in_time(started, AT_ONCE_S)
             for page in ("/v1/sales/drop/now", "/v1/sales/drop", "/docs", "/healthz/live"):
                 assert (await get_openly(house, page)).status_code == 200
-            assert monotonic() - started < FOUND_OUT_S
+            in_time(started, FOUND_OUT_S)
 
             postgres.signal_all(signal.SIGCONT)
             await house.until_ready()
@@ -68,7 +70,7 @@ async def test_connections_that_are_all_held_are_a_503_in_time_and_the_server_is
                 started = monotonic()
                 held = await asyncio.gather(*[ask(client, f"k{n}") for n in range(5)])
                 assert {answer.status_code for answer in held} == {503}
-                assert monotonic() - started < TRANSACTION_TIMEOUT_S + 2.0
+                in_time(started, TRANSACTION_TIMEOUT_S + 2.0)
                 assert "dependency_lost" not in house.log.read_text()
             await other.close()
             assert (await ask(client, "after")).status_code == 200

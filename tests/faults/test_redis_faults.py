@@ -16,6 +16,7 @@ from redis_site import Burst, RedisSite, confirm, opened, redis_site, reserve, s
 from conftest import new_postgres_database
 from holdfast.domain.reservation import Status
 from holdfast.ledger.journal import position
+from second_try import in_time
 from valkeys import ValkeyProcess, eventually, running_cluster, running_sentinels, running_valkey
 
 UNITS = 100_000
@@ -80,7 +81,7 @@ async def test_a_frozen_valkey_once_found_out_is_told_of_at_once_and_a_thawed_on
     started = monotonic()
     told = await asyncio.gather(*[ask(site.client, f"k{n}", "away") for n in range(20)])
     assert {answer.status_code for answer in told} == {503}
-    assert monotonic() - started < AT_ONCE_S
+    in_time(started, AT_ONCE_S)
     site.valkey.thaw()
     await seconds_until_it_sells(site.client, "after", "away")
 

@@ -110,6 +110,7 @@ def eventually(look: Callable[[], T], *, within_s: float = 30.0) -> T:
     """Look until there is something to see, and give it."""
     deadline = time.monotonic() + within_s
     while not (seen := look()):
-        assert time.monotonic() < deadline, f"nothing to see within {within_s} s; last look: {seen!r}"
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing to see within {within_s} s; last look: {seen!r}")
         time.sleep(0.02)
     return seen

@@ -189,7 +189,8 @@ def test_a_token_stops_working_when_it_expires(embedded: Server) -> None:
         assert ada.show(held).status_code == 200
         deadline = time.monotonic() + 5
         while ada.show(held).status_code == 200:
-            assert time.monotonic() < deadline
+            if time.monotonic() > deadline:
+                raise TimeoutError
             time.sleep(0.05)  # Nobody tells when, and who asks more often is asked to wait.
         problem_of(ada.show(held), 401, "unauthorized")
 

@@ -14,6 +14,8 @@ from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.expire import Expirer
 
+WITHIN_S = 30.0
+
 
 async def for_ever() -> None:
     await asyncio.Event().wait()
@@ -28,7 +30,7 @@ async def test_an_agent_that_ends_by_itself_is_logged_and_named() -> None:
     with structlog.testing.capture_logs() as logged:
         agents.start("steady", for_ever())
         agents.start("frail", fail())
-        await asyncio.wait_for(agents.first_end.wait(), 5)
+        await asyncio.wait_for(agents.first_end.wait(), WITHIN_S)
         assert agents.ended == ["frail"]
         await agents.stop()
     assert [(line["event"], line["agent"]) for line in logged] == [("agent_ended", "frail")]
@@ -49,7 +51,7 @@ async def test_a_server_whose_background_work_has_ended_is_not_ready(
         assert (await ask_inside(house, "GET", "/healthz/ready")).status == 200
     monkeypatch.setattr(Expirer, "run", lambda _: fail())
     async with open_house(Settings(data=tmp_path), background=True) as house:
-        await asyncio.wait_for(house.agents.first_end.wait(), 5)
+        await asyncio.wait_for(house.agents.first_end.wait(), WITHIN_S)
         answer = await ask_inside(house, "GET", "/healthz/ready")
     assert answer.status == 503
     assert b"expirer" in answer.body
@@ -58,4 +60,4 @@ async def test_a_server_whose_background_work_has_ended_is_not_ready(
 async def test_a_worker_whose_work_has_ended_ends_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Expirer, "run", lambda _: fail())
     with pytest.raises(EngineError, match="expirer"):
-        await asyncio.wait_for(worker._work(Settings(data=tmp_path)), 5)
+        await asyncio.wait_for(worker._work(Settings(data=tmp_path)), WITHIN_S)

@@ -47,7 +47,8 @@ def running_sandbox(*options: str) -> Iterator[Sandbox]:
         deadline = time.monotonic() + 20
         while not sandbox.is_up():
             assert process.poll() is None
-            assert time.monotonic() < deadline, "the sandbox did not start"
+            if time.monotonic() > deadline:
+                raise TimeoutError("the sandbox did not start")
             time.sleep(0.02)
         yield sandbox
     finally:

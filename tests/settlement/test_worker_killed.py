@@ -14,14 +14,14 @@ import pytest
 from settle_money import REMOTE, check_money, note_method
 from settle_sandbox import Sandbox
 from settle_world import PRICE, SettleWorld
-from sqlalchemy import update
+from sqlalchemy import text, update
 
 from holdfast.domain.sale import payment_key_of
 from holdfast.gate.functions import Functions
 from holdfast.gate.link.redis_link import open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.sale_tables import orders, payments, settlements
 from holdfast.ledger.tables import pools
@@ -90,6 +90,23 @@ async def place(database_url: str) -> AsyncIterator[tuple[SettleWorld, str]]:
     await database.close()
 
 
+async def stop_between_transactions(worker: Worker, database: Database) -> None:
+    """Stopped in the middle of one, it would keep its locks, and nobody else could go on."""
+    open_elsewhere = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+    )
+
+    async def is_between() -> bool:
+        worker.process.send_signal(signal.SIGSTOP)
+        if await database.read(lambda c: c.execute(open_elsewhere).scalar_one()) == 0:
+            return True
+        worker.process.send_signal(signal.SIGCONT)
+        return False
+
+    await until(is_between)
+
+
 async def bought_with(world: SettleWorld, method: str) -> str:
     await world.open_sale(3, REMOTE)
     bought = await world.buy("ada")
@@ -140,7 +157,7 @@ async def test_a_worker_that_slept_past_its_lease_is_fenced(
 
     with working(tmp_path / "sleeper", **where) as sleeper:
         await until(is_under_way)
-        sleeper.process.send_signal(signal.SIGSTOP)
+        await stop_between_transactions(sleeper, database)
         await forget_leases(world)
         with working(tmp_path / "other", **where):
             await until(lambda: is_settled(world))
@@ -174,7 +191,7 @@ async def test_a_worker_killed_after_the_order_and_before_redis_was_told(
         with working(tmp_path / "first", **where) as first:
             await world.buy("ada")
             await until(lambda: is_settled(world))
-            first.process.send_signal(signal.SIGSTOP)
+            await stop_between_transactions(first, database)
             bought = await world.buy("ada")
             valkey.freeze()
             first.process.send_signal(signal.SIGCONT)
