@@ -24,7 +24,7 @@ EVERY = [
     ["reservations", "show"],
     ["lottery", "verify"],
 ]
-SLOW = {"sqlalchemy", "fastapi", "granian", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
+SLOW = {"sqlalchemy", "fastapi", "httptools", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
 
 
 def help_of(*words: str) -> str:
@@ -67,7 +67,7 @@ def test_help_and_version_do_not_wait_for_the_web_server_or_the_database(tmp_pat
     imported = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
     assert "typer" in imported
     assert (
-        imported & {"sqlalchemy", "fastapi", "granian", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
+        imported & {"sqlalchemy", "fastapi", "httptools", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
         == set()
     )
 

@@ -28,6 +28,10 @@ class CallerGone(Exception):
 class Wire(Protocol):
     """The client's end, as the server protocol in use offers it."""
 
+    @property
+    def body(self) -> bytes | None:
+        """All of it, if it has arrived and is not too long."""
+
     def headers(self) -> Headers:
         """All headers, names in lower case."""
 
@@ -102,3 +106,7 @@ def body_too_large() -> Problem:
 
 def headers_too_large() -> Problem:
     return Problem(431, "headers_too_large", "Headers too large", f"Send at most {MAX_HEADER_BYTES} bytes of headers.")
+
+
+def not_http() -> Problem:
+    return Problem(400, "invalid_request", "Not HTTP", "This is not a request of HTTP/1.1.")

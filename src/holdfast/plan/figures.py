@@ -80,7 +80,7 @@ MEASURED = {"sqlite": _SQLITE, "postgres": _POSTGRES, "redis": _REDIS}
 
 # A bench is known by a figure that only it has; then what each of its figures is here.
 _BENCHES = {
-    "available": {"holdfast_keyed": "purchase", "sold_out": "refusal", "bare_rsgi": "edge"},
+    "available": {"holdfast_keyed": "purchase", "sold_out": "refusal", "bare_front": "edge"},
     "holdfast_limited": {"holdfast_keyed": "gate"},
     "joins": {"joins": "join", "joins_desk": "line", "now": "look"},
     "one_per_order": {"holdfast": "wallet"},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast import __version__
 from holdfast.cli.checks.finding import Finding, fail, ok, warn
-from holdfast.http.server import CONNECTIONS_MAX
+from holdfast.http.front.listening import CONNECTIONS_MAX
 from holdfast.settings import Settings
 
 # A server needs files besides its connections: the database, its log, the loop's own.
@@ -28,11 +28,11 @@ def check_python() -> Finding:
 
 
 def check_open_files() -> Finding:
-    """The hard limit counts: granian raises the soft one to it."""
+    """The hard limit counts: the server raises the soft one to it."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit >= CONNECTIONS_MAX + OTHER_FILES:
         return ok("open files", "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at once")
-    found = f"{limit:,} at once: a crowd of more than {max(limit - OTHER_FILES, 0):,} connections is kept waiting"
+    found = f"{limit:,} at once: a crowd of more than {max(limit - OTHER_FILES, 0):,} connections is turned away"
     mend = f"sudo prlimit --nofile={WANTED_FILES} --pid $$, then start the server (systemd: LimitNOFILE={WANTED_FILES})"
     return (fail if limit < LEAST_FILES else warn)("open files", found, mend)
 

@@ -1,0 +1,340 @@
+"""One connection of HTTP/1.1: what arrives becomes requests, and answers leave in the order in which they were asked.
+
+The model. httptools (the parser of Node.js) cuts what arrives into messages. A request is handed over as soon as its
+head is there and what came with it was read, which nearly always is the whole of it, so its body costs no second turn
+of the event loop. Requests that follow without waiting stand in line, and nothing more is read meanwhile. Everything
+happens on the event loop's own thread; there is no hand-over between threads (docs/adr/0009-own-front.md).
+
+When it fails. What is not HTTP is told so and the connection closed, because nobody knows where the next request would
+begin; likewise where an answer was given before the body had arrived: the rest is thrown away for a moment, so that
+the client can read its answer, and never taken for a request. Who is slow is closed by the front's round (`check`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, cast
+
+import structlog
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from holdfast.http.front import answering
+from holdfast.http.front.exchange import MAX_FIELDS, Exchange
+from holdfast.http.problems import Problem
+from holdfast.http.requests import MAX_HEADER_BYTES, Answer, headers_too_large, not_http, refuse
+from holdfast.http.sending import send_while_there
+
+if TYPE_CHECKING:
+    from holdfast.http.front.listening import Front
+
+log = structlog.get_logger()
+
+# Requests that may follow one another without waiting, before nothing more is read; and before it is too much.
+MAX_AHEAD, TOO_FAR_AHEAD = 32, 1_000
+# A smaller head cannot be too long, and need not be measured.
+_SUSPECT_BYTES = 16 * 1024
+# A head must have arrived by then, counted from its first byte, or from the connection where there is none.
+HEAD_S = 10.0
+# Longer than load balancers keep a connection that rests, so that it is they who close it.
+REST_S = 75.0
+# Whoever takes no byte of an answer for so long is gone, or means us no good.
+UNREAD_S = 30.0
+# How long the rest of a refused body is thrown away.
+LINGER_S = 2.0
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_ahead",
+        "_front",
+        "_has_asked",
+        "_head_bytes",
+        "_incoming",
+        "_is_deaf",
+        "_is_suspect",
+        "_left",
+        "_lingers",
+        "_parser",
+        "_serving",
+        "_since",
+        "_task",
+        "_transport",
+        "_unread",
+        "_unread_bytes",
+        "is_left",
+        "peer",
+    )
+
+    def __init__(self, front: "Front") -> None:
+        self._front = front
+        self._parser = HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self.peer = ""
+        self._incoming: Exchange | None = None
+        self._serving: Exchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ahead: deque[Exchange] = deque()
+        self._head_bytes = self._unread_bytes = 0
+        self._has_asked = self._lingers = self._is_deaf = self._is_suspect = self.is_left = False
+        self._left: asyncio.Event | None = None
+        self._unread: asyncio.Event | None = None
+        self._since = front.now
+
+    # --- the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's do not derive from asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
+        host, port, *_ = transport.get_extra_info("peername") or ("", 0)
+        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if not self._front.admit(self):
+            self._transport.write(self._front.full)
+            self._linger()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client_left()
+        self._ahead.clear()
+        if self._unread is not None:
+            self._unread.set()
+        self._front.forget(self)
+        # The two hold each other, and the collector comes rarely.
+        del self._parser
+
+    def eof_received(self) -> bool:
+        """Who only closed their half may still be answered; who waits in a line for long is asked about (`left`)."""
+        self._client_left()
+        return self._serving is not None
+
+    def pause_writing(self) -> None:
+        self._unread, self._since = asyncio.Event(), self._front.now
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.set()
+            self._unread = None
+        self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        if len(data) > _SUSPECT_BYTES:
+            self._is_suspect = True
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            # We speak nothing else. The request is answered as the HTTP that it is, and what follows is not.
+            self._is_deaf = True
+        except HttpParserError:
+            self._refuse(not_http())
+            return
+        incoming = self._incoming
+        if incoming is not None and not incoming.is_dispatched:
+            self._take_stock(incoming, len(data))
+
+    def _take_stock(self, incoming: Exchange, arrived: int) -> None:
+        """Of a request that has not arrived as a whole."""
+        self._head_bytes += arrived
+        self._is_suspect = self._is_suspect or self._head_bytes > _SUSPECT_BYTES
+        if incoming.is_whole_head:
+            self._dispatch(incoming)
+        elif self._head_bytes > MAX_HEADER_BYTES:
+            self._refuse(headers_too_large())
+
+    # --- the parser
+
+    def on_message_begin(self) -> None:
+        self._incoming = Exchange(self)
+        self._head_bytes, self._since = 0, self._front.now
+
+    def on_url(self, part: bytes) -> None:
+        assert self._incoming is not None
+        self._incoming.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        assert self._incoming is not None
+        self._incoming.field_arrived(name, value)
+
+    def on_headers_complete(self) -> None:
+        assert self._incoming is not None
+        parser = self._parser
+        self._incoming.head_arrived(
+            parser.get_method().decode("latin-1"),
+            is_persistent=parser.should_keep_alive() and not parser.should_upgrade(),
+            speaks_chunks=parser.get_http_version() != "1.0",
+        )
+
+    def on_body(self, part: bytes) -> None:
+        assert self._incoming is not None
+        self._incoming.body_arrived(part)
+
+    def on_message_complete(self) -> None:
+        incoming, self._incoming = self._incoming, None
+        assert incoming is not None
+        incoming.all_arrived()
+        if not incoming.is_dispatched:
+            self._dispatch(incoming)
+
+    # --- serving
+
+    def _dispatch(self, exchange: Exchange) -> None:
+        exchange.is_dispatched = True
+        if self._serving is not None or self._unread is not None:
+            self._ahead.append(exchange)
+            if len(self._ahead) == MAX_AHEAD:
+                self._transport.pause_reading()
+            elif len(self._ahead) > TOO_FAR_AHEAD:
+                self._transport.abort()
+        else:
+            self._serve(exchange)
+
+    def _serve(self, exchange: Exchange) -> None:
+        self._serving, self._has_asked = exchange, True
+        self._task = self._front.loop.create_task(self._answer(exchange))
+
+    async def _answer(self, exchange: Exchange) -> None:
+        try:
+            problem = exchange.problem or self._objection(exchange)
+            answer = await self._front.answer(exchange.request()) if problem is None else refuse(problem)
+            if answer is None:
+                self._transport.abort()
+            elif answer.stream is not None:
+                await self._send_stream(exchange, answer, answer.stream)
+            else:
+                self._send(exchange, answer)
+        except Exception:
+            log.exception("connection_failed")
+            self._transport.abort()
+        self._serving = None
+        self._go_on()
+
+    def _objection(self, exchange: Exchange) -> Problem | None:
+        if len(exchange.fields) > MAX_FIELDS or (self._is_suspect and exchange.has_long_head):
+            exchange.is_persistent = False
+            return headers_too_large()
+        return None
+
+    def _send(self, exchange: Exchange, answer: Answer) -> None:
+        if self._transport.is_closing():
+            return
+        closes = self._closes_after(exchange)
+        self._transport.write(
+            answering.whole(
+                answer,
+                self._front.date,
+                closes=closes,
+                is_head=exchange.method == "HEAD",
+                says_keep=not exchange.speaks_chunks,
+            )
+        )
+        if closes:
+            self._close_gently(exchange)
+
+    async def _send_stream(self, exchange: Exchange, answer: Answer, stream: AsyncGenerator[bytes, None]) -> None:
+        in_chunks = exchange.speaks_chunks
+        closes = self._closes_after(exchange) or not in_chunks
+        self._transport.write(answering.opening(answer, self._front.date, closes=closes, in_chunks=in_chunks))
+
+        async def send(portion: bytes) -> None:
+            if portion and not self._transport.is_closing():
+                self._transport.write(answering.chunk(portion) if in_chunks else portion)
+            if self._unread is not None:
+                await self._unread.wait()
+
+        await send_while_there(stream, exchange, send)
+        if self._transport.is_closing():
+            return
+        if in_chunks:
+            self._transport.write(answering.LAST_CHUNK)
+        if closes:
+            self._close_gently(exchange)
+
+    def _closes_after(self, exchange: Exchange) -> bool:
+        if self._front.is_stopping or self.is_left:
+            return not self._ahead or not exchange.is_persistent
+        return not exchange.is_persistent or not exchange.is_complete
+
+    def _go_on(self) -> None:
+        """With the next request, if one is in line and the client reads its answers."""
+        if self._serving is not None or self._unread is not None:
+            return
+        self._since = self._front.now
+        if self._ahead and not self._transport.is_closing():
+            exchange = self._ahead.popleft()
+            if not self._ahead and not self._transport.is_reading():
+                self._transport.resume_reading()
+            self._serve(exchange)
+
+    # --- the end
+
+    def _refuse(self, problem: Problem) -> None:
+        """What nobody can make sense of ends the connection, when what came before it has been answered."""
+        self._is_deaf = True
+        incoming, self._incoming = self._incoming, None
+        if incoming is not None and incoming.is_dispatched:
+            incoming.spoil(problem)
+            return
+        senseless = Exchange(self)
+        senseless.problem, senseless.speaks_chunks = problem, True
+        self._dispatch(senseless)
+
+    def _close_gently(self, exchange: Exchange) -> None:
+        if exchange.is_complete and not self._ahead:
+            self._transport.close()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Closing at once would throw away, on the client's side, the answer that it has not read yet."""
+        self._lingers = self._is_deaf = True
+        self._since = self._front.now
+        if self.is_left or self._transport.is_closing():
+            self._transport.close()
+        else:
+            self._transport.write_eof()
+
+    def _client_left(self) -> None:
+        self.is_left = True
+        if self._incoming is not None:
+            self._incoming.client_left()
+        if self._left is not None:
+            self._left.set()
+
+    async def left(self) -> None:
+        """Returns when the client has closed the connection, or its half of it."""
+        if not self.is_left:
+            self._left = self._left or asyncio.Event()
+            await self._left.wait()
+
+    def ask_for_body(self) -> None:
+        self._transport.write(answering.CONTINUE)
+
+    @property
+    def rests(self) -> bool:
+        """Nothing was asked that is not answered."""
+        return self._serving is None and not self._ahead and self._incoming is None
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def check(self) -> None:
+        """Called every second: whoever takes too long is closed."""
+        if self._lingers and self._serving is None:
+            patience = LINGER_S
+        elif self._unread is not None:
+            self._note_progress()
+            patience = UNREAD_S
+        elif self._serving is not None:
+            return
+        else:
+            patience = REST_S if self.rests and self._has_asked else HEAD_S
+        if self._front.now - self._since > patience:
+            self._transport.abort()
+
+    def _note_progress(self) -> None:
+        """However slowly: what is read is read."""
+        left = self._transport.get_write_buffer_size()
+        if left != self._unread_bytes:
+            self._unread_bytes, self._since = left, self._front.now
