@@ -8,8 +8,8 @@ import pytest
 from http_calling import eventually
 from http_serving import HOLDFAST, Server, started
 
-from holdfast.bootstrap import database_file
 from holdfast.demo.stage import Drop, claim_directory, prepare
+from holdfast.engines import database_file
 from holdfast.errors import SettingsError
 from holdfast.http.routes.demo import COOKIE, IDENTITY, PURSE
 from holdfast.settings import load_settings

@@ -8,7 +8,7 @@ from settle_sandbox import Sandbox, running_sandbox
 from settle_world import EVERY_ENGINE, Providers, SettleWorld
 
 from conftest import _exercised, _sweep
-from holdfast.bootstrap import open_engine
+from holdfast.engines import open_engine
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import migrate

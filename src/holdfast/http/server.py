@@ -28,9 +28,10 @@ from granian.server.embed import Server
 from prometheus_client.multiprocess import mark_process_dead
 from sqlalchemy import func, select
 
-from holdfast.bootstrap import open_engine, open_house, open_ledger
+from holdfast.bootstrap import open_house
+from holdfast.engines import open_engine, open_ledger
 from holdfast.errors import AlreadyRunning, HoldfastError, SettingsError
-from holdfast.http.address import resolve, url_of
+from holdfast.http.address import CONNECTIONS_MAX, resolve, url_of
 from holdfast.http.app import App
 from holdfast.http.requests import MAX_HEADER_BYTES
 from holdfast.http.rsgi import RsgiApp
@@ -49,7 +50,6 @@ WORKERS_STOP_S = 8.0
 # After the last answer is handed over, the server's own thread still has to write it to the socket.
 FLUSH_S = 0.1
 HEADER_TIMEOUT_MS = 10_000
-CONNECTIONS_MAX = 16_384
 
 
 # Told of a pool there is, or None: called when nothing is left that could refuse the start.
