@@ -21,8 +21,8 @@ from valkeys import ValkeyProcess, running_valkey
 
 pytest_plugins = ("second_try",)
 
-# Hundreds of servers are started here. Where nothing compiled is kept, each compiles all of Holdfast anew, which takes a
-# quarter of the time until it is ready.
+# Hundreds of servers are started here. Where nothing compiled is kept, each compiles all of Holdfast anew, which takes
+# a quarter of the time until it is ready.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ENGINES = ("sqlite", "postgresql")
