@@ -67,11 +67,14 @@ def test_a_pool_that_buyers_of_the_sale_before_still_hold_waits_for_them(store: 
     with store.buyer() as ada:
         assert ada.client.delete(f"/v1/reservations/{held['reservation_id']}").status_code == 204
     # Whoever asks again need not wait for the steward.
-    assert eventually(lambda: second.show()["state"] == "ready")
+    assert eventually(lambda: body_of(second.create(starts_at=LATER))["state"] == "ready")
+
+
+LATER = "2030-01-31T18:00:00Z"
 
 
 def _created(store: Store) -> dict[str, Any]:
-    answer = store.create(starts_at="2030-01-31T18:00:00Z")
+    answer = store.create(starts_at=LATER)
     return body_of(answer, 201) if answer.status_code == 201 else {}
 
 
