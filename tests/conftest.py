@@ -131,14 +131,13 @@ def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
 
 
 @pytest.fixture
-async def redis_world(valkey_server: ValkeyProcess, _swept_postgres_url: str) -> AsyncIterator[RedisWorld]:
+async def redis_world(
+    valkey_server: ValkeyProcess, _swept_postgres_url: str, swept: Swept
+) -> AsyncIterator[RedisWorld]:
     """The gate in Valkey with its ledger in PostgreSQL, both with nothing in them, by a clock that the test sets."""
     _exercised.add("redis")
     valkey_server.command("FLUSHALL")
-    database = open_database(_swept_postgres_url)
-    await migrate(database)
-    await database.write(_sweep)
-    world = RedisWorld(database, valkey_server.url)
+    world = RedisWorld(await swept(_swept_postgres_url), valkey_server.url)
     yield world
     await world.close()
 

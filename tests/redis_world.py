@@ -106,5 +106,5 @@ class RedisWorld:
         return await self.database.read(lambda c: counters_of(c, sku_id))
 
     async def close(self) -> None:
+        """The ledger belongs to whoever opened it."""
         await self.link.close()
-        await self.database.close()
