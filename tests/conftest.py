@@ -111,9 +111,15 @@ async def swept() -> AsyncIterator[Swept]:
 
 
 @pytest.fixture
-async def database(engine: str, request: pytest.FixtureRequest, swept: Swept) -> Database:
+def _swept_url(engine: str, request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue("_swept_sqlite_url" if engine == "sqlite" else "_swept_postgres_url")
+    return url
+
+
+@pytest.fixture
+async def database(_swept_url: str, swept: Swept) -> Database:
     """A migrated database with nothing in it, on each engine in turn."""
-    return await swept(request.getfixturevalue("_swept_sqlite_url" if engine == "sqlite" else "_swept_postgres_url"))
+    return await swept(_swept_url)
 
 
 @pytest.fixture(scope="session")
