@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,12 @@ from redis_world import RedisWorld
 from valkeys import ValkeyProcess, running_valkey
 
 pytest_plugins = ("second_try",)
+
+# Hundreds of servers are started here. Where nothing compiled is kept, each compiles all of Holdfast anew, which takes
+# a quarter of the time until it is ready.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+Swept = Callable[[str], Awaitable[Database]]
 
 ENGINES = ("sqlite", "postgresql")
 PROVIDERS = ("sandbox", "stripe")
@@ -81,22 +87,39 @@ def _swept_postgres_url(postgres_url: str) -> str:
     return new_postgres_database(postgres_url)
 
 
+@pytest.fixture(scope="session")
+def _swept_sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('swept') / 'swept.db'}"
+
+
+@pytest.fixture(scope="session")
+async def swept() -> AsyncIterator[Swept]:
+    """A database with nothing in it. It stays open for the next test: a new one compiles every statement anew, which
+    takes longer than most tests."""
+    opened: dict[str, Database] = {}
+
+    async def sweep(url: str) -> Database:
+        if url not in opened:
+            opened[url] = open_database(url)
+            await migrate(opened[url])
+        await opened[url].write(_sweep)
+        return opened[url]
+
+    yield sweep
+    for database in opened.values():
+        await database.close()
+
+
 @pytest.fixture
-def _swept_url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if engine == "sqlite":
-        return f"sqlite:///{tmp_path / 'swept.db'}"
-    url: str = request.getfixturevalue("_swept_postgres_url")
+def _swept_url(engine: str, request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue("_swept_sqlite_url" if engine == "sqlite" else "_swept_postgres_url")
     return url
 
 
 @pytest.fixture
-async def database(_swept_url: str) -> AsyncIterator[Database]:
+async def database(_swept_url: str, swept: Swept) -> Database:
     """A migrated database with nothing in it, on each engine in turn."""
-    database = open_database(_swept_url)
-    await migrate(database)
-    await database.write(_sweep)
-    yield database
-    await database.close()
+    return await swept(_swept_url)
 
 
 @pytest.fixture(scope="session")
@@ -114,14 +137,13 @@ def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
 
 
 @pytest.fixture
-async def redis_world(valkey_server: ValkeyProcess, _swept_postgres_url: str) -> AsyncIterator[RedisWorld]:
+async def redis_world(
+    valkey_server: ValkeyProcess, _swept_postgres_url: str, swept: Swept
+) -> AsyncIterator[RedisWorld]:
     """The gate in Valkey with its ledger in PostgreSQL, both with nothing in them, by a clock that the test sets."""
     _exercised.add("redis")
     valkey_server.command("FLUSHALL")
-    database = open_database(_swept_postgres_url)
-    await migrate(database)
-    await database.write(_sweep)
-    world = RedisWorld(database, valkey_server.url)
+    world = RedisWorld(await swept(_swept_postgres_url), valkey_server.url)
     yield world
     await world.close()
 

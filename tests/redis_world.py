@@ -7,7 +7,8 @@ from holdfast.domain.state import Counters
 from holdfast.gate.carrier import Carrier
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link.redis_link import Command, RedisLink, open_link
+from holdfast.gate.link.port import Command, RedisLink
+from holdfast.gate.link.redis_link import open_link
 from holdfast.gate.redis import RedisGate
 from holdfast.gate.redis_views import GatePool, RedisViews
 from holdfast.gate.shard_stock import ShardStock
@@ -105,5 +106,5 @@ class RedisWorld:
         return await self.database.read(lambda c: counters_of(c, sku_id))
 
     async def close(self) -> None:
+        """The ledger belongs to whoever opened it."""
         await self.link.close()
-        await self.database.close()

@@ -1,39 +1,23 @@
 """The only place that builds things: settings go in, a running house comes out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
 
 from msgspec import Struct
-from sqlalchemy import make_url
 
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
-from holdfast.domain.breaker import Breaker
-from holdfast.domain.reservation import Reservation
+from holdfast.domain.breaker import Breaker, Guarded
 from holdfast.domain.sale import PaymentKind
+from holdfast.engines import Engine, database_file, open_engine, open_ledger
 from holdfast.gate.batcher import Batcher
-from holdfast.gate.carrier import Carrier
-from holdfast.gate.functions import Functions
-from holdfast.gate.link.durability import check_durability
-from holdfast.gate.link.guarded import GuardedLink, guarded
-from holdfast.gate.link.redis_link import RedisLink, open_link
-from holdfast.gate.port import Gate
-from holdfast.gate.redis import RedisGate
-from holdfast.gate.redis_views import RedisViews
-from holdfast.gate.restock import RedisRestocker
-from holdfast.gate.shard_stock import ShardStock
-from holdfast.gate.shards import ShardedGate
-from holdfast.gate.splits import Splits
-from holdfast.gate.sql import SqlGate
+from holdfast.gate.link.port import RedisLink
 from holdfast.http.door import Door, build_door
 from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts
-from holdfast.ledger.database import Database, PostgresDatabase, open_database
-from holdfast.ledger.lookout import LookAt, Lookout, look_into
-from holdfast.ledger.migrate import migrate
-from holdfast.ledger.queries import find_reservation
+from holdfast.ledger.database import Database
+from holdfast.ledger.lookout import Lookout
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.providers import open_providers
@@ -50,39 +34,15 @@ from holdfast.sales.steward import Steward
 from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.cashier import Cashier, build_cashier
-from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import Expirer, Pruner
 from holdfast.settlement.outbox.deliver import Deliverer
 from holdfast.settlement.outbox.relay import Relay
 from holdfast.settlement.outbox.sender import Sender
-from holdfast.settlement.rebuild import Rebuilder
-from holdfast.settlement.reconcile import Reconciler, RedisBooks
-from holdfast.settlement.shard_keeper import ShardKeeper
 from holdfast.signing import parse_signing_keys
 from holdfast.teller import Teller
 
 # SIGTERM promises an exit within 10 s, most of which belongs to requests under way (http/server.py).
 DRAIN_S = 1.0
-
-
-Find = Callable[[str], Awaitable[Reservation | None]]
-CatchUp = Callable[[str | None], Awaitable[None]]
-
-
-class Engine(Struct, frozen=True, eq=False):
-    """Where stock is decided: what is asked for a decision, what shows how things stand, what keeps it true."""
-
-    gate: Gate
-    look_at: LookAt
-    find: Find
-    catch_up: CatchUp
-    """Let the ledger hear of what was decided in a pool, or in all, before it is asked for a list."""
-    reconciler: Reconciler
-    drainer: Drainer | None = None
-    link: RedisLink | None = None
-    splits: Splits | None = None
-    restocker: RedisRestocker | None = None
-    """Where a pool can be split into shards."""
 
 
 class House(Struct, frozen=True, eq=False):
@@ -108,34 +68,6 @@ class House(Struct, frozen=True, eq=False):
     def may_lose_holds(self) -> bool:
         """Only Redis can lose one."""
         return self.engine.link is not None
-
-
-@asynccontextmanager
-async def open_ledger(settings: Settings) -> AsyncIterator[Database]:
-    """The database, at the revision this version needs."""
-    async with _open_database(settings) as database:
-        await migrate(database)
-        yield database
-
-
-async def migrate_ledger(settings: Settings) -> tuple[str | None, str | None]:
-    async with _open_database(settings) as database:
-        return await migrate(database)
-
-
-@asynccontextmanager
-async def _open_database(settings: Settings) -> AsyncIterator[Database]:
-    if settings.is_embedded:
-        database_file(settings).parent.mkdir(parents=True, exist_ok=True)
-    database = open_database(settings.database_url, connections=settings.database_connections)
-    try:
-        yield database
-    finally:
-        await database.close()
-
-
-def database_file(settings: Settings) -> Path:
-    return Path(make_url(settings.database_url).database or "")
 
 
 @asynccontextmanager
@@ -176,49 +108,6 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings, database: Database) -> AsyncIterator[Engine]:
-    """The gate that the settings ask for, with everything that belongs to it."""
-    if not settings.has_redis:
-        yield Engine(SqlGate(database), look_into(database), _find_in(database), _is_up, Reconciler(database))
-        return
-    link = guarded(open_link(settings.redis_url, timeout_s=settings.redis_timeout_ms / 1000))
-    try:
-        await check_durability(link, fsync=settings.redis_fsync, replicas_min=settings.redis_replicas_min)
-        functions = Functions(link)
-        await functions.load()
-        yield _redis_engine(settings, database, functions)
-    finally:
-        await link.close()
-
-
-def _redis_engine(settings: Settings, database: Database, functions: Functions) -> Engine:
-    splits = Splits(database)
-    views = RedisViews(functions, database, splits)
-    drainer = Drainer(database, functions.link)
-    rebuilder = Rebuilder(database, functions, drainer)
-
-    def suspect(sku_id: str, why: str) -> None:
-        reconciler.suspect(sku_id, why)
-
-    each = RedisGate(functions, database, rebuilder, suspect, replicas_min=settings.redis_replicas_min)
-    carrier = Carrier(database, each, rebuilder)
-    stock = ShardStock(database, each, views, carrier)
-    keeper = ShardKeeper(database, each, splits, carrier, stock)
-    reconciler = Reconciler(database, RedisBooks(functions, views, rebuilder, keeper))
-    return Engine(
-        ShardedGate(each, splits, views, carrier, stock),
-        views.look_at,
-        views.find,
-        drainer.catch_up,
-        reconciler,
-        drainer,
-        functions.link,
-        splits,
-        RedisRestocker(database, splits, carrier),
-    )
-
-
-@asynccontextmanager
 async def open_cashier(settings: Settings, database: Database, engine: Engine) -> AsyncIterator[Cashier]:
     """Everything about money, with the providers that the settings name."""
     providers = {name: GuardedProvider(name, provider) for name, provider in open_providers(settings).items()}
@@ -227,17 +116,6 @@ async def open_cashier(settings: Settings, database: Database, engine: Engine) -
     finally:
         for provider in providers.values():
             await provider.close()
-
-
-async def _is_up(_sku_id: str | None) -> None:
-    """Where the database decides, it has heard of everything."""
-
-
-def _find_in(database: Database) -> Find:
-    async def find(reservation_id: str) -> Reservation | None:
-        return await database.read(lambda c: find_reservation(c, reservation_id, database.now_ms(c)))
-
-    return find
 
 
 def _build(
@@ -296,7 +174,8 @@ def _build(
 
 def _breakers_of(database: Database, link: RedisLink | None) -> list[Breaker]:
     """A file on this machine has none, nor has a cluster."""
-    return [store.breaker for store in (database, link) if isinstance(store, PostgresDatabase | GuardedLink)]
+    stores: tuple[object, ...] = (database, link)
+    return [store.breaker for store in stores if isinstance(store, Guarded)]
 
 
 @asynccontextmanager

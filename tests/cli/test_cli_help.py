@@ -1,12 +1,10 @@
 """What a newcomer reads first."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import typer
-from cli_running import TIMEOUT_S, Cli
+from cli_running import Cli
 from typer.testing import CliRunner
 
 from holdfast import __version__
@@ -24,7 +22,6 @@ EVERY = [
     ["reservations", "show"],
     ["lottery", "verify"],
 ]
-SLOW = {"sqlalchemy", "fastapi", "httptools", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
 
 
 def help_of(*words: str) -> str:
@@ -58,18 +55,6 @@ def test_every_command_has_a_module_that_is_loaded_when_it_is_called() -> None:
     context = typer.Context(group)
     loaded = [group.resolve_command(context, [name])[1].name for name in COMMANDS]
     assert loaded == list(COMMANDS)
-
-
-def test_help_and_version_do_not_wait_for_the_web_server_or_the_database(tmp_path: Any) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "holdfast", "--help"]
-    environment = Cli(tmp_path).environment({})
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
-    imported = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
-    assert "typer" in imported
-    assert (
-        imported & {"sqlalchemy", "fastapi", "httptools", "asyncpg", "alembic", "rich.table", "pydantic_settings"}
-        == set()
-    )
 
 
 def test_the_version_is_told(tmp_path: Any) -> None:

@@ -17,7 +17,7 @@ def await_ready(process: subprocess.Popen[str], port: int) -> None:
     until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until and process.poll() is None:
         try:
-            if httpx.get(f"http://127.0.0.1:{port}/healthz/ready", trust_env=False).status_code == 200:
+            if httpx.get(f"http://127.0.0.1:{port}/healthz/ready", verify=False, trust_env=False).status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.05)

@@ -82,7 +82,7 @@ def publisher(key: Key) -> Iterator[Publisher]:
 @pytest.fixture(params=[asgi_serving, wsgi_serving], ids=["asgi", "wsgi"])
 def shop(request: pytest.FixtureRequest, publisher: Publisher) -> Iterator[httpx.Client]:
     gatekeeper = Gatekeeper("drop", PublishedKeys(publisher.url), paths=["/checkout"], waiting_url=WAITING)
-    with request.param(gatekeeper) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with request.param(gatekeeper) as url, httpx.Client(base_url=url, verify=False, trust_env=False) as client:
         yield client
 
 
@@ -158,7 +158,7 @@ ABUSES: dict[str, Callable[[Key], str]] = {
 @pytest.mark.parametrize("abuse", list(ABUSES.values()), ids=list(ABUSES))
 def test_a_bad_pass_is_no_pass(publisher: Publisher, key: Key, abuse: Callable[[Key], str]) -> None:
     gatekeeper = Gatekeeper("drop", PublishedKeys(publisher.url))
-    with wsgi_serving(gatekeeper) as url, httpx.Client(base_url=url, trust_env=False) as shop:
+    with wsgi_serving(gatekeeper) as url, httpx.Client(base_url=url, verify=False, trust_env=False) as shop:
         answer = checkout(shop, abuse(key))
         assert (answer.status_code, answer.json()["reason"]) == (429, "admission_required")
         assert checkout(shop, key.sign(claims())).text == "ada"
@@ -166,7 +166,7 @@ def test_a_bad_pass_is_no_pass(publisher: Publisher, key: Key, abuse: Callable[[
 
 def test_a_pass_of_another_buyer_is_refused_where_the_shop_knows_its_buyers(publisher: Publisher, key: Key) -> None:
     gatekeeper = Gatekeeper("drop", PublishedKeys(publisher.url), buyer_of=lambda visit: visit.headers.get("x-buyer"))
-    with asgi_serving(gatekeeper) as url, httpx.Client(base_url=url, trust_env=False) as shop:
+    with asgi_serving(gatekeeper) as url, httpx.Client(base_url=url, verify=False, trust_env=False) as shop:
         token = key.sign(claims())
         assert checkout(shop, token, **{"X-Buyer": "ada"}).text == "ada"
         assert checkout(shop, token, **{"X-Buyer": "eve"}).status_code == 429
@@ -175,7 +175,10 @@ def test_a_pass_of_another_buyer_is_refused_where_the_shop_knows_its_buyers(publ
 def test_a_rotated_key_is_fetched_and_made_up_ones_are_not_a_flood(
     publisher: Publisher, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with asgi_serving(Gatekeeper("drop", PublishedKeys(publisher.url))) as url, httpx.Client(base_url=url) as shop:
+    with (
+        asgi_serving(Gatekeeper("drop", PublishedKeys(publisher.url))) as url,
+        httpx.Client(base_url=url, verify=False) as shop,
+    ):
         assert checkout(shop, key.sign(claims())).text == "ada"
         new = Key("k2-pass")
         publisher.keys.insert(0, new)
@@ -193,7 +196,10 @@ def test_without_keys_nobody_is_let_in_and_known_ones_outlive_an_outage(
 ) -> None:
     monkeypatch.setattr(keys_module, "PAUSE_S", 0.0)
     publisher.is_down = True
-    with asgi_serving(Gatekeeper("drop", PublishedKeys(publisher.url))) as url, httpx.Client(base_url=url) as shop:
+    with (
+        asgi_serving(Gatekeeper("drop", PublishedKeys(publisher.url))) as url,
+        httpx.Client(base_url=url, verify=False) as shop,
+    ):
         refused = checkout(shop, key.sign(claims()))
         assert (refused.status_code, refused.json()["reason"]) == (503, "not_ready")
         publisher.is_down = False

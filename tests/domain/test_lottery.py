@@ -71,9 +71,16 @@ def test_the_documents_javascript_draws_the_same(tmp_path: Path) -> None:
     assert [int(line) for line in ran.stdout.split()] == [place for vector in VECTORS for place in vector[3]]
 
 
-def test_every_place_is_given_once_for_every_number_of_entrants_up_to_2000() -> None:
-    for entrants in range(2_001):
+def test_every_place_is_given_once_in_every_shape_of_rectangle_up_to_2000() -> None:
+    """Every number up to 400; then, for each width and height there is, the fewest and the most who need it."""
+    fewest_and_most = [n for n in range(401, 2_001) if {shape_of(n - 1), shape_of(n), shape_of(n + 1)} != {shape_of(n)}]
+    for entrants in [*range(401), *fewest_and_most]:
         assert sorted(places(Draw(SALE, SEED, entrants, ""))) == list(range(entrants))
+
+
+def shape_of(entrants: int) -> tuple[int, int]:
+    order = Order(Draw(SALE, SEED, entrants, ""))
+    return order.width, order.height
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -105,7 +105,7 @@ class HouseProcess:
     def client(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {SERVICE_KEY}"}
         limits = httpx.Limits(max_connections=100)
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=15.0, limits=limits)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=15.0, limits=limits, verify=False)
 
 
 class WorkerProcess(HouseProcess):

@@ -9,9 +9,9 @@ from processes import HouseProcess, make_pool, serving
 from redis_site import confirm
 
 from books import read_books
-from holdfast.bootstrap import open_engine, open_ledger
 from holdfast.domain.command import Provision
 from holdfast.domain.reservation import Status
+from holdfast.engines import open_engine, open_ledger
 from holdfast.gate.encoding import Keys
 from holdfast.ledger.database import open_database
 from holdfast.settings import load_settings

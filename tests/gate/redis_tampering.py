@@ -9,7 +9,7 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.encoding import Keys
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link.redis_link import Command, RedisLink
+from holdfast.gate.link.port import Command, RedisLink
 from redis_world import CLOCK, RedisWorld
 from valkeys import ValkeyProcess
 from worlds import SKU

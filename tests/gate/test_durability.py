@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.errors import SettingsError
 from holdfast.gate.link.durability import check_durability, find_problems
-from holdfast.gate.link.redis_link import RedisLink, open_link
+from holdfast.gate.link.port import RedisLink
+from holdfast.gate.link.redis_link import open_link
 from valkeys import ValkeyProcess, eventually, is_following, running_cluster, running_valkey
 
 

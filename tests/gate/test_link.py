@@ -17,7 +17,9 @@ from tls_proxy import Certificates, tls_proxy
 
 from holdfast.bench.engines import free_port
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
-from holdfast.gate.link.redis_link import RedisLink, RedisRefused, open_link
+from holdfast.gate.link.port import RedisLink
+from holdfast.gate.link.redis_link import open_link
+from holdfast.gate.link.replies import RedisRefused
 from holdfast.gate.link.wire import Node, Wire
 from second_try import in_time
 from valkeys import ValkeyProcess, eventually, running_valkey, valkey

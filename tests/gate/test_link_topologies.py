@@ -10,7 +10,9 @@ import pytest
 
 from holdfast.bench.engines import free_port
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.gate.link.redis_link import RedisLink, RedisRefused, open_link
+from holdfast.gate.link.port import RedisLink
+from holdfast.gate.link.redis_link import open_link
+from holdfast.gate.link.replies import RedisRefused
 from second_try import in_time
 from valkeys import ValkeyCluster, WatchedService, running_cluster, running_sentinels, running_valkey
 

@@ -66,9 +66,12 @@ def sql_engine(url: str) -> Engine:
 
 def redis_engine(url: str, ledger_url: str) -> Engine:
     world = RedisWorld(open_database(ledger_url), url)
-    return Engine(
-        "redis", world.clock, [world.open_gate(), world.open_gate()], world.books, world.counters, world.close
-    )
+
+    async def close() -> None:
+        await world.close()
+        await world.database.close()
+
+    return Engine("redis", world.clock, [world.open_gate(), world.open_gate()], world.books, world.counters, close)
 
 
 class Bench:

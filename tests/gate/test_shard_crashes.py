@@ -15,7 +15,7 @@ from holdfast.domain.shards import shard_of_owner
 from holdfast.gate.encoding import Keys
 from holdfast.gate.functions import Functions
 from holdfast.gate.library import source
-from holdfast.gate.link.redis_link import Command, RedisLink
+from holdfast.gate.link.port import Command, RedisLink
 from holdfast.ledger.transfers import waiting_for
 from redis_world import CLOCK, RedisWorld
 from valkeys import ValkeyProcess

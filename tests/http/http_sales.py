@@ -56,7 +56,7 @@ class Store:
         return self.server.client.post(f"{self.path}/{what}", json=given or None)
 
     def now(self) -> httpx.Response:
-        return httpx.get(f"{self.server.url}{self.path}/now", trust_env=False)
+        return httpx.get(f"{self.server.url}{self.path}/now", verify=False, trust_env=False)
 
     @contextmanager
     def buyer(self, buyer_id: str = "ada", **claims: object) -> Iterator["Buyer"]:

@@ -79,7 +79,7 @@ class Client:
     def get(self, path: str, method: str = "GET") -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(app=self._app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+            async with httpx.AsyncClient(transport=transport, verify=False, base_url="http://shop") as client:
                 return await client.request(method, path)
 
         return asyncio.run(ask())

@@ -8,8 +8,8 @@ import pytest
 from http_calling import Shop, body_of, eventually, problem_of, seconds_between
 from http_serving import Server
 
-from holdfast.bootstrap import open_engine, open_ledger
 from holdfast.domain.command import Move, Transition
+from holdfast.engines import open_engine, open_ledger
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)

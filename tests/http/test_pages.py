@@ -8,7 +8,7 @@ pytest_plugins = ("http_fixtures",)
 
 
 def ask(server: Server, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(f"{server.url}{path}", headers=headers, trust_env=False)
+    return httpx.get(f"{server.url}{path}", headers=headers, verify=False, trust_env=False)
 
 
 def test_a_file_is_cached_and_asked_for_again_costs_nothing(embedded: Server) -> None:

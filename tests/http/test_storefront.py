@@ -8,8 +8,8 @@ import pytest
 from http_calling import eventually
 from http_serving import HOLDFAST, Server, started
 
-from holdfast.bootstrap import database_file
 from holdfast.demo.stage import Drop, claim_directory, prepare
+from holdfast.engines import database_file
 from holdfast.errors import SettingsError
 from holdfast.http.routes.demo import COOKIE, IDENTITY, PURSE
 from holdfast.settings import load_settings
@@ -18,7 +18,7 @@ pytest_plugins = ("http_fixtures",)
 
 
 def ask(server: Server, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(f"{server.url}{path}", headers=headers, trust_env=False)
+    return httpx.get(f"{server.url}{path}", headers=headers, verify=False, trust_env=False)
 
 
 def test_the_page_is_the_same_for_every_sale_and_caches_may_keep_it(embedded: Server) -> None:
@@ -62,7 +62,7 @@ def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path: Path) ->
 def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path: Path) -> None:
     crowd = ("--units", "3", "--buyers", "5", "--seconds", "1")
     with started(tmp_path, *crowd, command=(*HOLDFAST, "demo")) as server:
-        with httpx.Client(base_url=server.url, trust_env=False) as browser:
+        with httpx.Client(base_url=server.url, verify=False, trust_env=False) as browser:
             first, again, other = browser.get(IDENTITY), browser.get(IDENTITY), ask(server, IDENTITY)
         buyer_id = first.json()["buyer_id"]
         assert again.json()["buyer_id"] == buyer_id != other.json()["buyer_id"]

@@ -18,6 +18,7 @@ from holdfast.errors import SettingsError
 from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.migrate import current_revision, migrate, newest_revision
 from holdfast.ledger.schema import metadata
+from holdfast.ledger.upgrade import script_directory
 
 
 async def test_alembic_finds_no_difference_to_the_declared_tables(database: Database) -> None:
@@ -26,6 +27,10 @@ async def test_alembic_finds_no_difference_to_the_declared_tables(database: Data
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
     assert await database.read(differences) == []
+
+
+def test_the_names_of_the_files_tell_the_newest_revision() -> None:
+    assert newest_revision() == script_directory().get_current_head()
 
 
 def options_of(index: Any) -> dict[str, str]:

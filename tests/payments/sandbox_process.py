@@ -51,7 +51,7 @@ class SandboxProcess:
         self.process.wait()
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=15.0, trust_env=False)
+        return httpx.AsyncClient(base_url=self.url, timeout=15.0, verify=False, trust_env=False)
 
     async def set_faults(self, **faults: Any) -> None:
         async with self.client() as client:

@@ -5,16 +5,14 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import Connection
 
-from conftest import _sweep
 from holdfast.domain.command import Provision, Reserve
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.room import Admit, Join, Leave, Place, RoomAsk, RoomState, Stand, Standing, Use
 from holdfast.domain.sale import Checkout, PaymentKind, Room, RoomMode, Sale, SaleState
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.database import Database
 from holdfast.ledger.lookout import LookAt, look_into
-from holdfast.ledger.migrate import migrate
 from holdfast.ledger.rooms import find_room, make_room
 from holdfast.ledger.sales import insert_sale
 from holdfast.room.desk import Desk
@@ -112,14 +110,10 @@ class Hall:
 
 
 @asynccontextmanager
-async def hall_on(url: str, valkey: ValkeyProcess | None) -> AsyncIterator[Hall]:
-    database = open_database(url)
-    await migrate(database)
-    await database.write(_sweep)
+async def hall_on(database: Database, valkey: ValkeyProcess | None) -> AsyncIterator[Hall]:
     if valkey is None:
         clock = SetClock(database)
         yield Hall(clock, SqlGate(clock), look_into(clock))
-        await database.close()
         return
     valkey.command("FLUSHALL")
     world = RedisWorld(database, valkey.url)

@@ -76,7 +76,7 @@ def broken_server(directory: Path) -> Iterator[Site]:
 
     def is_ready() -> bool:
         try:
-            return httpx.get(f"{url}/healthz/ready", trust_env=False).status_code == 200
+            return httpx.get(f"{url}/healthz/ready", verify=False, trust_env=False).status_code == 200
         except httpx.TransportError:
             return False
 

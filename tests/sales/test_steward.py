@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, select, update
 
-from conftest import _sweep
+from conftest import Swept
 from holdfast.domain.command import Command, Provision, Reserve, Verdict
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
@@ -17,8 +16,6 @@ from holdfast.errors import Unavailable
 from holdfast.gate.encoding import Keys
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
-from holdfast.ledger.migrate import migrate
 from holdfast.ledger.sales import find_sale, insert_sale
 from holdfast.ledger.tables import events, pools
 from holdfast.sales.inspection import CatchUp, Inspector
@@ -84,20 +81,18 @@ class Stall:
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ValkeyProcess | None]:
+def site(request: pytest.FixtureRequest) -> tuple[str, ValkeyProcess | None]:
     """The ledger's address, and the gate, if that is another."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'holdfast.db'}", None
+        return request.getfixturevalue("_swept_sqlite_url"), None
     url = request.getfixturevalue("_swept_postgres_url")
-    return url, request.getfixturevalue("steady_valkey") if request.param == "redis" else None
+    return url, request.getfixturevalue("valkey_server") if request.param == "redis" else None
 
 
 @pytest.fixture
-async def stall(site: tuple[str, ValkeyProcess | None]) -> AsyncIterator[Stall]:
+async def stall(site: tuple[str, ValkeyProcess | None], swept: Swept) -> AsyncIterator[Stall]:
     url, valkey = site
-    database = open_database(url)
-    await migrate(database)
-    await database.write(_sweep)
+    database = await swept(url)
     if valkey is not None:
         valkey.command("FLUSHALL")
         world = RedisWorld(database, valkey.url)
@@ -110,7 +105,6 @@ async def stall(site: tuple[str, ValkeyProcess | None]) -> AsyncIterator[Stall]:
         """The ledger is the gate."""
 
     yield Stall(clock, SqlGate(clock), Reconciler(clock), nothing)
-    await database.close()
 
 
 async def made(stall: Stall, sale: Sale = SALE) -> Sale:

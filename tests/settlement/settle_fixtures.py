@@ -1,17 +1,15 @@
 """The engines to settle on, each in turn. A plugin and not a conftest.py, as in `http_fixtures.py`."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from settle_sandbox import Sandbox, running_sandbox
 from settle_world import EVERY_ENGINE, Providers, SettleWorld
 
-from conftest import _exercised, _sweep
-from holdfast.bootstrap import open_engine
+from conftest import Swept, _exercised
+from holdfast.engines import open_engine
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.migrate import migrate
+from holdfast.ledger.database import Database
 from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.settings import Settings
 from holdfast.verify.prove import prove
@@ -21,25 +19,22 @@ Place = tuple[str, str, ValkeyProcess | None]
 
 
 @pytest.fixture(params=EVERY_ENGINE)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest) -> Place:
     engine: str = request.param
     _exercised.add(engine)
     if engine == "sqlite":
-        return engine, f"sqlite:///{tmp_path / 'w.db'}", None
+        return engine, request.getfixturevalue("_swept_sqlite_url"), None
     valkey = request.getfixturevalue("steady_valkey") if engine == "redis" else None
     return engine, request.getfixturevalue("_swept_postgres_url"), valkey
 
 
 @pytest.fixture
-async def world(place: Place) -> AsyncIterator[SettleWorld]:
+async def world(place: Place, swept: Swept) -> AsyncIterator[SettleWorld]:
     engine, url, valkey = place
-    database = open_database(url)
-    await migrate(database)
-    await database.write(_sweep)
+    database = await swept(url)
     if valkey is None:
         yield SettleWorld(engine, database, SqlGate(database), None)
         await _prove(database)
-        await database.close()
         return
     valkey.command("FLUSHALL")
     settings = Settings(database_url=url, redis_url=valkey.url)
@@ -48,7 +43,6 @@ async def world(place: Place) -> AsyncIterator[SettleWorld]:
         built.reconciler = opened.reconciler
         yield built
         await _prove(database)
-    await database.close()
 
 
 @pytest.fixture(scope="session")

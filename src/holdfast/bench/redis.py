@@ -25,10 +25,10 @@ from holdfast.bench.machine import machine
 from holdfast.bench.progress import Progress
 from holdfast.bench.report import Report
 from holdfast.bench.rounds import Figure, Round, measure
-from holdfast.bootstrap import Engine, open_engine
 from holdfast.domain.command import Provision, Reserve
 from holdfast.domain.pool import MAX_TOTAL_UNITS
 from holdfast.domain.reservation import new_reservation_id
+from holdfast.engines import Engine, open_engine
 from holdfast.gate.encoding import Keys
 from holdfast.gate.redis import call_of
 from holdfast.http.app import rest_collector

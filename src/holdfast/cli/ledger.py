@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from holdfast.bootstrap import Engine, database_file, open_engine, open_ledger
 from holdfast.cli.options import hide_secrets
+from holdfast.engines import Engine, database_file, open_engine, open_ledger
 from holdfast.errors import Busy, EngineError, Unavailable
 from holdfast.ledger.database import Database
 from holdfast.log import set_up_logging

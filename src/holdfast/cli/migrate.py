@@ -4,10 +4,10 @@ import asyncio
 
 import typer
 
-from holdfast.bootstrap import migrate_ledger
 from holdfast.cli.ledger import explained, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, print_json
+from holdfast.engines import migrate_ledger
 
 app = typer.Typer()
 

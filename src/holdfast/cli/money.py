@@ -5,8 +5,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from holdfast.bootstrap import open_cashier, open_engine
+from holdfast.bootstrap import open_cashier
 from holdfast.cli.ledger import run
+from holdfast.engines import open_engine
 from holdfast.ledger.database import Database
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings

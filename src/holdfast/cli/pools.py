@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from holdfast.bootstrap import Engine
 from holdfast.cli.ledger import is_new, run, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
@@ -14,6 +13,7 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Rules, is_sku_id
 from holdfast.domain.reservation import MAX_QUANTITY
 from holdfast.domain.shards import MAX_SHARDS
+from holdfast.engines import Engine
 from holdfast.errors import SettingsError
 from holdfast.http.schemas import pool_body, reconciliation_body
 from holdfast.ledger.database import Database

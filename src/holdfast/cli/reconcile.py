@@ -2,10 +2,11 @@
 
 import typer
 
-from holdfast.bootstrap import open_cashier, open_engine
+from holdfast.bootstrap import open_cashier
 from holdfast.cli.ledger import is_new, run, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, print_json, print_table
+from holdfast.engines import open_engine
 from holdfast.http.money_schemas import payment_report_body
 from holdfast.http.schemas import reconciliation_body
 from holdfast.ledger.database import Database

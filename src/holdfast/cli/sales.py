@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from holdfast.bootstrap import Engine, build_office, open_engine
+from holdfast.bootstrap import build_office
 from holdfast.cli.ledger import is_new, run, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, complain, examples, print_json, print_table
@@ -20,6 +20,7 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import MAX_TOTAL_UNITS, Pool
 from holdfast.domain.reservation import MAX_QUANTITY
 from holdfast.domain.sale import MAX_AMOUNT, Sale, in_words
+from holdfast.engines import Engine, open_engine
 from holdfast.errors import EngineError, SettingsError
 from holdfast.http.invalid import from_validation
 from holdfast.http.sale_problems import office_refusal

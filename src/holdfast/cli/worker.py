@@ -6,10 +6,11 @@ import signal
 import structlog
 import typer
 
-from holdfast.bootstrap import database_file, open_worker
+from holdfast.bootstrap import open_worker
 from holdfast.cli.ledger import explained, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import examples
+from holdfast.engines import database_file
 from holdfast.errors import AlreadyRunning, EngineError
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.log import set_up_logging

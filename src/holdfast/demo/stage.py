@@ -7,10 +7,11 @@ from time import time
 
 from msgspec import Struct
 
-from holdfast.bootstrap import build_office, database_file, open_engine, open_ledger
+from holdfast.bootstrap import build_office
 from holdfast.domain.command import Provision
 from holdfast.domain.pool import Rules
 from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale, SaleState
+from holdfast.engines import database_file, open_engine, open_ledger
 from holdfast.errors import SettingsError
 from holdfast.gate.port import Gate
 from holdfast.ledger.database import Database

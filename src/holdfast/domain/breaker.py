@@ -11,6 +11,7 @@ meant: half of the calls are better than none.
 """
 
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 
 class Circuit(StrEnum):
@@ -60,3 +61,11 @@ class Breaker:
             self._pause_ms = min(2 * self._pause_ms, self._most_pause_ms)
         self.state = Circuit.OPEN
         self._until = now_ms + self._pause_ms
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """What has a breaker in front."""
+
+    @property
+    def breaker(self) -> Breaker: ...

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from holdfast.domain.command import Command, Expire, Extend, Give, Move, Provision, Reserve, Restock, Take, Verdict
 from holdfast.domain.outcome import Outcome
@@ -16,6 +15,7 @@ from holdfast.domain.pool import Pool, RuleChanges, Rules
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.shards import is_shard, shard_number
 from holdfast.domain.state import Changes, Counters, Event, Remembered, Transfer
+from holdfast.gate.link.slots import SLOTS, key_slot
 from holdfast.ledger.journal import Entry
 
 encode = msgspec.msgpack.Encoder().encode
@@ -54,7 +54,7 @@ def hash_tag(shard: str) -> str:
     """
     number, shards = shard_number(shard)
     tags = (f"{shard}.{attempt}" for attempt in count())
-    return next(tag for tag in tags if key_slot(tag.encode()) * shards // REDIS_CLUSTER_HASH_SLOTS == number)
+    return next(tag for tag in tags if key_slot(tag.encode()) * shards // SLOTS == number)
 
 
 class Batch(Struct, frozen=True):

@@ -5,7 +5,8 @@ from typing import Any
 
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.library import ensure_loaded, source
-from holdfast.gate.link.redis_link import Command, RedisLink, RedisRefused
+from holdfast.gate.link.port import Command, RedisLink
+from holdfast.gate.link.replies import RedisRefused
 
 # How long a batch waits for its replicas, if any are asked for.
 REPLICAS_TIMEOUT_MS = 1_000

@@ -7,7 +7,7 @@ name is loaded anew; nothing was executed before, so the call that found out may
 
 from pathlib import Path
 
-from holdfast.gate.link.redis_link import RedisLink
+from holdfast.gate.link.port import RedisLink
 
 NAME = "holdfast_v1"
 

@@ -4,6 +4,8 @@ import socket
 
 from holdfast.errors import SettingsError
 
+CONNECTIONS_MAX = 16_384
+
 
 def resolve(host: str, port: int) -> str:
     """The address of a host. Where a name has several, as `localhost` does, the IPv4 one: everyone can reach it."""

@@ -25,7 +25,8 @@ import uvloop
 from prometheus_client.multiprocess import mark_process_dead
 from sqlalchemy import func, select
 
-from holdfast.bootstrap import open_engine, open_house, open_ledger
+from holdfast.bootstrap import open_house
+from holdfast.engines import open_engine, open_ledger
 from holdfast.errors import AlreadyRunning, HoldfastError, SettingsError
 from holdfast.http.address import resolve, url_of
 from holdfast.http.app import App

@@ -15,21 +15,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-import asyncpg
-from sqlalchemy import BigInteger, Connection, Engine, cast, create_engine, event, extract, func, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import QueuePool
 
-from holdfast.domain.breaker import Breaker
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.ledger.clock import shared_clock
-from holdfast.ledger.postgres_url import for_asyncpg
-from holdfast.pulse import Pulse
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -39,10 +33,6 @@ TRANSACTION_TIMEOUT_S = 5.0
 
 # How long a write on SQLite waits for another process to finish its own.
 BUSY_TIMEOUT_S = 5.0
-
-# How long a transaction waits for a connection while others have them all. If they have them because the server does
-# not answer, the breaker cuts all of them off long before.
-POOL_TIMEOUT_S = 4.0
 
 # A long listing must not keep a look at the stock waiting.
 READERS = 4
@@ -67,6 +57,9 @@ def open_database(url: str, *, connections: int = 8) -> Database:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed)
+    # Its driver takes longer to load than the whole of SQLite.
+    from holdfast.ledger.postgres import PostgresDatabase  # noqa: PLC0415 - see above
+
     return PostgresDatabase(parsed, connections)
 
 
@@ -194,83 +187,3 @@ def _commit(connection: Connection) -> None:
         connection.commit()
     except DBAPIError as exc:
         raise OutcomeUnknown(f"the commit may or may not have happened: {exc.orig}") from exc
-
-
-# While connecting, asyncpg's own errors come through unwrapped.
-POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
-
-
-def _drop(connection: Any, *_circumstances: object) -> None:
-    """Let go of a connection without waiting for the server to agree, which a frozen one never does."""
-    connection.driver_connection.terminate()
-
-
-class PostgresDatabase:
-    dialect_name = "postgresql"
-
-    def __init__(self, url: URL, connections: int) -> None:
-        address, arguments = for_asyncpg(url)
-        self._connections = connections
-        self._engine = create_async_engine(
-            address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
-        )
-        self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
-        self._pulse = Pulse("postgresql", self._probe)
-        for given_up in ("close", "invalidate"):
-            for engine in (self._engine, self._probing):
-                event.listen(engine.sync_engine, given_up, _drop)
-        self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
-
-    @property
-    def breaker(self) -> Breaker:
-        """Open while the server does not answer."""
-        return self._pulse.breaker
-
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
-        committing = False
-
-        def tracked(connection: Connection) -> T:
-            nonlocal committing
-            result = work(connection)
-            committing = True
-            connection.commit()
-            return result
-
-        try:
-            return await self._run(tracked, timeout_s)
-        except Unavailable as exc:
-            if committing:
-                raise OutcomeUnknown("the commit may or may not have happened") from exc
-            raise
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._run(work, TRANSACTION_TIMEOUT_S)
-
-    async def _run(self, work: Work[T], timeout_s: float) -> T:
-        try:
-            async with self._pulse.call(timeout_s), self._engine.connect() as connection:
-                return await connection.run_sync(work)
-        except IntegrityError:
-            raise
-        except PoolTimeout as exc:
-            raise Unavailable(f"all {self._connections} connections to PostgreSQL are in use") from exc
-        except POSTGRES_FAILURES as exc:
-            self._pulse.failed()
-            reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"
-            raise Unavailable(f"PostgreSQL is not available: {reason}") from exc
-
-    async def _probe(self) -> None:
-        """On a connection of its own, so that it waits for nobody."""
-        try:
-            async with self._probing.connect() as connection:
-                await connection.execute(select(1))
-        except POSTGRES_FAILURES as exc:
-            raise Unavailable(f"PostgreSQL is not available: {exc!r}") from exc
-
-    def now_ms(self, connection: Connection) -> int:
-        return int(connection.execute(self._now).scalar_one())
-
-    async def close(self) -> None:
-        await self._pulse.close()
-        await self._engine.dispose()
-        await self._probing.dispose()

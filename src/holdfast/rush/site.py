@@ -90,6 +90,7 @@ def _sandbox(directory: Path) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, trust_env=False).status_code == 200
+        # Asked again and again, and each time would read every certificate there is.
+        return httpx.get(url, trust_env=False, verify=False).status_code == 200  # noqa: S501 - on this machine
     except httpx.TransportError:
         return False

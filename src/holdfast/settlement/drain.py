@@ -21,7 +21,7 @@ from holdfast.domain.reservation import Status
 from holdfast.domain.shards import whole_of
 from holdfast.errors import EngineError
 from holdfast.gate.encoding import Keys, decode_entry
-from holdfast.gate.link.redis_link import Command, RedisLink
+from holdfast.gate.link.port import Command, RedisLink
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import Entry, Journal, fold, position, positions

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast.errors import SettingsError, Unavailable
-from holdfast.ledger.database import POSTGRES_FAILURES
 from holdfast.ledger.migrate import current_revision, newest_revision
+from holdfast.ledger.postgres import POSTGRES_FAILURES
 from holdfast.ledger.postgres_url import for_asyncpg
 
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from msgspec import Struct
 from holdfast.cli.checks import configuration, host
 from holdfast.cli.checks.finding import Finding, Level, ok
 from holdfast.cli.checks.postgres import examine_postgres
-from holdfast.cli.checks.redis import examine_redis
 from holdfast.cli.checks.sqlite import examine_sqlite
 from holdfast.errors import SettingsError
 from holdfast.settings import TOML, Settings, load_settings
@@ -60,7 +59,11 @@ def _examine_database(settings: Settings) -> list[Finding]:
 
 
 def _examine_redis(settings: Settings) -> list[Finding]:
-    return asyncio.run(examine_redis(settings)) if settings.has_redis else []
+    if not settings.has_redis:
+        return []
+    from holdfast.cli.checks.redis import examine_redis  # noqa: PLC0415 - loads redis-py
+
+    return asyncio.run(examine_redis(settings))
 
 
 def _examine_host() -> list[Finding]:

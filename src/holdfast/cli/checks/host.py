@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast import __version__
 from holdfast.cli.checks.finding import Finding, fail, ok, warn
-from holdfast.http.front.listening import CONNECTIONS_MAX
+from holdfast.http.address import CONNECTIONS_MAX
 from holdfast.settings import Settings
 
 # A server needs files besides its connections: the database, its log, the loop's own.

@@ -6,7 +6,8 @@ from holdfast.cli.checks.finding import Finding, fail, ok, warn
 from holdfast.errors import EngineError, SettingsError
 from holdfast.gate.library import NAME
 from holdfast.gate.link.durability import check_durability
-from holdfast.gate.link.redis_link import RedisLink, open_link
+from holdfast.gate.link.port import RedisLink
+from holdfast.gate.link.redis_link import open_link
 from holdfast.settings import Settings
 
 # Deadlines are Redis's; what is shown from the ledger goes by the ledger's. Beyond this, people would notice.

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from holdfast.bootstrap import database_file
 from holdfast.cli.checks.filesystem import check_filesystem
 from holdfast.cli.checks.finding import Finding, fail, ok, warn
 from holdfast.cli.checks.host import check_disk
 from holdfast.cli.checks.tables import check_future, check_revision, check_skew
+from holdfast.engines import database_file
 from holdfast.errors import EngineError
 from holdfast.ledger.clock import clock_file, own_clock, shared_clock
 from holdfast.ledger.database import open_database

@@ -19,7 +19,7 @@ def check_revision(connection: Connection) -> Finding:
         return ok("tables", f"at revision {current}, the newest this version knows")
     if current is None:
         return warn("tables", "the database is empty; the first start makes the tables", "holdfast migrate")
-    if newest is not None and current < newest:
+    if current < newest:
         return warn("tables", f"at revision {current}; the next start upgrades to {newest}", "holdfast migrate")
     found = f"at revision {current}, made by a newer Holdfast; this version knows up to {newest}"
     return fail("tables", found, "pip install --upgrade holdfast")

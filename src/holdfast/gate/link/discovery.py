@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS
-
 from holdfast.errors import EngineError, Unavailable
+from holdfast.gate.link.port import Command, ErrorReply
 from holdfast.gate.link.redis_url import Address
-from holdfast.gate.link.wire import Command, ErrorReply, Node, Wire
+from holdfast.gate.link.slots import SLOTS
+from holdfast.gate.link.wire import Node, Wire
 
 T = TypeVar("T")
 Dial = Callable[[Address], Wire]
@@ -45,7 +45,7 @@ class Cluster:
         return await _first_answer([self._ask(address, until) for address in self._seeds.union(known)])
 
     async def _ask(self, address: Address, until: float) -> list[Address | None]:
-        owners: list[Address | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
+        owners: list[Address | None] = [None] * SLOTS
         for first, last, (host, port, *_), *_replicas in await _ask_once(
             address, self._dial, ("CLUSTER", "SLOTS"), until
         ):

@@ -7,7 +7,7 @@ is told by CONFIG alone.
 from collections.abc import Iterator, Mapping
 
 from holdfast.errors import SettingsError
-from holdfast.gate.link.redis_link import RedisLink
+from holdfast.gate.link.port import RedisLink
 from holdfast.gate.link.replies import NotPermitted, RedisRefused
 
 # The first with functions.

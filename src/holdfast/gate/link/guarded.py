@@ -9,7 +9,9 @@ from typing import Any
 
 from holdfast.domain.breaker import Breaker
 from holdfast.errors import EngineError, OutcomeUnknown
-from holdfast.gate.link.redis_link import ClusterLink, Command, RedisLink, RedisRefused
+from holdfast.gate.link.port import Command, RedisLink
+from holdfast.gate.link.redis_link import ClusterLink
+from holdfast.gate.link.replies import RedisRefused
 from holdfast.pulse import Pulse
 
 

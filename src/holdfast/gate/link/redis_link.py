@@ -9,30 +9,18 @@ move could explain. Only MOVED and ASK are followed within a call, because a ser
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
-
-from redis.crc import key_slot
+from typing import Any
 
 from holdfast.errors import EngineError, Unavailable
 from holdfast.gate.link.discovery import Cluster, Sentinels
+from holdfast.gate.link.port import Command, RedisLink
 from holdfast.gate.link.redis_url import Address, Topology, parse_redis_url
 from holdfast.gate.link.replies import RedisRefused, executed, executed_everywhere, redirect
-from holdfast.gate.link.wire import Command, Dialer, Node, failing_as, tls_context
-
-__all__ = ["Command", "RedisLink", "RedisRefused", "open_link"]
+from holdfast.gate.link.slots import key_slot
+from holdfast.gate.link.wire import Dialer, Node, failing_as, tls_context
 
 # A slot on its way from one server to the next takes two; more than this is a cluster that does not agree with itself.
 _REDIRECTS_MAX = 4
-
-
-class RedisLink(Protocol):
-    async def call(self, key: str, *commands: Command) -> list[Any]:
-        """Send all in one write to the server that owns `key`; gives their replies in order."""
-
-    async def call_everywhere(self, *commands: Command) -> list[list[Any]]:
-        """The same on every primary; gives the replies of each."""
-
-    async def close(self) -> None: ...
 
 
 def open_link(url: str, *, timeout_s: float = 2.0, connections: int = 8) -> RedisLink:

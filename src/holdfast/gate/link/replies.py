@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
+from holdfast.gate.link.port import Command, ErrorReply
 from holdfast.gate.link.redis_url import Address
-from holdfast.gate.link.wire import Command, ErrorReply
 
 # What a server says instead of executing a command. Inside a function they come before its first write, too.
 _NOT_EXECUTED = frozenset(

@@ -25,20 +25,11 @@ from redis.exceptions import RedisError, ResponseError
 
 from holdfast import __version__
 from holdfast.errors import EngineError, OutcomeUnknown, SettingsError, Unavailable
+from holdfast.gate.link.port import Command, ErrorReply
 from holdfast.gate.link.redis_url import Address, Login
-
-Command = Sequence[str | bytes | int]
 
 # The other side has said goodbye. Where a kernel cannot tell that from data, data counts: an idle connection has none.
 _GONE = getattr(select, "POLLRDHUP", select.POLLIN) | select.POLLHUP | select.POLLERR
-
-
-@dataclass(frozen=True)
-class ErrorReply:
-    """The server's refusal of one command. A reply like any other: those after it are still to be read."""
-
-    code: str
-    message: str
 
 
 class Wire(Connection):

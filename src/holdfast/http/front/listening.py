@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 
+from holdfast.http.address import CONNECTIONS_MAX
 from holdfast.http.front import answering
 from holdfast.http.front.connection import Connection
 from holdfast.http.problems import Problem
 from holdfast.http.requests import Answer, Request, refuse
 
-CONNECTIONS_MAX = 16_384
 _BACKLOG = 4_096
 _ROUND_S = 1.0
 _FULL = Problem(503, "busy", "Busy", "Too many connections at once. Nothing was changed; try again shortly.")
