@@ -151,8 +151,11 @@ class Connection(asyncio.Protocol):
         self._incoming.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        assert self._incoming is not None
-        self._incoming.field_arrived(name, value)
+        """What follows a body in chunks comes too late to say anything about it."""
+        incoming = self._incoming
+        assert incoming is not None
+        if not incoming.is_whole_head and len(incoming.fields) <= MAX_FIELDS:
+            incoming.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         assert self._incoming is not None

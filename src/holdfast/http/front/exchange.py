@@ -25,6 +25,20 @@ MAX_FIELDS = 100
 _BODY_KEPT = MAX_BODY_BYTES + 1
 
 
+class _Names(dict[bytes, str]):
+    """Names of headers as we call them, by how they were written: nearly all clients write the same few."""
+
+    def __missing__(self, written: bytes) -> str:
+        name = written.lower().decode("latin-1")
+        if len(self) < _NAMES_KEPT:
+            self[written] = name
+        return name
+
+
+_NAMES_KEPT = 500
+_NAMES = _Names()
+
+
 class Exchange:
     """What the request's handler sees of the client (`requests.Wire`)."""
 
@@ -56,11 +70,6 @@ class Exchange:
         self._arrival: asyncio.Future[None] | None = None
 
     # --- what the parser tells
-
-    def field_arrived(self, name: bytes, value: bytes) -> None:
-        """What follows a body in chunks comes too late to say anything about it."""
-        if not self.is_whole_head and len(self.fields) <= MAX_FIELDS:
-            self.fields.append((name, value))
 
     def head_arrived(self, method: str, *, is_persistent: bool, speaks_chunks: bool) -> None:
         self.is_whole_head = True
@@ -97,7 +106,8 @@ class Exchange:
         if not path.startswith(b"/"):
             path, query = _from_absolute(self.target)
         text = path.decode("latin-1")
-        headers = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in reversed(self.fields)}
+        # Of several of one name the first counts.
+        headers = {_NAMES[name]: value.decode("latin-1") for name, value in reversed(self.fields)}
         self.expects_continue = "expect" in headers and headers["expect"].lower() == "100-continue"
         return request_from(
             self.method,
@@ -109,7 +119,7 @@ class Exchange:
         )
 
     def headers(self) -> Headers:
-        return [(name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in self.fields]
+        return [(_NAMES[name], value.decode("latin-1")) for name, value in self.fields]
 
     @property
     def has_long_head(self) -> bool:
