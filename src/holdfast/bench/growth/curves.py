@@ -66,9 +66,7 @@ class Growth(Struct, frozen=True):
         return {
             "figures": {name: values["per_second"] for name, values in points.items()},
             "ratios": {f"{curve.name}_last_of_first": _last_of_first(curve) for curve in self.curves},
-            "latency_ms": {
-                name: {"p50": values["p50_ms"], "p99": values["p99_ms"]} for name, values in points.items()
-            },
+            "latency_ms": {name: {"p50": values["p50_ms"], "p99": values["p99_ms"]} for name, values in points.items()},
             "machine": self.machine,
             "curves": {
                 curve.name: {

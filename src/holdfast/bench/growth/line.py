@@ -28,6 +28,8 @@ from holdfast.room.desk import Desk
 
 WAITING = 256
 PORTION = 5_000
+# As many of each portion are looked up at random: so many that hardly two in a batch are the same.
+KNOWN = 1_000
 FILLED_PER_SECOND = 40_000
 LOOKS = 200
 _SALE = "line"
@@ -57,7 +59,7 @@ class LineBench:
         for first in range(0, count, PORTION):
             asks = [self._join() for _ in range(min(PORTION, count - first))]
             await self._database.write(self._joining(asks))
-            self._known += [ask.buyer_id for ask in self._chance.sample(asks, min(50, len(asks)))]
+            self._known += [ask.buyer_id for ask in asks[:KNOWN]]
         self._in_line = size
 
     def _joining(self, asks: list[Join]) -> Callable[[Connection], object]:

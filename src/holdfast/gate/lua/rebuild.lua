@@ -51,16 +51,20 @@ end
 
 local function load(keys, args)
   if not is_loading(keys[1], args[1]) then return 0 end
-  local units, active = 0, 0
+  local units, active, holds, deadlines = 0, 0, {}, {}
   for _, hold in ipairs(cmsgpack.unpack(args[2])) do
     local id, owner, quantity, status, created_at, expires_at = unpack(hold)
-    redis.call('HSET', keys[2], id, cmsgpack.pack({owner, quantity, status, created_at, expires_at}))
+    holds[#holds + 1] = id
+    holds[#holds + 1] = cmsgpack.pack({owner, quantity, status, created_at, expires_at})
     units = units + quantity
     if status == 'active' then
       active = active + 1
-      redis.call('ZADD', keys[3], expires_at, id)
+      deadlines[#deadlines + 1] = expires_at
+      deadlines[#deadlines + 1] = id
     end
   end
+  in_portions(holds, function(...) redis.call('HSET', keys[2], ...) end)
+  in_portions(deadlines, function(...) redis.call('ZADD', keys[3], ...) end)
   for _, owner in ipairs(cmsgpack.unpack(args[3])) do
     redis.call('HSET', keys[4], owner[1], cmsgpack.pack({owner[2], owner[3], owner[4]}))
   end
