@@ -65,7 +65,7 @@ class Growth(Struct, frozen=True):
         points = {f"{curve.name}_{point.at}": point.values for curve in self.curves for point in curve.points}
         return {
             "figures": {name: values["per_second"] for name, values in points.items()},
-            "ratios": {f"{curve.name}_last_of_first": _last_of_first(curve) for curve in self.curves},
+            "ratios": {name: ratio for curve in self.curves for name, ratio in _last_of_first(curve).items()},
             "latency_ms": {name: {"p50": values["p50_ms"], "p99": values["p99_ms"]} for name, values in points.items()},
             "machine": self.machine,
             "curves": {
@@ -85,6 +85,11 @@ class Growth(Struct, frozen=True):
         return [machine_line(self.machine)]
 
 
-def _last_of_first(curve: Curve) -> float:
+def _last_of_first(curve: Curve) -> dict[str, float]:
+    """How the largest size compares with the smallest."""
     first, last = curve.points[0].values, curve.points[-1].values
-    return round(last["per_second"] / first["per_second"], 3)
+    ratios = {f"{curve.name}_last_of_first": last["per_second"] / first["per_second"]}
+    for name in ("find_ms", "view_ms", "expire_ms", "process_mb"):
+        if name in first:
+            ratios[f"{curve.name}_{name.removesuffix('_ms')}"] = last[name] / max(first[name], 1e-6)
+    return {name: round(ratio, 3) for name, ratio in ratios.items()}
