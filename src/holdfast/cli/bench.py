@@ -187,8 +187,8 @@ def growth(
     asked at once (1 to 1,000). Then, with 1,000 to 1,000,000 reservations held: decisions, and what it costs to look
     one up, to ask how many are left, to expire 500 that are due, to find that none is due, to check that the pool adds
     up (which goes through all of them), and the memory of this process and of Valkey; with --engine redis also how long
-    a rebuild from the ledger takes. At last joins and looks at one's own place with as many people in line; with --engine
-    redis they are not measured, because the line is in PostgreSQL: use --engine postgres.
+    a rebuild from the ledger takes. At last joins and looks at one's own place with as many people in line; not with
+    --engine redis, where the line is in PostgreSQL: use --engine postgres.
 
     While that is measured as much is given back as is taken, so that the size stays. Pools and lines are filled through
     the gate and the desk, and counted afterwards; if they do not add up, the command says so and exits with 1.
@@ -219,7 +219,7 @@ def approaches(seconds: Seconds = 3.0, as_json: AsJson = False) -> None:
 @app.command(
     "all",
     epilog=examples(
-        "holdfast bench all --out docs                          writes BENCHMARKS.md, benchmarks/*.svg and figures.json",
+        "holdfast bench all --out docs                          BENCHMARKS.md, benchmarks/*.svg, figures.json",
         "holdfast bench all --out docs --only http              measures that anew, and keeps the rest",
         "holdfast bench all --out docs --only growth:redis,room",
         "holdfast bench all --seconds 1 --up-to 10000           a quick look",

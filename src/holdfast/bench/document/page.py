@@ -17,7 +17,7 @@ Every figure is the median of up to three rounds, and the rounds of all figures 
 baselines, because a shared machine has fast and slow minutes: read the ratios before the figures. Every reservation
 that is counted was on disk before it was answered (`synchronous=FULL`, `fsync=on`, `appendfsync always`) unless it says
 otherwise, and after every round the engine was asked whether it holds what was counted; a bench whose count differs
-fails. Load, servers and engines share the cores, so a figure over HTTP is what one machine does with everything on it."""
+fails. Load, servers and engines share the cores: a figure over HTTP is what one machine does with everything on it."""
 _SECTIONS = {
     "The gate": ("gate", sections.gate),
     "Over HTTP": ("http", sections.http),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.bench.crowd import Crowd, closed_loop
 from holdfast.bench.failure import BenchFailed
 from holdfast.bench.growth.curves import Curve, Point
+from holdfast.bench.growth.sizes import sizes_to
 from holdfast.bench.progress import Progress
 from holdfast.bootstrap import Engine
 from holdfast.domain.command import Provision, Reserve
@@ -34,11 +35,12 @@ class BreadthBench:
                 points.append(self._point(waiting, [sku_id], waiting, seconds))
         return Curve("waiting", "reservations of one pool, by how many wait at a time", "commands waiting", points)
 
-    def pools(self, seconds: float, progress: Progress) -> Curve:
-        with progress.step(f"making {POOLS[-1]:,} pools"):
-            sku_ids = self._runner.run(self._provision(POOLS[-1]))
+    def pools(self, seconds: float, up_to: int, progress: Progress) -> Curve:
+        counts = sizes_to(up_to, POOLS)
+        with progress.step(f"making {counts[-1]:,} pools"):
+            sku_ids = self._runner.run(self._provision(counts[-1]))
         points = []
-        for count in POOLS:
+        for count in counts:
             with progress.step(f"{count:,} pools", seconds):
                 points.append(self._point(count, sku_ids[:count], ASKING, seconds))
         about = f"reservations, by how many pools are asked at once, {ASKING:,} waiting in all"

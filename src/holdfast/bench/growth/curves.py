@@ -19,7 +19,6 @@ NAMES = {
     "expire_ms": ("500 expire, ms", 1),
     "idle_ms": ("nothing expires, ms", 2),
     "check_ms": ("conservation check ms", 1),
-    "check_p99_ms": ("p99 ms meanwhile", 1),
     "rebuild_ms": ("rebuild ms", 0),
     "process_mb": ("process MB", 0),
     "valkey_mb": ("Valkey MB", 0),

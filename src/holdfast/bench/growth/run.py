@@ -21,6 +21,7 @@ from holdfast.bench.progress import Progress
 from holdfast.bootstrap import Engine, open_engine, open_ledger
 from holdfast.http.app import rest_collector
 from holdfast.ledger.database import Database
+from holdfast.log import set_up_logging
 from holdfast.settings import Settings, load_settings
 
 _MIB = 1024 * 1024
@@ -39,6 +40,8 @@ def planned_s(engine: str, seconds: float, up_to: int) -> float:
 
 
 def bench_growth(engine: str, seconds: float, up_to: int) -> Growth:
+    # A rebuild is a warning, and here it is a figure.
+    set_up_logging("error")
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(planned_s(engine, seconds, up_to)).shown())
         with progress.step("starting the engine"):
@@ -47,7 +50,7 @@ def bench_growth(engine: str, seconds: float, up_to: int) -> Growth:
         database, opened = stack.enter_context(_opened(runner, place.settings))
         rest_collector()
         breadth = BreadthBench(opened, runner)
-        curves = [breadth.waiting(seconds, progress), breadth.pools(seconds, progress)]
+        curves = [breadth.waiting(seconds, progress), breadth.pools(seconds, up_to, progress)]
         curves.append(HeldBench(opened, database, runner, place.valkey_mb).curve(seconds, up_to, progress))
         if engine != "redis":
             curves.append(LineBench(database, runner).curve(seconds, up_to, progress))
