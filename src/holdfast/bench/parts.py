@@ -84,16 +84,19 @@ def choose(parts: Sequence[Part], only: str | None) -> list[Part]:
 
 def run_part(part: Part, tell: Callable[[str], None]) -> dict[str, Any]:
     """What it measured, as its `--json` tells it. Stopped, it stops its own servers first."""
-    with tempfile.TemporaryFile() as output:
+    command = python("holdfast", "bench", *part.arguments, "--json")
+    with (
+        tempfile.TemporaryFile() as output,
         # In a session of its own, so that Ctrl-C reaches it once, and through us.
-        child = subprocess.Popen(
-            python("holdfast", "bench", *part.arguments, "--json"),
+        subprocess.Popen(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-        )
+        ) as child,
+    ):
         too_long = Timer(_PATIENCE_S + _PATIENCE * part.planned_s, child.kill)
         too_long.start()
         try:
