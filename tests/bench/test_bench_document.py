@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
@@ -54,7 +54,9 @@ def measured() -> Measured:
     return Measured(
         "2026-11-16T10:00:00+00:00",
         [
-            bench("gate", "postgres", {"holdfast": 21_887.0, "conditional_update": 814.0}, {"conditional_update": 26.9}),
+            bench(
+                "gate", "postgres", {"holdfast": 21_887.0, "conditional_update": 814.0}, {"conditional_update": 26.9}
+            ),
             bench("http", "sqlite", HTTP, ratios),
             bench("http", "redis", HTTP | {"holdfast_two": 15_000.0}, ratios | {"two_of_one": 1.138}),
             bench("room", "sqlite", {"joins": 10_296.0}, {"bare_handler": 1.03}, latency_ms=latency),
@@ -90,7 +92,16 @@ def test_the_document_has_machine_versions_date_figures_ratios_and_what_failed(m
     assert re.search(r"two ÷ one \|  \| 1\.1 \N{MULTIPLICATION SIGN}", text)
     assert re.search(r"ours on Redis\*\*.*PostgreSQL judges", text)
     assert "not measured" in text
-    for title in ("Aims", "The gate", "Over HTTP", "Settlement", "The room", "Growth", "Approaches", "Measured by hand"):
+    for title in (
+        "Aims",
+        "The gate",
+        "Over HTTP",
+        "Settlement",
+        "The room",
+        "Growth",
+        "Approaches",
+        "Measured by hand",
+    ):
         assert text.count(f"\n## {title}\n") == 1
 
 
@@ -109,7 +120,7 @@ def test_every_plot_is_xml_that_stands_alone_and_is_named_in_the_document(measur
     names = re.findall(r"\]\((benchmarks/[\w-]+\.svg)\)", text)
     assert len(names) == len(PANELS)
     for name in names:
-        svg = ElementTree.fromstring((tmp_path / name).read_text())
+        svg = ET.fromstring((tmp_path / name).read_text())
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
         style = svg.findtext("{http://www.w3.org/2000/svg}style") or ""
         assert "prefers-color-scheme:dark" in style

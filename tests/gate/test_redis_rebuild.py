@@ -46,7 +46,7 @@ def what_redis_has(valkey: ValkeyProcess) -> dict[str, Any]:
             "holds": redis.hgetall(KEYS.holds),
             "deadlines": redis.zrange(KEYS.deadlines, 0, -1, withscores=True),
             "owners": {name: (live, let_go, sorted(active)) for name, (live, let_go, active) in owners.items()},
-            "keys": {key for key in redis.scan_iter(match=KEYS.prefix + "key:*")},
+            "keys": set(redis.scan_iter(match=KEYS.prefix + "key:*")),
         }
 
 
@@ -74,10 +74,10 @@ async def test_portions_give_every_row_once_and_end(
 ) -> None:
     await fill(redis_world)
     monkeypatch.setattr(gate_state, "PORTION", portion)
-    holds, owners, keys = [
-        [one async for found in redis_world.rebuilder._portions(SKU, read) for one in found]
-        for read in (gate_state.holds_after, gate_state.owners_after, gate_state.remembered_after)
-    ]
+    portions = redis_world.rebuilder._portions
+    holds = [one async for found in portions(SKU, gate_state.holds_after) for one in found]
+    owners = [one async for found in portions(SKU, gate_state.owners_after) for one in found]
+    keys = [one async for found in portions(SKU, gate_state.remembered_after) for one in found]
     assert (len(holds), len(owners), len(keys)) == (2 * OWNERS, OWNERS, 4 * OWNERS)
     ids = [hold.reservation_id for hold in holds]
     assert all(one < other for one, other in pairwise(sorted(ids)))
@@ -101,7 +101,7 @@ class Halting(Through):
 
 
 async def test_a_rebuild_that_goes_on_is_not_stuck_and_one_that_does_not_is(
-    redis_world: RedisWorld, valkey_server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+    redis_world: RedisWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(redis_world)
     monkeypatch.setattr(rebuild, "PORTION", 3)

@@ -12,6 +12,8 @@ from holdfast.bench.measured import Bench, Failed, Measured, read_measured, writ
 from holdfast.bench.parts import Part, run_part
 from holdfast.bench.progress import Progress
 
+REASON_MAX = 300
+
 
 def bench_all(parts: Sequence[Part], order: Sequence[Part], out: Path | None) -> Measured:
     """Measures these parts. With `out`, what is there of the others is kept, and all of it is written there."""
@@ -37,4 +39,5 @@ def _measure(part: Part, name: str, progress: Progress) -> Bench | Failed:
         body = run_part(part, lambda words: progress.tell(f"{name}: {words}"))
         return msgspec.convert({"bench": part.bench, "engine": part.engine, **body}, Bench)
     except (BenchFailed, msgspec.ValidationError) as exc:
-        return Failed(part.bench, part.engine, str(exc), datetime.now(UTC).isoformat(timespec="seconds"))
+        reason = " ".join(str(exc).split())[:REASON_MAX]
+        return Failed(part.bench, part.engine, reason, datetime.now(UTC).isoformat(timespec="seconds"))

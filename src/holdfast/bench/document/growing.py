@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.bench.document.columns import SHOWN
-from holdfast.bench.document.markdown import milliseconds, number, table
+from holdfast.bench.document.markdown import milliseconds, number, paragraph, table
 from holdfast.bench.document.plots import TITLES
 from holdfast.bench.growth.curves import NAMES
 from holdfast.bench.measured import Measured
@@ -35,7 +35,7 @@ def _part(measured: Measured, name: str) -> str:
     if not tables:
         return ""
     plot = f"![{TITLES[name]}](benchmarks/growth-{name}.svg)"
-    return "\n\n".join([f"### {TITLES[name]}", PROSE[name], plot, *tables])
+    return "\n\n".join([f"### {TITLES[name]}", paragraph(PROSE[name]), plot, *tables])
 
 
 def _table(curve: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ _VERSIONS = {
     "postgres": "PostgreSQL",
     "valkey": "Valkey",
     "granian": "granian",
+    "httptools": "httptools",
     "uvloop": "uvloop",
     "sqlalchemy": "SQLAlchemy",
     "asyncpg": "asyncpg",

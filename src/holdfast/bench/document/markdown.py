@@ -1,13 +1,19 @@
 """Tables and numbers in Markdown."""
 
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 
+WIDTH = 120
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def paragraph(*words: str) -> str:
+    return fill(" ".join(words), WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _cell(words: str) -> str:

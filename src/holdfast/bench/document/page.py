@@ -5,9 +5,10 @@ from pathlib import Path
 
 from holdfast.bench.document import sections
 from holdfast.bench.document.aims import AIMS, GROWTH_AIMS, Aim, judge
+from holdfast.bench.document.columns import SHOWN
 from holdfast.bench.document.growing import growth
 from holdfast.bench.document.machines import date_words, fsync_words, machine_words, version_words
-from holdfast.bench.document.markdown import table
+from holdfast.bench.document.markdown import paragraph, table
 from holdfast.bench.document.plots import plots_of
 from holdfast.bench.measured import FILE, Measured
 
@@ -53,7 +54,7 @@ def _machine(measured: Measured) -> str:
         "seconds": ", ".join(_seconds(measured)) + ".",
         "figures": f"[{FILE}]({FILE}), with every round.",
     }
-    return "\n".join(f"- {name}: {words}" for name, words in lines.items())
+    return "\n".join(paragraph(f"- {name}: {words}") for name, words in lines.items())
 
 
 def _seconds(measured: Measured) -> list[str]:
@@ -67,7 +68,7 @@ def _seconds(measured: Measured) -> list[str]:
 
 def _failed(measured: Measured) -> str:
     told = [f"- {one.bench} on {one.engine}, {one.date[:10]}: {one.reason}" for one in measured.failed]
-    return "\n".join(["**Not measured, because it failed:**", "", *told]) if told else ""
+    return "\n".join(["**Failed when it was measured last:**", "", *told]) if told else ""
 
 
 def _aims(measured: Measured) -> str:
@@ -77,5 +78,8 @@ def _aims(measured: Measured) -> str:
 
 
 def _judged(measured: Measured, aims: tuple[Aim, ...]) -> str:
-    rows = [[told.aim.words, told.engine, told.value, f"**{told.verdict}**"] for told in judge(measured, aims)]
-    return table(["aim", "engine", "measured", ""], rows)
+    rows = []
+    for aim in aims:
+        told = {one.engine: " ".join([one.value, f"**{one.verdict}**"]).strip() for one in judge(measured, (aim,))}
+        rows.append([aim.words, *(told.get(engine, "") for engine in SHOWN)])
+    return table(["aim", *SHOWN.values()], rows)

@@ -10,7 +10,7 @@ from holdfast.bench.document.columns import (
     ratio_percent,
     ratio_times,
 )
-from holdfast.bench.document.markdown import milliseconds, number, table, times
+from holdfast.bench.document.markdown import milliseconds, number, paragraph, table, times
 from holdfast.bench.measured import Measured
 
 _PER_SECOND = "durable reservations per second"
@@ -45,10 +45,12 @@ HTTP = [
     ("**sold-out answers**", figure("sold_out", strong=True)),
     ("÷ a bare ASGI handler", ratio_percent("sold_out_of_bare")),
     ("÷ a bare RSGI handler", ratio_percent("sold_out_of_bare_rsgi")),
+    ("÷ a bare handler on our own front", ratio_percent("sold_out_of_bare_front")),
     ("÷ the tutorial's", ratio_times("tutorial_sold_out")),
     ("how many are left", figure("available")),
-    ("a bare ASGI handler on the same server", figure("bare_handler")),
-    ("a bare RSGI handler on the same server", figure("bare_rsgi")),
+    ("a bare ASGI handler", figure("bare_handler")),
+    ("a bare RSGI handler", figure("bare_rsgi")),
+    ("a bare handler on our own front", figure("bare_front")),
     ("the tutorial, not durable", figure("tutorial")),
     ("the tutorial, sold out", figure("tutorial_sold_out")),
     ("reserve at 1,000/s, open loop, p50 and p99", latency("reserve")),
@@ -67,6 +69,7 @@ ROOM = [
     ("looks at `now`", figure("now")),
     ("÷ a bare ASGI handler", ratio_percent("bare_handler")),
     ("÷ a bare RSGI handler", ratio_percent("bare_rsgi")),
+    ("÷ a bare handler on our own front", ratio_percent("bare_front")),
     ("purchases over HTTP, each of another buyer", figure("purchases")),
     ("**sold while ten times as many come**, open loop", figure("overload", strong=True)),
     ("÷ the peak", ratio_percent("overload_of_peak")),
@@ -78,7 +81,7 @@ ROOM = [
 
 
 def gate(measured: Measured) -> str:
-    return _joined(
+    return _section(
         "`holdfast bench gate --engine …`: through the batcher and the engine, without HTTP.",
         by_engine(measured, "gate", _PER_SECOND, GATE),
         "An idempotency key and a limit per owner each add a write to an index in which owners come in no order"
@@ -88,18 +91,18 @@ def gate(measured: Measured) -> str:
 
 
 def http(measured: Measured) -> str:
-    return _joined(
+    return _section(
         "`holdfast bench http --engine …`: one server process unless it says two, 256 connections, the driver on the"
         " same cores. In Redis mode every write is synced and a worker drains the journal into PostgreSQL meanwhile.",
         by_engine(measured, "http", "requests per second", HTTP),
-        "A bare handler answers a constant on the same web server: the most that could be. The tutorial is FastAPI on"
+        "A bare handler reads the request and answers a constant: the most that could be. The tutorial is FastAPI on"
         " uvicorn with one Lua call per request on a Valkey that keeps nothing. In an open loop requests are sent when"
         " they are due, and latency counts from then, so slow answers count in full.",
     )
 
 
 def settlement(measured: Measured) -> str:
-    return _joined(
+    return _section(
         "`holdfast bench settlement --engine …`: reservations of one hot pool become orders paid from wallets."
         " In Redis mode settlement works in PostgreSQL.",
         by_engine(measured, "settlement", "", SETTLEMENT),
@@ -108,7 +111,7 @@ def settlement(measured: Measured) -> str:
 
 
 def room(measured: Measured) -> str:
-    return _joined(
+    return _section(
         "`holdfast bench room --engine …`. In Redis mode the line is in PostgreSQL.",
         by_engine(measured, "room", "", ROOM),
         "Sold-out answers with a key go to the engine, because the same key must get the same answer. At 5,000/s the"
@@ -131,7 +134,7 @@ def approaches(measured: Measured) -> str:
             [APPROACHES.get(name, name), number(bench.figures[name]), times(bench.ratios.get(name)), *latencies, *told]
         )
     columns = ["64 clients each", "per second", "ours ÷ that", "p50 ms", "p99 ms", "on disk before the yes"]
-    return _joined(
+    return _section(
         "`holdfast bench approaches`: all of them in turns, in one run, on one machine, each client asking again as"
         " soon as it was answered. Ours on PostgreSQL is divided by those on PostgreSQL, ours on Redis by the scripts.",
         table([*columns, "a retry is safe", "holds expire", "oversells"], rows),
@@ -151,5 +154,5 @@ APPROACHES = {
 }
 
 
-def _joined(*pieces: str) -> str:
-    return "\n\n".join(pieces)
+def _section(how: str, figures: str, why: str) -> str:
+    return "\n\n".join([paragraph(how), figures, paragraph(why)])

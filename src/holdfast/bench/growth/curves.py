@@ -9,6 +9,7 @@ from holdfast.bench.report import Table, machine_line
 # What a figure is called in tables and plots, and in how many digits it is told.
 NAMES = {
     "per_second": ("per second", 0),
+    "busy_per_second": ("told to come again", 0),
     "p50_ms": ("p50 ms", 1),
     "p99_ms": ("p99 ms", 1),
     "again_per_second": ("looks per second", 0),
