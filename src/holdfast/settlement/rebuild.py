@@ -2,9 +2,9 @@
 
 Whoever finds a pool missing, behind what was seen of it, or at odds with the ledger, rebuilds it: close it, so that its
 journal does not grow; take into the ledger what is left of the journal; begin a new epoch in the ledger, which settles
-claims; load what is held then into Redis under the new epoch, in portions; check it; open. From the
-moment the ledger is at the new epoch nothing of the old one counts, so it does not matter how many try this at once,
-where one of them dies, or what a server that was cut off still believes.
+claims; load what is held then into Redis under the new epoch, in portions; check it; open. From the moment the ledger
+is at the new epoch nothing of the old one counts, so it does not matter how many try this at once, where one of them
+dies, or what a server that was cut off still believes.
 
 Rules that need what Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
 exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.

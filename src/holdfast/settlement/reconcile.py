@@ -233,8 +233,8 @@ class Reconciler:
         """How far the rebuild of a pool is: one that goes on is not stuck, however long it takes."""
         assert self._redis is not None
         key = Keys(sku_id).pool
-        [units] = await self._redis.functions.link.call(key, ["HGET", key, "loaded_units"])
-        return Position(gate.at.epoch, int(units or 0))
+        [loads] = await self._redis.functions.link.call(key, ["HGET", key, "loads"])
+        return Position(gate.at.epoch, int(loads or 0))
 
     def _beyond_doubt(
         self, sku_id: str, what: str, at: Position, why: str | None, *, after_s: float = 0.0

@@ -40,7 +40,7 @@ local function begin(keys, args)
   redis.call('UNLINK', unpack(keys))
   write_pool(keys[1], pool)
   for _, counter in ipairs(args[4] and cmsgpack.unpack(args[4]) or {}) do redis.call('HSET', keys[1], counter[1], counter[2]) end
-  redis.call('HSET', keys[1], 'loaded_units', 0, 'loaded_active', 0)
+  redis.call('HSET', keys[1], 'loads', 0, 'loaded_units', 0, 'loaded_active', 0)
   return 1
 end
 
@@ -73,6 +73,8 @@ local function load(keys, args)
     local value = cmsgpack.pack({fingerprint, id, quantity, created_at, expires_at, tonumber(args[1])})
     redis.call('SET', keys[4 + index], value, 'PX', kept_ms)
   end
+  -- Whoever looks on sees by this that it goes on.
+  redis.call('HINCRBY', keys[1], 'loads', 1)
   redis.call('HINCRBY', keys[1], 'loaded_units', units)
   redis.call('HINCRBY', keys[1], 'loaded_active', active)
   return 1
@@ -84,7 +86,7 @@ local function open(keys, args)
   if loaded[1] ~= loaded[2] or loaded[3] ~= loaded[4] then return -1 end
   if redis.call('ZCARD', keys[3]) ~= tonumber(loaded[4]) then return -1 end
   redis.call('HSET', keys[1], 'state', 'open')
-  redis.call('HDEL', keys[1], 'loaded_units', 'loaded_active')
+  redis.call('HDEL', keys[1], 'loads', 'loaded_units', 'loaded_active')
   return 1
 end
 
