@@ -47,7 +47,8 @@ async def test_postgres_finds_them_by_index_even_if_it_believes_that_everything_
     def plan(connection: Connection) -> str:
         connection.execute(text("ANALYZE"))
         statement = PoolQueries("postgresql")._due_pools.params(now=NOW + 2 * MINUTE)
-        told = statement.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
+        dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        told = statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         return "\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {told}"))
 
     found = await postgres_database.write(plan)

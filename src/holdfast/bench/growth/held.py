@@ -36,8 +36,8 @@ from holdfast.settlement.rebuild import Rebuilder
 WAITING = 256
 # How many reservations the ledger takes in one transaction while the pool is filled, and about how fast.
 PORTION = 5_000
-# As many of each portion are looked up at random: so many that hardly two in a batch are the same.
-KNOWN = 1_000
+# So many are looked up at random that hardly two in a batch are the same; and some of each portion, to be everywhere.
+KNOWN, KNOWN_OF_EACH = 1_000, 50
 FILLED_PER_SECOND = 30_000
 LOOKS = 200
 EXPIRIES = 5
@@ -95,7 +95,9 @@ class HeldBench:
             if not all(verdict.outcome.is_success for verdict in verdicts):
                 raise BenchFailed(f"the pool could not be filled: {verdicts[-1].outcome}")
             if ttl_ms == MAX_HOLD_MS:
-                self._known += [command.reservation_id for command in asked[:KNOWN]]
+                self._known += [
+                    command.reservation_id for command in asked[: max(KNOWN_OF_EACH, KNOWN - len(self._known))]
+                ]
 
     def _reserve(self, ttl_ms: int) -> Reserve:
         number = next(self._numbers)

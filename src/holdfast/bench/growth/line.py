@@ -28,8 +28,8 @@ from holdfast.room.desk import Desk
 
 WAITING = 256
 PORTION = 5_000
-# As many of each portion are looked up at random: so many that hardly two in a batch are the same.
-KNOWN = 1_000
+# So many are looked up at random that hardly two in a batch are the same; and some of each portion, to be everywhere.
+KNOWN, KNOWN_OF_EACH = 1_000, 50
 FILLED_PER_SECOND = 40_000
 LOOKS = 200
 _SALE = "line"
@@ -59,7 +59,7 @@ class LineBench:
         for first in range(0, count, PORTION):
             asks = [self._join() for _ in range(min(PORTION, count - first))]
             await self._database.write(self._joining(asks))
-            self._known += [ask.buyer_id for ask in asks[:KNOWN]]
+            self._known += [ask.buyer_id for ask in asks[: max(KNOWN_OF_EACH, KNOWN - len(self._known))]]
         self._in_line = size
 
     def _joining(self, asks: list[Join]) -> Callable[[Connection], object]:
