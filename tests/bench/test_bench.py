@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from bench_command import run
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
@@ -31,17 +30,6 @@ HTTP_FIGURES = {
     "holdfast", "holdfast_keyed", "sold_out", "available", "bare_handler", "bare_front", "tutorial",
     "tutorial_sold_out",
 }  # fmt: skip
-
-
-def run(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "bench", *arguments, "--json"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "s left" in done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
 
 
 def check_shape(report: dict[str, Any], figures: set[str]) -> None:
@@ -80,6 +68,8 @@ def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more
     assert report["memory_mb"]["before"] > 0
     assert report["memory_mb"]["attempts"] > 0
     assert report["machine"]["driver"] == "own"
+    if more:
+        assert ratios["two_of_one"] == pytest.approx(figures["holdfast_two"] / figures["holdfast"], rel=0.01)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

@@ -7,7 +7,8 @@ lowest makes every client walk over what the others have just taken, and halves 
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
@@ -22,7 +23,7 @@ CLIENTS = 64
 STOCK = 1_000_000_000
 # More units than any of these ways takes in a second; laid out anew for each round, outside the measured time.
 UNITS_PER_SECOND = 15_000
-_SKU = "bench"
+SKU = "bench"
 _WARM_UP_S = 0.2
 
 _TABLES = """
@@ -46,7 +47,7 @@ _TABLES = """
     );
     CREATE INDEX units_free ON baseline.units (sku_id) WHERE reservation_id IS NULL;
 """
-_RESERVE = "INSERT INTO baseline.reservations (reservation_id, sku_id, owner_id, quantity) VALUES ($1, $2, $3, 1)"
+RESERVE = "INSERT INTO baseline.reservations (reservation_id, sku_id, owner_id, quantity) VALUES ($1, $2, $3, 1)"
 _TAKE_IF_THERE = "UPDATE baseline.stock SET available = available - 1 WHERE sku_id = $1 AND available >= 1"
 _LOCK = "SELECT available FROM baseline.stock WHERE sku_id = $1 FOR UPDATE"
 _TAKE = "UPDATE baseline.stock SET available = available - 1 WHERE sku_id = $1"
@@ -67,30 +68,30 @@ Take = Callable[[Any, str, str], Awaitable[bool]]
 
 async def conditional_update(connection: Any, reservation_id: str, owner_id: str) -> bool:
     async with connection.transaction():
-        if await connection.execute(_TAKE_IF_THERE, _SKU) != "UPDATE 1":
+        if await connection.execute(_TAKE_IF_THERE, SKU) != "UPDATE 1":
             return False
-        await connection.execute(_RESERVE, reservation_id, _SKU, owner_id)
+        await connection.execute(RESERVE, reservation_id, SKU, owner_id)
     return True
 
 
 async def for_update(connection: Any, reservation_id: str, owner_id: str) -> bool:
     async with connection.transaction():
-        if await connection.fetchval(_LOCK, _SKU) < 1:
+        if await connection.fetchval(_LOCK, SKU) < 1:
             return False
-        await connection.execute(_TAKE, _SKU)
-        await connection.execute(_RESERVE, reservation_id, _SKU, owner_id)
+        await connection.execute(_TAKE, SKU)
+        await connection.execute(RESERVE, reservation_id, SKU, owner_id)
     return True
 
 
 async def skip_locked(connection: Any, reservation_id: str, owner_id: str) -> bool:
     async with connection.transaction():
-        if await connection.fetchval(_TAKE_UNIT, _SKU, reservation_id) is None:
+        if await connection.fetchval(_TAKE_UNIT, SKU, reservation_id) is None:
             return False
-        await connection.execute(_RESERVE, reservation_id, _SKU, owner_id)
+        await connection.execute(RESERVE, reservation_id, SKU, owner_id)
     return True
 
 
-class _Way(Struct, frozen=True):
+class Way(Struct, frozen=True):
     name: str
     take: Take
     clients: int
@@ -98,10 +99,10 @@ class _Way(Struct, frozen=True):
 
 
 WAYS = (
-    _Way("conditional_update", conditional_update, 64, "UPDATE … WHERE available >= 1 per request, 64 clients"),
-    _Way("for_update", for_update, 64, "SELECT … FOR UPDATE per request, 64 clients"),
-    _Way("skip_locked_16", skip_locked, 16, "a row per unit, SKIP LOCKED, 16 clients"),
-    _Way("skip_locked_64", skip_locked, 64, "a row per unit, SKIP LOCKED, 64 clients"),
+    Way("conditional_update", conditional_update, 64, "UPDATE … WHERE available >= 1 per request, 64 clients"),
+    Way("for_update", for_update, 64, "SELECT … FOR UPDATE per request, 64 clients"),
+    Way("skip_locked_16", skip_locked, 16, "a row per unit, SKIP LOCKED, 16 clients"),
+    Way("skip_locked_64", skip_locked, 64, "a row per unit, SKIP LOCKED, 64 clients"),
 )
 
 
@@ -121,40 +122,40 @@ class Baselines:
     async def close(self) -> None:
         self._pool.terminate()
 
-    def figures(self) -> list[Figure]:
-        return [Figure(way.name, way.about, self._measure(way)) for way in WAYS]
+    def figures(self, ways: Sequence[Way] = WAYS) -> list[Figure]:
+        return [Figure(way.name, way.about, self._measure(way)) for way in ways]
 
-    def _measure(self, way: _Way) -> Callable[[float], Round]:
+    def _measure(self, way: Way) -> Callable[[float], Round]:
         def run(seconds: float) -> Round:
             self._runner.run(self._sell(way, min(seconds, _WARM_UP_S)))
             return self._runner.run(self._sell(way, seconds)).as_round()
 
         return run
 
-    async def _sell(self, way: _Way, seconds: float) -> Crowd:
+    async def _sell(self, way: Way, seconds: float) -> Crowd:
         units = await self._lay_out(way, seconds)
         numbers = itertools.count(1)
 
         def attempt(number: int) -> Awaitable[bool]:
             owner_id = f"owner-{next(numbers)}"
-            return way.take(self._connections[number], new_reservation_id(_SKU, owner_id), owner_id)
+            return way.take(self._connections[number], new_reservation_id(SKU, owner_id), owner_id)
 
         crowd = await closed_loop(way.clients, seconds, attempt)
         await self._check(way, crowd, units)
         return crowd
 
-    async def _lay_out(self, way: _Way, seconds: float) -> int:
+    async def _lay_out(self, way: Way, seconds: float) -> int:
         units = int(UNITS_PER_SECOND * seconds) + 1000 if way.take is skip_locked else 0
         connection = self._connections[0]
         await connection.execute("TRUNCATE baseline.stock, baseline.units, baseline.reservations")
-        await connection.execute("INSERT INTO baseline.stock VALUES ($1, $2)", _SKU, STOCK)
+        await connection.execute("INSERT INTO baseline.stock VALUES ($1, $2)", SKU, STOCK)
         await connection.execute(
-            "INSERT INTO baseline.units SELECT n, $1 FROM generate_series(1, $2::int) n", _SKU, units
+            "INSERT INTO baseline.units SELECT n, $1 FROM generate_series(1, $2::int) n", SKU, units
         )
         await connection.execute("VACUUM ANALYZE baseline.stock, baseline.units, baseline.reservations")
         return units
 
-    async def _check(self, way: _Way, crowd: Crowd, units: int) -> None:
+    async def _check(self, way: Way, crowd: Crowd, units: int) -> None:
         connection = self._connections[0]
         rows = await connection.fetchval("SELECT count(*) FROM baseline.reservations")
         if units:
@@ -170,3 +171,13 @@ class Baselines:
             value = await self._pool.fetchval(f"SHOW {name}")
             if value != "on":
                 raise BenchFailed(f"PostgreSQL runs with {name}={value}; these figures are for data that is on disk")
+
+
+@contextmanager
+def open_baselines(runner: asyncio.Runner, url: str) -> Iterator[Baselines]:
+    baselines = Baselines(runner, url)
+    runner.run(baselines.open())
+    try:
+        yield baselines
+    finally:
+        runner.run(baselines.close())

@@ -16,7 +16,8 @@ from holdfast.bench.load import NUMBER, Answers, Load
 from holdfast.bench.processes import Process, clean_environment, python, running
 from holdfast.domain.pool import MAX_TOTAL_UNITS
 
-_START_TIMEOUT_S = 30.0
+# Long: whoever measures on a machine that is busy gets figures that say so, and not a failure to start.
+_START_TIMEOUT_S = 90.0
 _CALM_S = 20.0
 # Long enough that no hold ends while its count is still to be compared.
 _BODY = f'{{"owner_id":"owner-{NUMBER}","quantity":1,"ttl_seconds":1800}}'

@@ -15,7 +15,7 @@ import uvloop
 from msgspec import Struct
 from sqlalchemy import Connection, func, select
 
-from holdfast.bench.baselines import Baselines
+from holdfast.bench.baselines import open_baselines
 from holdfast.bench.crowd import Crowd, closed_loop
 from holdfast.bench.engines import postgres, postgres_version
 from holdfast.bench.failure import BenchFailed
@@ -134,7 +134,7 @@ def bench_gate(engine: str, seconds: float) -> Report:
         with progress.step("starting PostgreSQL"):
             server_url = stack.enter_context(postgres())
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-        baselines = stack.enter_context(_baselines(runner, server_url))
+        baselines = stack.enter_context(open_baselines(runner, server_url))
         database = stack.enter_context(open_bench_database(runner, engine, server_url))
         rest_collector()
         ours = GateBench(SqlGate(database), taken_in(database), runner)
@@ -148,16 +148,6 @@ def bench_gate(engine: str, seconds: float) -> Report:
     )
     names = ("conditional_update", "for_update", "skip_locked", "skip_locked_16", "skip_locked_64")
     return Report(f"gate on {engine}", measured, {name: ("holdfast", name) for name in names}, facts)
-
-
-@contextmanager
-def _baselines(runner: asyncio.Runner, url: str) -> Iterator[Baselines]:
-    baselines = Baselines(runner, url)
-    runner.run(baselines.open())
-    try:
-        yield baselines
-    finally:
-        runner.run(baselines.close())
 
 
 @contextmanager

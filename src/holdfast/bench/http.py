@@ -48,7 +48,8 @@ COMPARED = {
     "tutorial": ("holdfast", "tutorial"),
     "tutorial_sold_out": ("sold_out", "tutorial_sold_out"),
 }
-
+# Where the engine can serve more than one process.
+COMPARED_TWO = {"tutorial_two": ("holdfast_two", "tutorial"), "two_of_one": ("holdfast_two", "holdfast")}
 
 Drive = Callable[[Load], Answers]
 
@@ -171,7 +172,7 @@ def bench_http(plan: Plan) -> Report:
         measured, open_loop = bench.throughput(), bench.latency()
         memory = bench.memory(before)
         facts = _facts(plan, servers)
-    compared = COMPARED | ({} if servers.two is None else {"tutorial_two": ("holdfast_two", "tutorial")})
+    compared = COMPARED if servers.two is None else COMPARED | COMPARED_TWO
     return Report(f"HTTP on {plan.engine}", measured, compared, facts, open_loop, memory)
 
 

@@ -36,14 +36,18 @@ class Process:
             raise BenchFailed(f"{self.name} died with {self._child.returncode}:\n{self._last_words()}")
 
     def memory_mb(self) -> float:
-        """Resident memory now."""
-        import psutil  # type: ignore[import-untyped] # noqa: PLC0415 - comes with the bench extra
-
-        rss: int = psutil.Process(self.pid).memory_info().rss
-        return round(rss / _MIB, 1)
+        return memory_mb(self.pid)
 
     def _last_words(self) -> str:
         return self._log.read_text(errors="replace")[-_LAST_WORDS:].strip()
+
+
+def memory_mb(pid: int | None = None) -> float:
+    """Resident memory now, of this process if none is named."""
+    import psutil  # type: ignore[import-untyped] # noqa: PLC0415 - comes with the bench extra
+
+    rss: int = psutil.Process(pid).memory_info().rss
+    return round(rss / _MIB, 1)
 
 
 @contextmanager

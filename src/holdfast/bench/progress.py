@@ -18,6 +18,7 @@ class Progress:
         self._started: float | None = None
         self._console = Console(stderr=True, highlight=False)
         self._status: Status | None = None
+        self._step_s, self._step_started = 0.0, monotonic()
 
     @contextmanager
     def shown(self) -> Iterator["Progress"]:
@@ -30,14 +31,20 @@ class Progress:
     def step(self, name: str, seconds: float = 0.0) -> Iterator[None]:
         if seconds and self._started is None:
             self._started = monotonic()
-        line = f"{name}, about {self._left_s()} s left"
+        self._step_s, self._step_started = seconds, monotonic()
+        self.tell(name)
+        yield
+        self._done_s += seconds
+        self._step_s = 0.0
+
+    def tell(self, what: str) -> None:
+        line = f"{what}, about {self._left_s()} s left"
         if self._status is None:
             self._console.print(line)
         else:
             self._status.update(line)
-        yield
-        self._done_s += seconds
 
     def _left_s(self) -> int:
-        pace = (monotonic() - self._started) / self._done_s if self._started and self._done_s else 1.0
-        return math.ceil(max(0.0, self._planned_s - self._done_s) * pace)
+        pace = (self._step_started - self._started) / self._done_s if self._started and self._done_s else 1.0
+        in_step = max(0.0, self._step_s * pace - (monotonic() - self._step_started))
+        return math.ceil(max(0.0, self._planned_s - self._done_s - self._step_s) * pace + in_step)

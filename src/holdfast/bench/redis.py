@@ -9,7 +9,7 @@ The ledger is there, but nothing is drained into it while figures are measured: 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from time import perf_counter
 from typing import Any
@@ -169,7 +169,8 @@ def bench_redis_gate(seconds: float) -> Report:
             server_url = stack.enter_context(postgres())
             urls = [stack.enter_context(valkey(fsync)) for fsync in ("always", "no")]
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-        synced, unsynced = stack.enter_context(_engines(runner, server_url, urls))
+        servers = dict(zip(urls, ("always", "no"), strict=True))
+        synced, unsynced = stack.enter_context(open_engines(runner, server_url, servers))
         rest_collector()
         figures = [
             *GateBench(synced.engine.gate, synced.taken(), runner).figures(_synced_sellings()),
@@ -184,14 +185,15 @@ def bench_redis_gate(seconds: float) -> Report:
 
 
 @contextmanager
-def _engines(runner: asyncio.Runner, server_url: str, urls: Sequence[str]) -> Iterator[list[Running]]:
+def open_engines(runner: asyncio.Runner, server_url: str, servers: Mapping[str, str]) -> Iterator[list[Running]]:
+    """`servers` says of each Valkey, by its URL, when it syncs."""
     stack = AsyncExitStack()
 
     async def opened() -> list[Running]:
         database = open_database(server_url)
         stack.push_async_callback(database.close)
         await migrate(database)
-        settings = [_settings(server_url, url, fsync) for url, fsync in zip(urls, ("always", "no"), strict=True)]
+        settings = [_settings(server_url, url, fsync) for url, fsync in servers.items()]
         return [Running(one.redis_url, await stack.enter_async_context(open_engine(one, database))) for one in settings]
 
     try:

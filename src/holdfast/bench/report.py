@@ -22,6 +22,16 @@ class Memory(Struct, frozen=True):
         return f"memory over {self.attempts:,} attempts, at every tenth: {tenths} MB"
 
 
+class Table(Struct, frozen=True):
+    title: str
+    columns: list[str]
+    rows: list[list[object]]
+
+
+def machine_line(machine: dict[str, Any]) -> str:
+    return f"{machine['cores']} cores, {machine['cpu']}, fsync {machine['fsync_ms']} ms, {machine['date']}"
+
+
 class Report(Struct, frozen=True):
     title: str
     measured: dict[str, Measured]
@@ -57,7 +67,10 @@ class Report(Struct, frozen=True):
             body["memory_mb"] = {name: getattr(self.memory, name) for name in Memory.__struct_fields__}
         return body
 
-    def rows(self) -> list[list[object]]:
+    def tables(self) -> list[Table]:
+        return [Table(self.title, COLUMNS, self._rows())]
+
+    def _rows(self) -> list[list[object]]:
         rows = [self._row(name, measured, name) for name, measured in self.measured.items()]
         return rows + [self._row(f"{name} (open loop)", measured, "") for name, measured in self.open_loop.items()]
 
@@ -71,11 +84,7 @@ class Report(Struct, frozen=True):
         ]
         if self.memory is not None:
             notes.append(self.memory.in_words())
-        machine = self.machine
-        return [
-            *notes,
-            f"{machine['cores']} cores, {machine['cpu']}, fsync {machine['fsync_ms']} ms, {machine['date']}",
-        ]
+        return [*notes, machine_line(self.machine)]
 
     def _row(self, shown: str, measured: Measured, name: str) -> list[object]:
         latency = measured.latency

@@ -11,18 +11,7 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 from redis.asyncio import BlockingConnectionPool, Redis
 
-HOLD_SECONDS = 300
-RESERVE = """
-local stock = tonumber(redis.call('GET', KEYS[1]) or '0')
-local quantity = tonumber(ARGV[1])
-if stock < quantity then
-  return 0
-end
-redis.call('DECRBY', KEYS[1], quantity)
-redis.call('HSET', KEYS[2], 'owner_id', ARGV[2], 'quantity', quantity)
-redis.call('EXPIRE', KEYS[2], ARGV[3])
-return 1
-"""
+from holdfast.bench.lua_script import HOLD_SECONDS, RESERVE
 
 pool = BlockingConnectionPool.from_url(os.environ["TUTORIAL_REDIS_URL"], max_connections=100, timeout=30)
 redis = Redis(connection_pool=pool)

@@ -3,15 +3,22 @@
 import signal
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import typer
 
+from holdfast.bench.all import bench_all
+from holdfast.bench.approaches import bench_approaches
+from holdfast.bench.document.aims import judge
 from holdfast.bench.failure import BenchFailed
 from holdfast.bench.gate import bench_gate
+from holdfast.bench.growth.run import bench_growth
+from holdfast.bench.growth.sizes import LEAST, MOST
 from holdfast.bench.http import Plan, bench_http, choose_driver
+from holdfast.bench.parts import all_parts, choose
 from holdfast.bench.redis import bench_redis_gate
-from holdfast.bench.report import COLUMNS, Report
+from holdfast.bench.report import Table
 from holdfast.bench.room import bench_room
 from holdfast.bench.settlement import bench_settlement
 from holdfast.cli.engine import Engine
@@ -24,6 +31,8 @@ app = typer.Typer(
         "holdfast bench gate --engine postgres     the gate on PostgreSQL, beside the same",
         "holdfast bench http                       the server over sockets, beside a Redis tutorial",
         "holdfast bench room                       people who get in line, and looks at `now`",
+        "holdfast bench growth                     all of it with up to a million reservations, and people in line",
+        "holdfast bench all --out docs             everything, and docs/BENCHMARKS.md with plots",
     ),
     no_args_is_help=True,
 )
@@ -34,6 +43,9 @@ class Driver(StrEnum):
     OWN = "own"
 
 
+UpTo = Annotated[
+    int, typer.Option(help="The most reservations held, and people in line; fewer is quicker.", min=LEAST, max=MOST)
+]
 Seconds = Annotated[
     float,
     typer.Option(help="Seconds per figure, in up to three interleaved rounds; the median is given.", min=0.1, max=600),
@@ -156,9 +168,111 @@ def room(
     _report(lambda: bench_room(kept_in, seconds, connections), as_json)
 
 
-def _report(bench: Callable[[], Report], as_json: bool) -> None:
-    # Stopped from outside, we stop the servers we started just as after Ctrl-C.
+@app.command(
+    "growth",
+    epilog=examples(
+        "holdfast bench growth --up-to 100000                   a minute instead of several",
+        "holdfast bench growth --engine redis --json",
+    ),
+)
+def growth(
+    engine: DecidedOn = Engine.SQLITE,
+    seconds: Annotated[float, typer.Option(help="Seconds for each point of a curve.", min=0.1, max=600)] = 1.0,
+    up_to: UpTo = MOST,
+    as_json: AsJson = False,
+) -> None:
+    """What becomes of throughput and latency as things grow.
+
+    Reservations per second and their latency by how many commands wait at a time (1 to 4,096) and by how many pools are
+    asked at once (1 to 1,000). Then, with 1,000 to 1,000,000 reservations held: decisions, and what it costs to look
+    one up, to ask how many are left, to expire 500 that are due, to find that none is due, to check that the pool adds
+    up (which goes through all of them), and the memory of this process and of Valkey; with --engine redis also how long
+    a rebuild from the ledger takes. At last joins and looks at one's own place with as many people in line; not with
+    --engine redis, where the line is in PostgreSQL: use --engine postgres.
+
+    While that is measured as much is given back as is taken, so that the size stays. Pools and lines are filled through
+    the gate and the desk, and counted afterwards; if they do not add up, the command says so and exits with 1.
+    """
+    _report(lambda: bench_growth(engine, seconds, up_to), as_json)
+
+
+@app.command(
+    "approaches",
+    epilog=examples(
+        "holdfast bench approaches",
+        "holdfast bench approaches --seconds 10 --json          steadier figures, for a program",
+    ),
+)
+def approaches(seconds: Seconds = 3.0, as_json: AsJson = False) -> None:
+    """Every usual way to take a hot counter beside ours, in turns, 64 clients each, and what a yes of each is worth.
+
+    On PostgreSQL: for_update, conditional_update, skip_locked (a row per unit), one transaction per request; and lock,
+    a distributed lock in Valkey around read, check and write. On Valkey: lua, one script call per request, on a server
+    that keeps nothing, and lua_synced, on one that syncs every write. Ours on SQLite, PostgreSQL and Redis.
+
+    "ours ÷ that" is ours on PostgreSQL divided by those on PostgreSQL, and ours on Redis divided by the scripts. The
+    second table is no measurement: it says what each does when a request is repeated, a hold ends, or something dies.
+    """
+    _report(lambda: bench_approaches(seconds), as_json)
+
+
+@app.command(
+    "all",
+    epilog=examples(
+        "holdfast bench all --out docs                          BENCHMARKS.md, benchmarks/*.svg, figures.json",
+        "holdfast bench all --out docs --only http              measures that anew, and keeps the rest",
+        "holdfast bench all --out docs --only growth:redis,room",
+        "holdfast bench all --seconds 1 --up-to 10000           a quick look",
+    ),
+)
+def everything(
+    seconds: Seconds = 3.0,
+    up_to: UpTo = MOST,
+    out: Annotated[
+        Path | None, typer.Option(help="Write BENCHMARKS.md, plots and figures.json into this directory.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only these, by commas: a bench, or one engine of it, as in http,growth:redis.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Everything above, on every engine, one after the other: about a quarter of an hour.
+
+    Each part is the command of its own name, in a process of its own. A part that fails is named at the end, and the
+    command exits with 1; the others are there all the same. After Ctrl-C, what was measured is there. With --out, parts
+    that are not measured now are kept from benchmarks/figures.json, each with its date.
+
+    Nothing else should run on the machine meanwhile.
+    """
+    parts = all_parts(seconds, up_to)
+    _stop_as_ctrl_c()
+    measured = bench_all(choose(parts, only), parts, out)
+    if as_json:
+        print_json(measured.body())
+    else:
+        rows = [[told.aim.words, told.engine, told.value, told.verdict] for told in judge(measured)]
+        print_table(["aim", "engine", "measured", ""], rows)
+    for failed in measured.failed:
+        complain(f"{failed.bench} on {failed.engine} was not measured: {failed.reason}")
+    if measured.failed:
+        raise typer.Exit(1)
+
+
+def _stop_as_ctrl_c() -> None:
+    """Stopped from outside, we stop the servers we started just as after Ctrl-C."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+class Told(Protocol):
+    """What a bench has to tell."""
+
+    def body(self) -> dict[str, Any]: ...
+    def tables(self) -> list[Table]: ...
+    def notes(self) -> list[str]: ...
+
+
+def _report(bench: Callable[[], Told], as_json: bool) -> None:
+    _stop_as_ctrl_c()
     try:
         report = bench()
     except BenchFailed as exc:
@@ -166,7 +280,8 @@ def _report(bench: Callable[[], Report], as_json: bool) -> None:
         raise typer.Exit(1) from exc
     if as_json:
         print_json(report.body())
-    else:
-        print_table(COLUMNS, report.rows(), title=report.title, folded="what was measured")
-        for line in report.notes():
-            typer.echo(line)
+        return
+    for table in report.tables():
+        print_table(table.columns, table.rows, title=table.title, folded="what was measured")
+    for line in report.notes():
+        typer.echo(line)

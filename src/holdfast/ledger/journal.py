@@ -12,14 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select, update
 
 from holdfast.domain.pool import Pool
 from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import LET_GO, LIVE
-from holdfast.domain.state import Changes, Counters, Event, Remembered, Tally
-from holdfast.ledger.batch import BatchQueries, LockedPool, Position, remembered_from_row, reservation_from_row
-from holdfast.ledger.tables import claims, idempotency, pools, reservations
+from holdfast.domain.state import Changes, Counters, Event
+from holdfast.ledger.batch import BatchQueries, LockedPool, Position, reservation_from_row
+from holdfast.ledger.tables import claims, pools, reservations
 from holdfast.ledger.transfers import Passage, counters_of, passage_of
 
 HELD = (Status.ACTIVE, Status.SETTLING)
@@ -36,15 +35,12 @@ class Entry(Struct, frozen=True):
     changes: Changes
 
 
-class Snapshot(Struct, frozen=True):
-    """All that a gate needs to go on from what the ledger knows."""
+class NewEpoch(Struct, frozen=True):
+    """Where a gate goes on from. What is held, and by whom, is read afterwards (`gate_state.py`)."""
 
     epoch: int
     decided_at: int
     pool: Pool
-    holds: list[Reservation]
-    tallies: dict[str, Tally]
-    remembered: list[Remembered]
     counters: Counters = Counters()
 
 
@@ -116,23 +112,14 @@ class Journal:
         _insert_claims(connection, granted, now)
         return len(wanted)
 
-    def begin_epoch(self, connection: Connection, locked: LockedPool, now: int) -> Snapshot:
-        """A new epoch, the claims of the old one kept, and what the gate is to be rebuilt from."""
+    def begin_epoch(self, connection: Connection, locked: LockedPool, now: int) -> NewEpoch:
+        """A new epoch, the claims of the old one kept. It takes as long however much is held, but for one sum."""
         assert locked.pool is not None
         sku_id = locked.sku_id
         decided_at = max(now, locked.decided_at)
         pool = self._settle_claims(connection, locked, decided_at)
         epoch = self._advance(connection, sku_id, Position(locked.position.epoch + 1, 0)).epoch
-        holds = _reservations(connection, sku_id, HELD)
-        return Snapshot(
-            epoch,
-            decided_at,
-            pool,
-            holds,
-            _tallies(connection, sku_id) if pool.rules.count_owners else {},
-            _remembered(connection, sku_id),
-            counters_of(connection, sku_id),
-        )
+        return NewEpoch(epoch, decided_at, pool, counters_of(connection, sku_id))
 
     def _settle_claims(self, connection: Connection, locked: LockedPool, now: int) -> Pool:
         """What was claimed is sold, whether or not the journal ever told of it.
@@ -143,23 +130,21 @@ class Journal:
         sku_id, pool = locked.sku_id, locked.pool
         assert pool is not None
         sold = _claimed(connection, sku_id)
-        held = {r.reservation_id: r for r in _reservations(connection, sku_id, HELD)}
-        known = find_reservations(connection, sku_id, [r.reservation_id for r in sold]).keys()
-        for reservation in sold:
-            held.pop(reservation.reservation_id, None)
-        over = sum(r.quantity for r in [*sold, *held.values()]) + pool.sold - pool.total
-        taken_back = _take_back(held, over)
+        ids = [r.reservation_id for r in sold]
+        known = find_reservations(connection, sku_id, ids).keys()
+        held, active = _held_besides(connection, sku_id, ids)
+        sold_units = sum(r.quantity for r in sold)
+        taken_back = _take_back(connection, sku_id, ids, sold_units + held + pool.sold - pool.total)
         changes = Changes(
             created=[r for r in sold if r.reservation_id not in known],
             moved=[r for r in sold if r.reservation_id in known] + taken_back,
             events=[_event(r, now) for r in taken_back] + _told(sold, known, now),
         )
-        active = sum(r.status is Status.ACTIVE for r in held.values())
         changes.pool = replace(
             pool,
-            held=sum(r.quantity for r in held.values()),
-            sold=pool.sold + sum(r.quantity for r in sold),
-            active_reservations=active,
+            held=held - sum(r.quantity for r in taken_back),
+            sold=pool.sold + sold_units,
+            active_reservations=active - sum(r.status is Status.CANCELLED for r in taken_back),
         )
         self._queries.store(connection, locked, changes, now)
         connection.execute(delete(claims).where(claims.c.sku_id == sku_id))
@@ -291,15 +276,34 @@ def _claimed(connection: Connection, sku_id: str) -> list[Reservation]:
     ]
 
 
-def _take_back(held: dict[str, Reservation], units: int) -> list[Reservation]:
-    """End holds until so many units are free again; those that end leave `held`."""
+def _held_besides(connection: Connection, sku_id: str, ids: Collection[str]) -> tuple[int, int]:
+    """The units that are held, without these reservations, and how many of the holds are active."""
+    units = func.coalesce(func.sum(reservations.c.quantity), 0)
+    active = func.count().filter(reservations.c.status == Status.ACTIVE)
+    row = connection.execute(select(units, active).where(*_is_held(sku_id, ids))).one()
+    return int(row[0]), int(row[1])
+
+
+def _is_held(sku_id: str, besides: Collection[str]) -> list[ColumnElement[bool]]:
+    held = [reservations.c.sku_id == sku_id, reservations.c.status.in_(HELD)]
+    return [*held, reservations.c.reservation_id.not_in(besides)] if besides else held
+
+
+def _take_back(connection: Connection, sku_id: str, besides: Collection[str], units: int) -> list[Reservation]:
+    """End holds until so many units are free again."""
+    if units <= 0:
+        return []
+    paid_last = case((reservations.c.status == Status.SETTLING, 1), else_=0)
+    query = select(reservations).where(*_is_held(sku_id, besides))
+    # Each has one unit or more.
+    query = query.order_by(paid_last, reservations.c.reservation_id.desc()).limit(units)
     ended: list[Reservation] = []
-    newest_first = sorted(held.values(), key=lambda r: r.reservation_id, reverse=True)
-    for hold in sorted(newest_first, key=lambda r: r.status is Status.SETTLING):
+    for row in connection.execute(query):
         if units <= 0:
             break
+        hold = reservation_from_row(row)
         status = Status.FAILED if hold.status is Status.SETTLING else Status.CANCELLED
-        ended.append(replace(held.pop(hold.reservation_id), status=status))
+        ended.append(replace(hold, status=status))
         units -= hold.quantity
     return ended
 
@@ -312,24 +316,3 @@ def _told(sold: Sequence[Reservation], known: Collection[str], now: int) -> list
 
 def _event(r: Reservation, now: int) -> Event:
     return Event(f"reservation.{r.status}", now, r.reservation_id, r.quantity, r.expires_at)
-
-
-def _reservations(connection: Connection, sku_id: str, statuses: Sequence[Status]) -> list[Reservation]:
-    query = select(reservations).where(reservations.c.sku_id == sku_id, reservations.c.status.in_(statuses))
-    return [reservation_from_row(row) for row in connection.execute(query)]
-
-
-def _tallies(connection: Connection, sku_id: str) -> dict[str, Tally]:
-    live = func.sum(reservations.c.quantity).filter(reservations.c.status.in_(LIVE))
-    let_go = func.count().filter(reservations.c.status.in_(LET_GO))
-    query = (
-        select(reservations.c.owner_id, func.coalesce(live, 0), let_go)
-        .where(reservations.c.sku_id == sku_id)
-        .group_by(reservations.c.owner_id)
-    )
-    return {row[0]: Tally(int(row[1]), int(row[2])) for row in connection.execute(query)}
-
-
-def _remembered(connection: Connection, sku_id: str) -> list[Remembered]:
-    rows = connection.execute(select(idempotency).where(idempotency.c.sku_id == sku_id))
-    return [remembered_from_row(row) for row in rows]

@@ -2,26 +2,26 @@
 
 Whoever finds a pool missing, behind what was seen of it, or at odds with the ledger, rebuilds it: close it, so that its
 journal does not grow; take into the ledger what is left of the journal; begin a new epoch in the ledger, which settles
-claims and gives the state to go on from; load that state into Redis under the new epoch; check it; open. From the
-moment the ledger is at the new epoch nothing of the old one counts, so it does not matter how many try this at once,
-where one of them dies, or what a server that was cut off still believes.
+claims; load what is held then into Redis under the new epoch, in portions; check it; open. From the moment the ledger
+is at the new epoch nothing of the old one counts, so it does not matter how many try this at once, where one of them
+dies, or what a server that was cut off still believes.
 
 Rules that need what Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
 exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 import structlog
+from msgspec.structs import astuple
 from sqlalchemy import Connection
 
 from holdfast import metrics
 from holdfast.domain.command import Command as DomainCommand
 from holdfast.domain.command import Verdict
-from holdfast.domain.reservation import Status
 from holdfast.domain.state import Remembered
 from holdfast.errors import EngineError, Unavailable
 from holdfast.gate.encoding import Keys, counter_values, encode, first_answer_values, pool_values, reservation_values
@@ -30,14 +30,18 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries, Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.drift import record_drift
-from holdfast.ledger.journal import Journal, Snapshot, position
+from holdfast.ledger.gate_state import START, Mark, holds_after, owners_after, remembered_after
+from holdfast.ledger.journal import Journal, NewEpoch, position
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.expire import KEYS_KEPT_MS
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-PORTION = 500
+# What Redis takes in some milliseconds, in which it does nothing else; each is synced.
+PORTION = 1_000
+# It adds up what is held, which takes a second where a million reservations are; longer than that only on a bad day.
+BEGIN_S = 30.0
 # Longer than the ledger keeps them: a key that it still has must not be taken for a new one here.
 REDIS_KEYS_KEPT_MS = KEYS_KEPT_MS + 3_600_000
 
@@ -54,23 +58,23 @@ class Rebuilder:
     async def rebuild(self, sku_id: str, at: Position, why: str) -> None:
         """Bring a pool back, unless somebody else has begun to since its position was `at`."""
         started = monotonic()
-        _, snapshot = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
-        if snapshot is None:
+        _, start = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
+        if start is None:
             return
-        await self._load(sku_id, snapshot)
+        await self._load(sku_id, start)
         seconds = monotonic() - started
         metrics.REBUILDS.labels(why).inc()
         metrics.REBUILD_SECONDS.observe(seconds)
-        log.warning("pool_rebuilt", sku_id=sku_id, why=why, epoch=snapshot.epoch, seconds=round(seconds, 3))
+        log.warning("pool_rebuilt", sku_id=sku_id, why=why, epoch=start.epoch, seconds=round(seconds, 3))
 
     async def decide_in_ledger(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand]
     ) -> list[Verdict] | None:
         """Decide a batch in the ledger and rebuild the pool from it; None if somebody else has begun to."""
-        decided, snapshot = await self._begin(sku_id, at, commands, lambda c: self._sql.decide(c, sku_id, commands))
-        if snapshot is not None:
+        decided, start = await self._begin(sku_id, at, commands, lambda c: self._sql.decide(c, sku_id, commands))
+        if start is not None:
             try:
-                await self._load(sku_id, snapshot)
+                await self._load(sku_id, start)
             except EngineError as exc:
                 # It is decided and durable; the reconciler will bring the pool back.
                 log.warning("pool_not_loaded", sku_id=sku_id, error=str(exc))
@@ -82,11 +86,11 @@ class Rebuilder:
 
     async def _begin(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand], work: Callable[[Connection], T]
-    ) -> tuple[T | None, Snapshot | None]:
+    ) -> tuple[T | None, NewEpoch | None]:
         if at.epoch:
             await self._close(sku_id, at)
 
-        def begin(connection: Connection) -> tuple[T | None, Snapshot | None]:
+        def begin(connection: Connection) -> tuple[T | None, NewEpoch | None]:
             if self._queries.lock(connection, sku_id, commands).position.epoch != at.epoch:
                 return None, None
             done = work(connection)
@@ -95,7 +99,7 @@ class Rebuilder:
                 return done, None
             return done, self._journal.begin_epoch(connection, locked, self._database.now_ms(connection))
 
-        return await self._database.write(begin)
+        return await self._database.write(begin, timeout_s=BEGIN_S)
 
     async def _close(self, sku_id: str, at: Position) -> None:
         await self._functions.call("holdfast_close_v1", [Keys(sku_id).pool], [at.epoch])
@@ -103,27 +107,34 @@ class Rebuilder:
         if now_at is not None and now_at.epoch == at.epoch:
             await self._drainer.drain_all(sku_id, now_at)
 
-    async def _load(self, sku_id: str, snapshot: Snapshot) -> None:
+    async def _load(self, sku_id: str, start: NewEpoch) -> None:
         keys = Keys(sku_id)
         names = [keys.pool, keys.holds, keys.deadlines, keys.owners]
-        epoch, none = snapshot.epoch, encode([])
-        await self._succeed(
-            "begin",
-            [*names, keys.journal],
-            epoch,
-            snapshot.decided_at,
-            encode(pool_values(snapshot.pool)),
-            encode(counter_values(snapshot.counters)),
-        )
-        for holds in _portions(snapshot.holds):
+        epoch, none = start.epoch, encode([])
+        pool, counters = encode(pool_values(start.pool)), encode(counter_values(start.counters))
+        await self._succeed("begin", [*names, keys.journal], epoch, start.decided_at, pool, counters)
+        async for holds in self._portions(sku_id, holds_after):
             await self._succeed("load", names, epoch, encode([reservation_values(r) for r in holds]), none, none)
-        for owners in _portions(_owners(snapshot)):
-            await self._succeed("load", names, epoch, none, encode(owners), none)
-        for firsts in _portions(snapshot.remembered):
+        if start.pool.rules.count_owners:
+            async for owners in self._portions(sku_id, owners_after):
+                await self._succeed("load", names, epoch, none, encode([list(astuple(o)) for o in owners]), none)
+        async for firsts in self._portions(sku_id, remembered_after):
             theirs = [keys.idempotency(first.owner_id, first.key) for first in firsts]
-            kept = encode([_first_answer(first, snapshot.decided_at) for first in firsts])
+            kept = encode([_first_answer(first, start.decided_at) for first in firsts])
             await self._succeed("load", [*names, *theirs], epoch, none, none, kept)
         await self._succeed("open", names[:3], epoch)
+
+    async def _portions(
+        self, sku_id: str, read: Callable[[Connection, str, Mark], tuple[list[T], Mark]]
+    ) -> AsyncIterator[list[T]]:
+        """Everything there is, as much at a time as Redis takes without keeping other pools waiting."""
+        mark = START
+        while True:
+            found, mark = await self._database.read(partial(_read_after, read, sku_id, mark))
+            for first in range(0, len(found), PORTION):
+                yield found[first : first + PORTION]
+            if mark == START:
+                return
 
     async def _succeed(self, step: str, names: Sequence[str], *arguments: bytes | int) -> None:
         told = await self._functions.call(f"holdfast_{step}_v1", names, arguments)
@@ -131,18 +142,10 @@ class Rebuilder:
             raise Unavailable(f"cannot {step} {names[0]} ({told}): somebody else rebuilds it, or it does not add up")
 
 
-def _portions(items: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(items)
-    while portion := list(islice(rest, PORTION)):
-        yield portion
-
-
-def _owners(snapshot: Snapshot) -> list[list[object]]:
-    active: dict[str, list[str]] = {}
-    for hold in snapshot.holds:
-        if hold.status is Status.ACTIVE:
-            active.setdefault(hold.owner_id, []).append(hold.reservation_id)
-    return [[name, t.live_units, t.let_go, active.get(name, [])] for name, t in snapshot.tallies.items()]
+def _read_after(
+    read: Callable[[Connection, str, Mark], tuple[list[T], Mark]], sku_id: str, mark: Mark, connection: Connection
+) -> tuple[list[T], Mark]:
+    return read(connection, sku_id, mark)
 
 
 def _first_answer(first: Remembered, now: int) -> list[object]:

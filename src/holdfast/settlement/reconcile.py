@@ -217,7 +217,7 @@ class Reconciler:
         if gate.at.seq < ledger.at.seq:
             return "stale"
         if not gate.is_open:
-            return self._beyond_doubt(sku_id, "stuck", gate.at, None, after_s=STUCK_AFTER_S)
+            return self._beyond_doubt(sku_id, "stuck", await self._loaded(sku_id, gate), None, after_s=STUCK_AFTER_S)
         if why in ("claim_refused", "hold_lost"):
             return why
         if gate.at == ledger.at and counts_of(gate.pool) != ledger.counts:
@@ -228,6 +228,13 @@ class Reconciler:
             return self._beyond_doubt(sku_id, "journal_gap", ledger.at, None)
         self._before.pop(sku_id, None)
         return await self._audit(sku_id) if is_audit else None
+
+    async def _loaded(self, sku_id: str, gate: GatePool) -> Position:
+        """How far the rebuild of a pool is: one that goes on is not stuck, however long it takes."""
+        assert self._redis is not None
+        key = Keys(sku_id).pool
+        [loads] = await self._redis.functions.link.call(key, ["HGET", key, "loads"])
+        return Position(gate.at.epoch, int(loads or 0))
 
     def _beyond_doubt(
         self, sku_id: str, what: str, at: Position, why: str | None, *, after_s: float = 0.0

@@ -40,7 +40,7 @@ local function begin(keys, args)
   redis.call('UNLINK', unpack(keys))
   write_pool(keys[1], pool)
   for _, counter in ipairs(args[4] and cmsgpack.unpack(args[4]) or {}) do redis.call('HSET', keys[1], counter[1], counter[2]) end
-  redis.call('HSET', keys[1], 'loaded_units', 0, 'loaded_active', 0)
+  redis.call('HSET', keys[1], 'loads', 0, 'loaded_units', 0, 'loaded_active', 0)
   return 1
 end
 
@@ -51,16 +51,20 @@ end
 
 local function load(keys, args)
   if not is_loading(keys[1], args[1]) then return 0 end
-  local units, active = 0, 0
+  local units, active, holds, deadlines = 0, 0, {}, {}
   for _, hold in ipairs(cmsgpack.unpack(args[2])) do
     local id, owner, quantity, status, created_at, expires_at = unpack(hold)
-    redis.call('HSET', keys[2], id, cmsgpack.pack({owner, quantity, status, created_at, expires_at}))
+    holds[#holds + 1] = id
+    holds[#holds + 1] = cmsgpack.pack({owner, quantity, status, created_at, expires_at})
     units = units + quantity
     if status == 'active' then
       active = active + 1
-      redis.call('ZADD', keys[3], expires_at, id)
+      deadlines[#deadlines + 1] = expires_at
+      deadlines[#deadlines + 1] = id
     end
   end
+  in_portions(holds, function(...) redis.call('HSET', keys[2], ...) end)
+  in_portions(deadlines, function(...) redis.call('ZADD', keys[3], ...) end)
   for _, owner in ipairs(cmsgpack.unpack(args[3])) do
     redis.call('HSET', keys[4], owner[1], cmsgpack.pack({owner[2], owner[3], owner[4]}))
   end
@@ -69,6 +73,8 @@ local function load(keys, args)
     local value = cmsgpack.pack({fingerprint, id, quantity, created_at, expires_at, tonumber(args[1])})
     redis.call('SET', keys[4 + index], value, 'PX', kept_ms)
   end
+  -- Whoever looks on sees by this that it goes on.
+  redis.call('HINCRBY', keys[1], 'loads', 1)
   redis.call('HINCRBY', keys[1], 'loaded_units', units)
   redis.call('HINCRBY', keys[1], 'loaded_active', active)
   return 1
@@ -80,7 +86,7 @@ local function open(keys, args)
   if loaded[1] ~= loaded[2] or loaded[3] ~= loaded[4] then return -1 end
   if redis.call('ZCARD', keys[3]) ~= tonumber(loaded[4]) then return -1 end
   redis.call('HSET', keys[1], 'state', 'open')
-  redis.call('HDEL', keys[1], 'loaded_units', 'loaded_active')
+  redis.call('HDEL', keys[1], 'loads', 'loaded_units', 'loaded_active')
   return 1
 end
 

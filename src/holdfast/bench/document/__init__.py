@@ -1,0 +1,1 @@
+"""docs/BENCHMARKS.md and its plots, from what was measured."""

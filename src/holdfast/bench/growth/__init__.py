@@ -1,0 +1,1 @@
+"""How figures change as more is waiting, asked for, held, or in line."""

@@ -1,0 +1,120 @@
+"""Everything by one command: parts in processes of their own, kept whatever becomes of the others."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.bench import parts
+from holdfast.bench.all import bench_all
+from holdfast.bench.failure import BenchFailed
+from holdfast.bench.measured import FILE, read_measured
+from holdfast.bench.parts import Part, all_parts, choose, run_part
+from holdfast.cli import bench as command
+from holdfast.errors import SettingsError
+
+QUICK = ("--seconds", "0.1", "--up-to", "10")
+WITHIN_S = 60.0
+
+
+def figures_in(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / FILE).read_text())
+    return found
+
+
+def kept_from_before(directory: Path) -> dict[str, Any]:
+    """Settlement, as if it had been measured a day ago."""
+    machine = {"engine": "sqlite", "date": "2026-11-15T10:00:00+00:00", "seconds": 3.0}
+    part = {
+        "bench": "settlement", "engine": "sqlite", "figures": {"holdfast": 2_928.0}, "ratios": {}, "machine": machine,
+        "latency_ms": {}, "rounds": {},
+    }  # fmt: skip
+    (directory / FILE).parent.mkdir()
+    (directory / FILE).write_text(json.dumps({"date": machine["date"], "benches": [part]}))
+    return part
+
+
+def test_parts_are_measured_and_the_others_kept_and_one_that_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = kept_from_before(tmp_path)
+    broken = Part("gate", "abacus", ("gate", "--engine", "abacus"), 0.1)
+    every = [broken, *all_parts(0.1, 10)]
+    monkeypatch.setattr(command, "all_parts", lambda *_: every)
+    monkeypatch.setattr("holdfast.cli.bench.signal.signal", lambda *_: None)
+    only = ["--only", "gate:abacus,growth:sqlite"]
+    result = CliRunner().invoke(command.app, ["all", *only, "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 1
+    assert "gate on abacus was not measured" in result.stderr
+
+    found = figures_in(tmp_path)
+    assert json.loads(result.stdout) == found
+    assert [one["bench"] for one in found["benches"]] == ["settlement", "growth"]
+    assert found["benches"][0] == kept
+    assert found["date"] == found["benches"][1]["machine"]["date"]
+    assert [one["engine"] for one in found["failed"]] == ["abacus"]
+    text = (tmp_path / "BENCHMARKS.md").read_text()
+    assert "earlier: settlement on sqlite 2026-11-15" in text
+    assert "2,928" in text
+    assert "gate on abacus" in text
+    assert f"{found['benches'][1]['figures']['waiting_256']:,.0f}" in text
+    assert (tmp_path / "benchmarks" / "growth-held.svg").exists()
+
+
+def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path) -> None:
+    asked = ["all", *QUICK, "--only", "growth:sqlite,growth:postgres", "--out", str(tmp_path)]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "bench", *asked], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        since = monotonic()
+        while not (tmp_path / FILE).exists():
+            if monotonic() - since > WITHIN_S:
+                raise TimeoutError("the first part did not end")
+            sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        child.wait(WITHIN_S)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode not in (0, 1)
+    assert [one["engine"] for one in figures_in(tmp_path)["benches"]] == ["sqlite"]
+    assert "## Growth" in (tmp_path / "BENCHMARKS.md").read_text()
+
+
+def test_a_part_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(parts, "_PATIENCE", 0.0)
+    with pytest.raises(BenchFailed):
+        run_part(Part("gate", "sqlite", ("gate", "--seconds", "600"), 0.1), lambda _: None)
+
+
+def test_all_parts_are_every_bench_on_every_engine_it_has() -> None:
+    every = [(part.bench, part.engine) for part in all_parts(3.0, 1_000_000)]
+    assert len(every) == len(set(every)) == 14
+    assert {bench for bench, _ in every} == {"gate", "http", "room", "settlement", "growth", "approaches"}
+    assert sum(part.planned_s for part in all_parts(3.0, 1_000_000)) < 15 * 60
+
+
+def test_only_names_benches_or_one_engine_of_them() -> None:
+    every = all_parts(3.0, 1_000)
+    assert choose(every, None) == every
+    assert [part.name for part in choose(every, "room, growth:redis")] == [
+        "room on sqlite", "room on postgres", "growth on redis",
+    ]  # fmt: skip
+    with pytest.raises(SettingsError, match="there is no 'rooms'"):
+        choose(every, "rooms")
+
+
+def test_a_file_that_is_something_else_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / FILE).parent.mkdir()
+    (tmp_path / FILE).write_text('{"benches": 5}')
+    with pytest.raises(SettingsError, match="is not what `holdfast bench all` wrote"):
+        bench_all([], [], tmp_path)
+    assert read_measured(tmp_path / "elsewhere").benches == []
