@@ -113,6 +113,7 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "looks_at_now": tally.total("looks"),
         "endings": tally.names("ending "),
         "refusals": tally.names("refused "),
+        "answers": dict(sorted(tally.statuses.items())),
         "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
         "wait_s": wait_s(rushed.testimonies, rushed.offers),
         "fairness": _fairness(rushed),
