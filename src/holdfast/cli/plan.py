@@ -222,7 +222,9 @@ def _check(rushed: Rushed, figures: Figures, headroom: float, report: Path | Non
     else:
         _say(f"{rushed.scenario.name}: {heading(made.facts)}")
         typer.echo()
-        print_table(["", "predicted", "four of five", "measured", "deviation", ""], [_compared_row(one) for one in compared])
+        print_table(
+            ["", "predicted", "four of five", "measured", "deviation", ""], [_compared_row(one) for one in compared]
+        )
         _section("Gives way first", [breaks(made.breaks_first)])
     raise typer.Exit(0 if is_within else 1)
 

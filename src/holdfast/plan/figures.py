@@ -1,8 +1,8 @@
 """What one core does, as it was measured: the only numbers about machines that a plan is made from.
 
 The defaults are what `holdfast bench all --json` printed, kept beside this file (`measured.json`). Whoever has measured
-their own machine gives such a file, or that of a single bench; each replaces the figures it has, for its engine. What no
-bench has is a constant here, and says so.
+their own machine gives such a file, or that of a single bench; each replaces the figures it has, for its engine. What
+no bench has is a constant here, and says so.
 """
 
 from collections.abc import Iterator
@@ -121,7 +121,9 @@ def measured(engine: str) -> Figures:
     source = f"holdfast bench, {found.date}"
     figures: dict[str, Any] = {name: _find(found.benches, known, engine, source) for name, known in _KNOWN.items()}
     http = next((one for one in found.benches if (one.name, one.of_engine) == ("http", engine)), None)
-    return Figures(**figures, **_WITHOUT_A_BENCH, answer_ms=_ANSWER_MS if http is None else _answer_ms(http, _ANSWER_MS))
+    return Figures(
+        **figures, **_WITHOUT_A_BENCH, answer_ms=_ANSWER_MS if http is None else _answer_ms(http, _ANSWER_MS)
+    )
 
 
 def _find(benches: list[_Bench], known: _Known, engine: str, source: str) -> Figure:

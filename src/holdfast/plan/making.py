@@ -5,8 +5,8 @@ from msgspec import Struct
 from holdfast.plan.capacity import Capacity, Deployment, capacity_of
 from holdfast.plan.facts import Facts
 from holdfast.plan.figures import Figures
-from holdfast.plan.outcome import Outcome, outcome_of, peaks_of
 from holdfast.plan.moment import Moment
+from holdfast.plan.outcome import Outcome, outcome_of, peaks_of
 from holdfast.plan.running import RUNS_MOST, simulate
 from holdfast.plan.tiers import Sizing, Tier, breaking, deployment_for, tiers_of
 

@@ -27,6 +27,8 @@ class Moment(Struct, frozen=True):
     orders: int
     returns: int
     watches: int
-    """Looks at how one's payment stands, and at one's orders when it is done."""
+    """Looks at how one's payment stands."""
+    receipts: int
+    """Looks at one's orders, when it is done."""
     looks: int
     work_s: float

@@ -11,7 +11,7 @@ from holdfast.plan.moment import Moment
 from holdfast.plan.running import Run
 
 _PARTS = 400
-_ALONE = ("attempts", "grants", "paid", "orders", "returns", "watches", "looks", "work_s")
+_ALONE = ("attempts", "grants", "paid", "orders", "returns", "watches", "receipts", "looks", "work_s")
 
 
 class Percentiles(Struct, frozen=True):
@@ -45,7 +45,8 @@ class Outcome(Struct, frozen=True):
     attempts_per_second: float
     attempts_per_second_peak: float
     busiest_second: float
-    """The same with what chance adds: people do not come one after the other at even distances."""
+    """Purchases granted within a second, repeats among them, at most: with what chance adds, for people do not come one
+    after the other at even distances."""
     joined_last_after_s: float
     let_in: Percentiles | None
     """How long those waited who were let in."""
@@ -61,6 +62,7 @@ class Peaks(Struct, frozen=True):
     orders: float
     returns: float
     watches: float
+    receipts: float
     looks: float
     work_s: float
     wished: float
@@ -91,7 +93,7 @@ def outcome_of(facts: Facts, run: Run) -> Outcome:
         attempts=sum(moment.attempts for moment in moments),
         attempts_per_second=_attempts_per_second(moments),
         attempts_per_second_peak=per_second(moments, lambda moment: moment.attempts),
-        busiest_second=_busiest_second(moments),
+        busiest_second=_busiest_second(facts, moments),
         joined_last_after_s=round(_when(moments, lambda m: m.joined, last.joined) or 0.0, 2),
         let_in=_waits(facts, moments) if last.admitted else None,
         slowest_purchase_ms=round(max(moment.behind_ms for moment in moments), 1),
@@ -120,12 +122,13 @@ def _attempts_per_second(moments: Sequence[Moment]) -> float:
     return round(sum(moment.attempts for moment in moments) / span_s, 1)
 
 
-def _busiest_second(moments: Sequence[Moment]) -> float:
-    """Of so many seconds with about so many attempts each, the most that is to be expected in one, if they come by
+def _busiest_second(facts: Facts, moments: Sequence[Moment]) -> float:
+    """Of so many seconds with about so many purchases each, the most that is to be expected in one, if they come by
     chance (Poisson); some seconds overlap, which is as if there were about three times as many."""
-    most = per_second(moments, lambda moment: moment.attempts)
+    most = per_second(moments, lambda moment: moment.grants)
     step_s = moments[0].at_s
-    near = sum(moment.attempts > 0.8 * most * step_s for moment in moments) * step_s
+    near = sum(moment.grants > 0.8 * most * step_s for moment in moments) * step_s
+    most *= facts.attempts_each
     return round(most + sqrt(2 * most * log(max(3 * near, 2.0))), 1)
 
 

@@ -48,6 +48,8 @@ class Delay:
 
     def step(self) -> int:
         """Who comes out now."""
+        if not self.inside:
+            return 0
         self._rate += self._changes.popleft()
         self._changes.append(0.0)
         drawn = self._drawn.popleft()
@@ -57,7 +59,14 @@ class Delay:
         self._owed -= out
         out = min(out + drawn, self.inside)
         self.inside -= out
+        if not self.inside:
+            self._forget()
         return out
+
+    def _forget(self) -> None:
+        """What is left of fractions is nobody's; and nothing has to be moved on while nobody is inside."""
+        self._changes = deque([0.0] * len(self._changes))
+        self._rate, self._owed = 0.0, _HALF
 
 
 class Share:

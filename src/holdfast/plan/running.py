@@ -19,10 +19,10 @@ from holdfast.plan.simulation import Simulation
 SHORT_STEP_S, LONG_STEP_S = 0.2, 1.0
 LONG_SALE_S = 1_800.0
 # Where chance begins to decide, as a part of all units.
-TAIL = 0.85
-RUNS_MOST, RUNS_LEAST = 25, 7
+TAIL = 0.9
+RUNS_MOST, RUNS_LEAST = 25, 5
 # So many steps of a tail are simulated in all: a second or two.
-STEPS_MOST = 30_000
+STEPS_MOST = 20_000
 
 
 class Run(Struct, frozen=True):

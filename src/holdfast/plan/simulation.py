@@ -31,7 +31,7 @@ from random import Random
 from holdfast.domain.pace import FRESH_PART, Counts, Observation, advance, begin
 from holdfast.domain.room import grace_ms, poll_in_line_ms
 from holdfast.plan.capacity import Capacity
-from holdfast.plan.counter import Asked, Turn, turn
+from holdfast.plan.counter import Asked, turn
 from holdfast.plan.facts import RETRY_S, Facts, Payment
 from holdfast.plan.figures import Figures
 from holdfast.plan.moment import Moment
@@ -99,6 +99,7 @@ class Simulation:
         # Of those who ask, who is answered in this step.
         self._confirmed, self._bought, self._came = Share(1.0), Share(1.0), Share(1.0)
         self._watched, self._read, self._refused, self._paid = Share(1.0), Share(1.0), Share(1.0), Share(1.0)
+        self._turns = (self._confirmed, self._bought, self._came, self._watched, self._read, self._refused)
 
     @property
     def at_s(self) -> float:
@@ -158,7 +159,7 @@ class Simulation:
         orders, more = self._settle()
         paid = self._confirm()
         attempts, grants = self._sell()
-        watches = self._watch(orders)
+        watches, receipts = self._watch(orders)
         admissions = self._admit_those_who_came()
         joins = self._join(budget_s - work_s)
         work_s += joins * self.figures.join.seconds_each
@@ -168,7 +169,7 @@ class Simulation:
         return Moment(
             self.at_s, self.arrived, self.joined, self.pace.serving, self.admitted, self.waiting, self.joining,
             self.available, self.held, self.sold, self._behind_ms(), came, joins, admissions, attempts, grants, paid,
-            orders, returned + more, watches, looks, work_s,
+            orders, returned + more, watches, receipts, looks, work_s,
         )  # fmt: skip
 
     def _arrive(self) -> int:
@@ -185,23 +186,27 @@ class Simulation:
 
     def _take_turns(self, budget_s: float) -> float:
         """Decides who is answered in this step; gives what that takes."""
+        each_s, orders = self._settling_s(), self._buyers(self.settling)
+        asked = self._asked()
+        decided = turn(asked, Asked(orders if each_s else 0, each_s), budget_s)
+        for share in self._turns:
+            share.part = decided.answered
+        self._paid.part = decided.settled
+        self.refusing -= self._refused.of(self.refusing)
+        return decided.answered * sum(one.work_s for one in asked) + decided.settled * orders * each_s
+
+    def _asked(self) -> list[Asked]:
         figures, grants = self.figures, min(self.buying, self._wanted()) if self.is_open else 0
-        asked = [
-            Asked(ceil(self.confirming / self.facts.quantity), figures.confirm.seconds_each),
-            Asked(grants, figures.purchase.seconds_each * self.facts.attempts_each),
-            Asked(self.buying - grants if self.is_open else 0, figures.refusal.seconds_each),
-            Asked(self.coming, figures.join.seconds_each),
-            Asked(self.watching, figures.watch.seconds_each),
-            Asked(self.reading, figures.receipt.seconds_each),
-            Asked(self.refusing, figures.refusal.seconds_each),
+        each = [
+            (ceil(self.confirming / self.facts.quantity), figures.confirm.seconds_each),
+            (grants, figures.purchase.seconds_each * self.facts.attempts_each),
+            (self.buying - grants if self.is_open else 0, figures.refusal.seconds_each),
+            (self.coming, figures.join.seconds_each),
+            (self.watching, figures.watch.seconds_each),
+            (self.reading, figures.receipt.seconds_each),
+            (self.refusing, figures.refusal.seconds_each),
         ]
-        each_s = self._settling_s()
-        decided = turn(asked, Asked(self._buyers(self.settling) if each_s else 0, each_s), budget_s)
-        self._grant_turns(decided)
-        refused = self._refused.of(self.refusing)
-        self.refusing -= refused
-        orders_s = self._buyers(self.settling) * each_s * decided.settled
-        return decided.answered * sum(one.work_s for one in asked) + orders_s
+        return [Asked(count, seconds_each) for count, seconds_each in each if count]
 
     def _settling_s(self) -> float:
         """What an order takes of a server process."""
@@ -209,11 +214,6 @@ class Simulation:
             return 0.0
         wallet = self.facts.payment is Payment.WALLET
         return (self.figures.wallet if wallet else self.figures.card).seconds_each
-
-    def _grant_turns(self, decided: Turn) -> None:
-        for share in (self._confirmed, self._bought, self._came, self._watched, self._read, self._refused):
-            share.part = decided.answered
-        self._paid.part = decided.settled
 
     def _carts_end(self) -> int:
         self.confirming += self.paying.step()
@@ -234,10 +234,10 @@ class Simulation:
         self._settled += self._buyers(ended)
         return self._buyers(taken), declined
 
-    def _watch(self, orders: int) -> int:
+    def _watch(self, orders: int) -> tuple[int, int]:
         """Whoever is done looks a last time, and at their order; the others look as often as they have patience."""
         if self.facts.payment is Payment.EXTERNAL:
-            return 0
+            return 0, 0
         under_way = self._buyers(self.settling + self.charging.inside)
         waited_s = self._ages.of_oldest(self.at_s) / 2
         self._watches.part = min(1.0, self.step_s / min(0.5 * (waited_s + 1), LATEST_WATCH_S))
@@ -246,7 +246,7 @@ class Simulation:
         watched, read = self._watched.of(self.watching), self._read.of(self.reading)
         self.watching -= watched
         self.reading -= read
-        return watched + read
+        return watched, read
 
     def _buyers(self, units: int) -> int:
         return round(units / self.facts.quantity)

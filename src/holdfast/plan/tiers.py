@@ -142,13 +142,12 @@ def _edge(sizing: Sizing, given: Deployment) -> Tier:
 
 def _api(sizing: Sizing, given: Deployment) -> Tier:
     facts, figures, peaks = sizing.facts, sizing.figures, sizing.peaks
-    has_carts, pays_here = not facts.is_instant, facts.payment is not Payment.EXTERNAL
     parts = [
         (peaks.places, "joins and passes", figures.join),
         (peaks.grants * facts.attempts_each, "purchases", figures.purchase),
-        (peaks.paid if has_carts else 0.0, "payments", figures.confirm),
-        (peaks.watches / 2 if pays_here else 0.0, "looks at a payment", figures.watch),
-        (peaks.watches / 2 if pays_here else 0.0, "looks at orders", figures.receipt),
+        (peaks.paid, "payments", figures.confirm),
+        (peaks.watches, "looks at a payment", figures.watch),
+        (peaks.receipts, "looks at orders", figures.receipt),
         (0.0 if facts.has_room else peaks.attempts - peaks.grants, "refusals", figures.refusal),
         (0.0 if facts.has_edge else peaks.looks, "looks at `now`", figures.look),
     ]

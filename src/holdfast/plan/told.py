@@ -109,7 +109,7 @@ def breaks(tier: Tier) -> str:
 def assumptions(plan: Plan) -> list[str]:
     facts = plan.facts
     found = [
-        "Up to 85 % sold chance is left out: everything happens as often, and when, it does on average.",
+        "Until 90 % are sold chance is left out: everything happens as often, and when, it does on average.",
         "A tier of n does n times what one was measured to do; only two server processes were ever measured together.",
         "Figures that come with Holdfast are of two shared cores and on the low side; --figures takes your own.",
         "Networks, disks and payment providers are as fast as they always are, and nothing fails.",

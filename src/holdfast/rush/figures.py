@@ -13,7 +13,6 @@ from holdfast.rush.testimony import Testimony
 from holdfast.rush.visitor import Offer
 from holdfast.rush.watch import Sample
 
-
 _POINTS = 120
 
 
