@@ -123,13 +123,15 @@ def _attempts_per_second(moments: Sequence[Moment]) -> float:
 
 
 def _busiest_second(facts: Facts, moments: Sequence[Moment]) -> float:
-    """Of so many seconds with about so many purchases each, the most that is to be expected in one, if they come by
-    chance (Poisson); some seconds overlap, which is as if there were about three times as many."""
+    """Of so many seconds with about so many purchases each, the most that is to be expected in one, if people come by
+    chance (Poisson), and some ask twice; seconds overlap, which is as if there were about three times as many."""
     most = per_second(moments, lambda moment: moment.grants)
     step_s = moments[0].at_s
     near = sum(moment.grants > 0.8 * most * step_s for moment in moments) * step_s
-    most *= facts.attempts_each
-    return round(most + sqrt(2 * most * log(max(3 * near, 2.0))), 1)
+    twice = facts.attempts_each - 1
+    most *= 1 + twice
+    spread = most * (1 + 3 * twice) / (1 + twice)
+    return round(most + sqrt(2 * spread * log(max(3 * near, 2.0))), 1)
 
 
 def _when(moments: Sequence[Moment], count: Callable[[Moment], int], wanted: float) -> float | None:
