@@ -56,13 +56,13 @@ def test_predicted_stands_beside_measured_without_what_bots_did(tmp_path: Path) 
     rushed = read_rush(rush(tmp_path / "rush.json"))
     found = {one.name: one for one in compare(rushed, replan(rushed, MEASURED["sqlite"], 0.3))}
     assert list(found) == [
-        "50_percent_sold_after", "90_percent_sold_after", "99_percent_sold_after", "all_sold_after", "sold", "attempts",
+        "50_percent_after", "90_percent_after", "99_percent_after", "sold_out_after", "sold", "attempts",
         "purchases_at_most", "longest_line", "wait_p50", "wait_p90",
     ]  # fmt: skip
     assert found["attempts"].measured == 471 - 222 - 12
     assert found["sold"].deviation == 0
     # What an older rush did not tell is not held against anything.
-    assert found["90_percent_sold_after"].is_within is None
+    assert found["90_percent_after"].is_within is None
     assert found["attempts"].is_within
 
 
@@ -80,7 +80,7 @@ def test_a_deviation_is_a_share_of_what_was_measured(
 
 @pytest.mark.parametrize(("measured", "is_within"), [(70.0, True), (131.0, False), (49.0, False), (119.0, True)])
 def test_what_chance_decides_about_may_be_anywhere_in_its_range(measured: float, is_within: bool) -> None:
-    one = Compared("all_sold_after", "s", 80.0, measured, 60.0, 130.0)
+    one = Compared("sold_out_after", "s", 80.0, measured, (60.0, 130.0))
     assert one.is_within is is_within
     assert one.is_in_range is is_within
 

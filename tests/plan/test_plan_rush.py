@@ -65,7 +65,7 @@ def test_a_rush_that_takes_place_now_goes_as_planned() -> None:
     assert found["sold"].deviation == 0
     for name in ("attempts", "longest_line"):
         assert found[name].deviation == pytest.approx(0, abs=0.25), found[name]
-    for name in ("50_percent_sold_after", "90_percent_sold_after", "wait_p50"):
+    for name in ("50_percent_after", "90_percent_after", "wait_p50"):
         one = found[name]
         assert one.measured is not None
         assert one.predicted is not None

@@ -173,12 +173,14 @@ def _print(made: Plan, machine_cores: int, report: Path | None) -> None:
     print_table(columns, [_row(tier, machine_cores) for tier in made.tiers])
     short = [tier.name for tier in made.tiers if not tier.is_enough]
     typer.echo(f"\nNot enough: {', '.join(short)}." if short else "\nEnough.")
+    if short:
+        _say("Times are the least to expect where a tier is asked for more than it can do.")
     first, *others = [breaks(tier) for tier in breaking(made.tiers)]
     _section("Gives way first", [first])
     _section("Then", others)
     _section("What the times follow from", [f"{one.name}: {one.follows_from}" for one in results(made)])
     _section("What the machines follow from", [f"{tier.name}: {tier.follows_from}" for tier in made.tiers])
-    _section("Measured", sorted({figure for tier in made.tiers for figure in tier.figures}))
+    _section("Measured", list(dict.fromkeys(figure for tier in made.tiers for figure in tier.figures)))
     _section("Assumed", assumptions(made))
     if report is not None:
         typer.echo(f"\nReport: {report}")
@@ -226,6 +228,8 @@ def _check(rushed: Rushed, figures: Figures, headroom: float, report: Path | Non
             ["", "predicted", "four of five", "measured", "deviation", ""], [_compared_row(one) for one in compared]
         )
         _section("Gives way first", [breaks(made.breaks_first)])
+        if not made.breaks_first.is_enough:
+            _section("Beyond its limits", ["More was asked than can be answered: predicted times are the least."])
     raise typer.Exit(0 if is_within else 1)
 
 
@@ -234,5 +238,5 @@ def _compared_row(one: Compared) -> list[object]:
     verdict = {None: "", True: "within 20 %", False: "not within 20 %"}[one.is_within]
     if one.is_in_range and one.deviation is not None and abs(one.deviation) > WITHIN:
         verdict = "in the range"
-    between = "" if one.low is None else f"{one.low:,.0f} to {one.high:,.0f}"
+    between = "" if one.between is None else f"{one.between[0]:,.0f} to {one.between[1]:,.0f}"
     return [f"{one.name} ({one.unit})", one.predicted, between, one.measured, deviation, verdict]

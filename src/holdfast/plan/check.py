@@ -15,7 +15,6 @@ from holdfast.errors import SettingsError
 from holdfast.plan.facts import Facts, facts_of
 from holdfast.plan.figures import Figures
 from holdfast.plan.making import Given, Plan, make_plan
-from holdfast.plan.outcome import Span
 from holdfast.rush.scenario import Scenario
 
 # What bots are told; they are no part of the plan.
@@ -54,9 +53,8 @@ class Compared(Struct, frozen=True):
     unit: str
     predicted: float | None
     measured: float | None
-    low: float | None = None
-    high: float | None = None
-    """Between which two it is four times of five, where chance decides."""
+    between: tuple[float, float] | None = None
+    """What it is four times of five, where chance decides."""
 
     @property
     def deviation(self) -> float | None:
@@ -67,9 +65,9 @@ class Compared(Struct, frozen=True):
 
     @property
     def is_in_range(self) -> bool:
-        if self.low is None or self.high is None or self.measured is None:
+        if self.between is None or self.measured is None:
             return False
-        return self.low <= self.measured <= self.high
+        return self.between[0] <= self.measured <= self.between[1]
 
     @property
     def is_within(self) -> bool | None:
@@ -108,10 +106,18 @@ def compare(rushed: Rushed, plan: Plan) -> list[Compared]:
     measured, outcome = rushed.figures, plan.outcome
     of_bots = sum(measured.refusals.get(name, 0) for name in _BOTS_TOLD)
     found = [
-        Compared("50_percent_sold_after", "s", outcome.fifty_percent_after_s, measured.fifty_percent_after_s),
-        Compared("90_percent_sold_after", "s", outcome.ninety_percent_after_s, measured.ninety_percent_after_s),
-        _ranged("99_percent_sold_after", outcome.ninety_nine_percent_after_s, measured.ninety_nine_percent_after_s),
-        _ranged("all_sold_after", outcome.sold_out_after_s, measured.sold_out_after_s),
+        Compared("50_percent_after", "s", outcome.fifty_percent_after_s, measured.fifty_percent_after_s),
+        Compared("90_percent_after", "s", outcome.ninety_percent_after_s, measured.ninety_percent_after_s),
+        Compared(
+            "99_percent_after",
+            "s",
+            outcome.ninety_nine_percent_after_s,
+            measured.ninety_nine_percent_after_s,
+            outcome.ninety_nine_percent_between_s,
+        ),
+        Compared(
+            "sold_out_after", "s", outcome.sold_out_after_s, measured.sold_out_after_s, outcome.sold_out_between_s
+        ),
         Compared("sold", "units", outcome.sold, measured.sold),
         Compared("attempts", "requests", outcome.attempts, measured.attempts - of_bots),
         Compared("purchases_at_most", "per s", outcome.busiest_second, measured.purchases_per_second_peak),
@@ -121,9 +127,3 @@ def compare(rushed: Rushed, plan: Plan) -> list[Compared]:
         found.append(Compared("longest_line", "people", outcome.longest_line, measured.longest_line))
         found += [Compared(f"wait_{p}", "s", predicted[p], measured.wait_s.get(p)) for p in ("p50", "p90")]
     return found
-
-
-def _ranged(name: str, span: Span | None, measured: float | None) -> Compared:
-    if span is None:
-        return Compared(name, "s", None, measured)
-    return Compared(name, "s", span.middle, measured, span.low, span.high)

@@ -24,9 +24,8 @@ class Percentiles(Struct, frozen=True):
 class Span(Struct, frozen=True):
     """The middle of what chance may make of it, and between which two it is four times of five."""
 
-    middle: float
-    low: float
-    high: float
+    middle: float | None = None
+    between: tuple[float, float] | None = None
 
 
 class Outcome(Struct, frozen=True):
@@ -35,8 +34,11 @@ class Outcome(Struct, frozen=True):
     sold: int
     fifty_percent_after_s: float | None
     ninety_percent_after_s: float | None
-    ninety_nine_percent_after_s: Span | None
-    sold_out_after_s: Span | None
+    ninety_nine_percent_after_s: float | None
+    ninety_nine_percent_between_s: tuple[float, float] | None
+    """Four times of five, where chance decides."""
+    sold_out_after_s: float | None
+    sold_out_between_s: tuple[float, float] | None
     ended_after_s: float
     longest_line: int
     most_trying_to_join: int
@@ -80,12 +82,15 @@ def outcome_of(facts: Facts, run: Run) -> Outcome:
         at_s = _sold_at(moments, facts, part)
         return None if at_s is None else round(max(at_s - opens, 0.0), 2)
 
+    most, all_sold = _span(facts, run, 0.99), _span(facts, run, 1.0)
     return Outcome(
         sold=last.sold,
         fifty_percent_after_s=after_s(0.5),
         ninety_percent_after_s=after_s(0.9),
-        ninety_nine_percent_after_s=_span(facts, run, 0.99),
-        sold_out_after_s=_span(facts, run, 1.0),
+        ninety_nine_percent_after_s=most.middle,
+        ninety_nine_percent_between_s=most.between,
+        sold_out_after_s=all_sold.middle,
+        sold_out_between_s=all_sold.between,
         ended_after_s=round(last.at_s - opens, 2),
         longest_line=max(moment.waiting for moment in moments),
         most_trying_to_join=max(moment.joining for moment in moments),
@@ -104,15 +109,16 @@ def _sold_at(moments: Sequence[Moment], facts: Facts, part: float) -> float | No
     return _when(moments, lambda moment: moment.sold, ceil(facts.units * part - 1e-9))
 
 
-def _span(facts: Facts, run: Run, part: float) -> Span | None:
-    """None if it was not sold in most of the runs."""
-    found = sorted(at for at in (_sold_at(moments, facts, part) for moments in run.ends or [run.moments]) if at)
-    if 2 * len(found) <= len(run.ends):
-        return None
-    if not found:
-        return None
-    chosen = (found[int(share * (len(found) - 1) + 0.5)] for share in (0.5, 0.1, 0.9))
-    return Span(*(round(max(at_s - facts.opens_after_s, 0.0), 2) for at_s in chosen))
+def _span(facts: Facts, run: Run, part: float) -> Span:
+    """Nothing, if so many were not sold in most of the runs."""
+    runs = run.ends or [run.moments]
+    found = sorted(at_s for at_s in (_sold_at(moments, facts, part) for moments in runs) if at_s is not None)
+    if len(found) <= len(runs) / 2:
+        return Span()
+    middle, low, high = (
+        round(max(found[round(share * (len(found) - 1))] - facts.opens_after_s, 0.0), 2) for share in (0.5, 0.1, 0.9)
+    )
+    return Span(middle, (low, high))
 
 
 def _attempts_per_second(moments: Sequence[Moment]) -> float:

@@ -10,7 +10,6 @@ from holdfast.plan.capacity import orders_of_worker
 from holdfast.plan.facts import Facts, Payment
 from holdfast.plan.making import Plan
 from holdfast.plan.moment import Moment
-from holdfast.plan.outcome import Span
 from holdfast.plan.tiers import OF_THIS, Tier, breaking
 
 _SERIES = ("at_s", "arrived", "waiting", "joining", "called", "available", "held", "sold")
@@ -37,12 +36,12 @@ def results(plan: Plan) -> list[Result]:
         Result("90 % sold after", in_words(outcome.ninety_percent_after_s), "the same, and units that came back once"),
         Result(
             "99 % sold after",
-            _spanned(outcome.ninety_nine_percent_after_s),
+            _spanned(outcome.ninety_nine_percent_after_s, outcome.ninety_nine_percent_between_s),
             "units that came back again and again; in brackets four of five runs in which chance decided",
         ),
         Result(
-            "all sold after",
-            _spanned(outcome.sold_out_after_s),
+            "sold out after",
+            _spanned(outcome.sold_out_after_s, outcome.sold_out_between_s),
             "the last units one by one: each waits for who was called and does not come, or lies in a cart",
         ),
         Result("units sold", f"{outcome.sold:,} of {plan.facts.units:,}", _sold(plan)),
@@ -173,12 +172,10 @@ def series(moments: list[Moment]) -> dict[str, list[float]]:
     return found
 
 
-def _spanned(span: Span | None) -> str:
-    if span is None:
-        return "never"
-    if span.high - span.low < 1:
-        return in_words(span.middle)
-    return f"{in_words(span.middle)} ({in_words(span.low)} to {in_words(span.high)})"
+def _spanned(seconds: float | None, between: tuple[float, float] | None) -> str:
+    if between is None or between[1] - between[0] < 1:
+        return in_words(seconds)
+    return f"{in_words(seconds)} ({in_words(between[0])} to {in_words(between[1])})"
 
 
 def in_words(seconds: float | None) -> str:
