@@ -28,7 +28,7 @@ LIGHT = Scenario(
     arrival=Arrival(over_seconds=2.0),
     crowd=Crowd(vanish=0.03, double_clicks=0.1, abandon=0.08, think_seconds=0.4),
 )
-USERS, UNITS = 400, 72
+USERS, UNITS = 300, 48
 
 
 def predicted(rushed: Rushed) -> dict[str, Compared]:

@@ -20,9 +20,9 @@ SHORT_STEP_S, LONG_STEP_S = 0.2, 1.0
 LONG_SALE_S = 1_800.0
 # Where chance begins to decide, as a part of all units.
 TAIL = 0.9
-RUNS_MOST, RUNS_LEAST = 25, 5
-# So many steps of a tail are simulated in all: a second or two.
-STEPS_MOST = 20_000
+RUNS_MOST, RUNS_LEAST = 15, 5
+# So many steps of a tail are simulated in all, if that makes enough runs: less than a second.
+STEPS_MOST = 8_000
 
 
 class Run(Struct, frozen=True):

@@ -173,7 +173,7 @@ def body(rushed: Rushed) -> dict[str, Any]:
 def series_of(rushed: Rushed) -> dict[str, list[float]]:
     """How units and line stood, from the opening on, at so many moments as make a plot."""
     every = -(-len(rushed.samples) // _POINTS) or 1
-    chosen = rushed.samples[::every]
+    chosen = rushed.samples[::-every][::-1]
     found: dict[str, list[float]] = {"at_s": [round(sample.asked_at - _opened_at(rushed), 1) for sample in chosen]}
     for name in ("available", "held", "sold", "joined", "waiting"):
         found[name] = [getattr(sample, name) for sample in chosen]
