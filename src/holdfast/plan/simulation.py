@@ -13,7 +13,7 @@ Why steps and not events. A million attempts per second with ten million waiting
 minutes of Python for each question. But nobody asks about one person: what is wanted are sums over people, and these
 move as whole numbers from stage to stage per step (`passage.py` carries fractions on). The price is that chance is
 left out: everything happens as often as it does on average, at the moment it does on average. With a hundred buyers
-that is rough, with ten thousand it is not; for the last units, which are few in any sale, `tail.py` lets chance decide
+that is rough, with ten thousand it is not; for the last units, which are few in any sale, `running.py` lets chance decide
 again and again, and gives a range. A step is 0.2 s, as the room's own; in sales of more than half an hour 1 s,
 which is the longest that the pace takes for one step.
 
@@ -240,7 +240,7 @@ class Simulation:
             return 0, 0
         under_way = self._buyers(self.settling + self.charging.inside)
         waited_s = self._ages.of_oldest(self.at_s) / 2
-        self._watches.part = min(1.0, self.step_s / min(0.5 * (waited_s + 1), LATEST_WATCH_S))
+        self._watches.part = min(1.0, self.step_s / min(FIRST_WATCH_S + waited_s / 2, LATEST_WATCH_S))
         self.watching += self._watches.of(max(under_way - self.watching, 0)) + orders
         self.reading += orders
         watched, read = self._watched.of(self.watching), self._read.of(self.reading)
