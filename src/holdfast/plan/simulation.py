@@ -13,8 +13,8 @@ Why steps and not events. A million attempts per second with ten million waiting
 minutes of Python for each question. But nobody asks about one person: what is wanted are sums over people, and these
 move as whole numbers from stage to stage per step (`passage.py` carries fractions on). The price is that chance is
 left out: everything happens as often as it does on average, at the moment it does on average. With a hundred buyers
-that is rough, with ten thousand it is not; for the last units, which are few in any sale, `running.py` lets chance decide
-again and again, and gives a range. A step is 0.2 s, as the room's own; in sales of more than half an hour 1 s,
+that is rough, with ten thousand it is not; for the last units, which are few in any sale, `running.py` lets chance
+decide again and again, and gives a range. A step is 0.2 s, as the room's own; in sales of more than half an hour 1 s,
 which is the longest that the pace takes for one step.
 
 The invariants, at every step: available + held + sold is what there was; everyone who arrived is at one stage; nobody
