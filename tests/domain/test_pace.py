@@ -1,5 +1,8 @@
 """The pace, step by step and under anything that might be observed. Whole sales: tests/simulation."""
 
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -108,6 +111,30 @@ def test_pressure_halves_the_rate_twice_a_second_and_quiet_brings_it_back() -> N
     assert eased.rate_per_second == 10
     assert walked(eased, PLENTY, 120).rate_per_second == 1_000
     assert walked(pace, replace(PLENTY, settlement_lag_ms=60_000.0), 1).rate_per_second == 250
+
+
+@pytest.mark.parametrize(
+    ("slow_in_100", "slow_ms", "least", "most"),
+    [
+        (0, 0.0, 100, 100),
+        # Now and then one takes long: that is no load. Halving at each left a quarter of the rate.
+        (5, 200.0, 95, 100),
+        (10, 200.0, 85, 100),
+        # Most of them are slow: there is too much.
+        (90, 200.0, 1, 10),
+        (100, 110.0, 1, 10),
+    ],
+)
+def test_answers_that_are_slow_by_chance_do_not_ease_the_rate(
+    slow_in_100: int, slow_ms: float, least: float, most: float
+) -> None:
+    chance, pace, rates = Random(7), begin(100, 300, 0), []
+    for now in range(200, 120_000, 200):
+        took_ms = slow_ms if chance.random() * 100 < slow_in_100 else 30.0
+        bought = Counts(passes_given=pace.serving, passes_used=pace.serving, units_taken=pace.serving)
+        pace = advance(pace, replace(PLENTY, gate_latency_ms=took_ms, counts=bought), now)
+        rates.append(pace.rate_per_second)
+    assert least <= sum(rates) / len(rates) <= most
 
 
 def test_an_operator_sets_the_rate_pauses_and_lets_people_in() -> None:

@@ -4,9 +4,11 @@ from typing import Any
 
 from holdfast.plan.capacity import Capacity
 from holdfast.plan.facts import Facts, Payment
-from holdfast.plan.figures import MEASURED
+from holdfast.plan.figures import ENGINES, measured
 from holdfast.plan.outcome import Outcome, outcome_of
-from holdfast.plan.simulation import simulate
+from holdfast.plan.running import simulate
+
+MEASURED = {engine: measured(engine) for engine in ENGINES}
 
 
 def plain(**changes: Any) -> Facts:

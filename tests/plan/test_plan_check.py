@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_world import MEASURED
 
 from holdfast.errors import SettingsError
 from holdfast.plan.check import Compared, compare, facts_of_rush, read_rush, replan
 from holdfast.plan.facts import Payment
-from holdfast.plan.figures import MEASURED
 from holdfast.rush.scenario import body_of, load_scenario, ready_made
 
 
@@ -20,7 +20,6 @@ def rush(path: Path, scenario: str = "sneaker-drop", engine: str | None = "sqlit
         "sold": 150,
         "sold_out_after_s": 33.0,
         "attempts": 471,
-        "attempts_per_second": 13.9,
         "refusals": {"admission_required": 222, "unauthorized": 12},
         "wait_s": {"p50": 3.0, "p90": 12.0, "p99": 30.0, "max": 31.0},
     }
@@ -38,6 +37,8 @@ def test_every_ready_made_rush_can_be_planned_for(scenario: str, tmp_path: Path)
     plan = replan(rushed, MEASURED["sqlite"], 0.3)
     assert plan.outcome.sold == 150
     assert all(tier.given == 1 for tier in plan.tiers)
+    # The server of a rush does the work of a worker, but in Redis mode.
+    assert "workers" not in [tier.name for tier in plan.tiers]
 
 
 def test_a_rush_is_the_sale_of_its_scenario(tmp_path: Path) -> None:
@@ -45,7 +46,9 @@ def test_a_rush_is_the_sale_of_its_scenario(tmp_path: Path) -> None:
     # Of the one in twenty who are bots, two kinds in three play by no rules.
     assert facts.users == 580
     assert (facts.units, facts.engine, facts.payment, facts.hold_s) == (150, "sqlite", Payment.CARD, 15)
-    assert facts.no_show == pytest.approx(0.03 + 0.03 * 0.5)
+    assert facts.no_show == pytest.approx(0.03 + 0.03)
+    # Half of these bots hammer 24 times, the others forge four times.
+    assert facts.refused_each == pytest.approx(14 * (0.05 * 2 / 3) / (1 - 0.05 * 2 / 3))
     assert facts.attempts_each == pytest.approx(1.25)
 
 
@@ -53,8 +56,8 @@ def test_predicted_stands_beside_measured_without_what_bots_did(tmp_path: Path) 
     rushed = read_rush(rush(tmp_path / "rush.json"))
     found = {one.name: one for one in compare(rushed, replan(rushed, MEASURED["sqlite"], 0.3))}
     assert list(found) == [
-        "sold_out_after", "90_percent_after", "sold", "attempts", "attempts_per_second",
-        "wait_p50", "wait_p90", "wait_p99",
+        "50_percent_after", "90_percent_after", "99_percent_after", "sold_out_after", "sold", "attempts",
+        "purchases_at_most", "longest_line", "wait_p50", "wait_p90",
     ]  # fmt: skip
     assert found["attempts"].measured == 471 - 222 - 12
     assert found["sold"].deviation == 0
@@ -73,6 +76,13 @@ def test_a_deviation_is_a_share_of_what_was_measured(
     one = Compared("x", "s", predicted, measured)
     assert one.body()["deviation"] == (None if deviation is None else pytest.approx(deviation))
     assert one.is_within is is_within
+
+
+@pytest.mark.parametrize(("measured", "is_within"), [(70.0, True), (131.0, False), (49.0, False), (119.0, True)])
+def test_what_chance_decides_about_may_be_anywhere_in_its_range(measured: float, is_within: bool) -> None:
+    one = Compared("sold_out_after", "s", 80.0, measured, (60.0, 130.0))
+    assert one.is_within is is_within
+    assert one.is_in_range is is_within
 
 
 def test_a_rush_before_waits_were_told_is_compared_without_them(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Whole people on their way: nobody is lost, nobody is made up, and shares are kept."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.plan.passage import Allowance, Delay, Share
+from holdfast.plan.passage import Ages, Allowance, Delay, Share
 
 crowds = st.lists(st.integers(0, 10_000), min_size=1, max_size=30)
 
@@ -68,3 +70,45 @@ def test_a_slow_machine_serves_as_many_as_it_can_in_the_long_run() -> None:
         allowance.renew()
         served += allowance.take(100)
     assert served == pytest.approx(700, abs=1)
+
+
+def test_who_has_to_wait_first_comes_out_after_that() -> None:
+    delay = Delay(0.2, 0.0, 8.0)
+    delay.put(100, within_s=1.0, after_s=2.0)
+    assert [delay.step() for _ in range(16)] == [0] * 10 + [20] * 5 + [0]
+
+
+@given(crowds, st.integers(0, 1_000))
+def test_whatever_chance_decides_everyone_comes_out_once(crowd: list[int], seed: int) -> None:
+    delay = Delay(0.2, 1.0, 3.0)
+    delay.chance = Random(seed)
+    out = []
+    for count in crowd:
+        delay.put(count % 60)
+        out.append(delay.step())
+        assert sum(out) + delay.inside == sum(one % 60 for one in crowd[: len(out)])
+    out += [delay.step() for _ in range(20)]
+    assert sum(out) == sum(one % 60 for one in crowd)
+
+
+def test_chance_decides_about_a_few_and_the_average_about_many() -> None:
+    drawn = []
+    for seed in range(20):
+        share = Share(0.5)
+        share.chance = Random(seed)
+        drawn.append(share.of(10))
+        assert share.of(10_000) in (5_000, 5_001)
+    assert min(drawn) < 5 < max(drawn)
+
+
+def test_the_oldest_of_those_who_wait_is_who_came_first() -> None:
+    ages = Ages()
+    assert ages.of_oldest(9.0) == 0
+    ages.put(3, 1.0)
+    ages.put(2, 4.0)
+    ages.take(2)
+    assert ages.of_oldest(9.0) == 8
+    ages.take(1)
+    assert ages.of_oldest(9.0) == 5
+    ages.take(2)
+    assert ages.of_oldest(9.0) == 0

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from room_world import SALE, Hall
 from sqlalchemy import select
 
-from holdfast.domain.room import Admit, Standing
+from holdfast.domain.room import Admit, Standing, Use
 from holdfast.errors import Busy
 from holdfast.ledger.room_tables import places
+from holdfast.room import desk as desk_module
 from holdfast.room.desk import Desk
 
 pytest_plugins = ("room_fixtures",)
@@ -117,3 +118,45 @@ async def test_a_line_that_is_full_says_busy_and_nobody_in_it_is_lost(hall: Hall
     with pytest.raises(Busy):
         await hall.join(["d"])
     assert [place.arrival for [place] in await waiting] == [0, 1, 2]
+
+
+async def test_a_use_that_a_full_line_has_no_room_for_is_noted_a_moment_later(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "NOTE_AGAIN_S", 0.01)
+    await hall.open()
+    await hall.join(["ada"])
+    await hall.step(2)
+    await hall.admit("ada")
+    hall.desk = Desk(hall.clock, batch_max=2, line_max=3)
+    waiting = asyncio.gather(hall.join(["a"]), hall.join(["b"]), hall.join(["c"]))
+    await asyncio.sleep(0)
+    hall.desk.note_use(hall.sale.sale_id, Use("ada", 1))
+    await waiting
+    await _until_a_pass_was_used(hall)
+    assert ((await hall.room()).passes_used, (await hall.room()).units_taken) == (1, 1)
+
+
+async def test_a_use_that_waited_too_long_is_noted_again_and_counted_once(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "NOTE_AGAIN_S", 0.01)
+    await hall.open()
+    await hall.join(["ada"])
+    await hall.step(2)
+    await hall.admit("ada")
+    # Whoever waits at all has waited too long; until there is time again.
+    hall.desk = Desk(hall.clock, patience_s=0.0)
+    hall.desk.note_use(hall.sale.sale_id, Use("ada", 1), more_tries=1_000_000)
+    await asyncio.sleep(0.05)
+    assert (await hall.room()).passes_used == 0
+    hall.desk._patience_s = 2.0
+    await _until_a_pass_was_used(hall)
+    await hall.desk.drain()
+    assert ((await hall.room()).passes_used, (await hall.room()).units_taken) == (1, 1)
+
+
+async def _until_a_pass_was_used(hall: Hall) -> None:
+    async with asyncio.timeout(30):
+        while (await hall.room()).passes_used == 0:  # noqa: ASYNC110 - the room is in a database, and no event comes of it
+            await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ from rush_world import hurried
 from holdfast.bench.engines import free_port
 from holdfast.bench.processes import clean_environment, python, running
 from holdfast.errors import SettingsError
-from holdfast.rush.figures import body
+from holdfast.rush.figures import body, busiest_second
 from holdfast.rush.rehearsal import Options, Rushed, rehearse
 from holdfast.rush.report import report
 from holdfast.rush.site import Site, own_site
@@ -54,6 +54,16 @@ def test_a_rush_of_every_kind_passes(site: Site, name: str) -> None:
     assert sum(figures["endings"].values()) == USERS
     assert figures["endings"].get("cut_off", 0) == 0
     assert figures["latency_ms"]["purchase"]["p50"] > 0
+    assert 0 < figures["purchases_per_second_peak"] <= figures["attempts"]
+    series = body(rushed)["series"]
+    assert series["sold"][-1] == figures["sold"]
+    assert max(series["waiting"]) <= figures["longest_line"]
+
+
+def test_the_busiest_second_may_begin_anywhere() -> None:
+    # By tenths of a second: nine before the second is full, and eight after.
+    assert busiest_second({5: 3, 9: 9, 18: 8, 19: 1, 40: 2}) == 17
+    assert busiest_second({}) == 0
 
 
 def test_a_report_is_one_page_that_needs_nothing_else(site: Site) -> None:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, examples, print_facts, print_json, print_table
 from holdfast.errors import SettingsError
-from holdfast.plan.check import Compared, Rushed, compare, facts_of_rush, read_rush, replan
+from holdfast.plan.check import WITHIN, Compared, Rushed, compare, facts_of_rush, read_rush, replan
 from holdfast.plan.facts import WINDOW_MAX_S, Facts, Payment
-from holdfast.plan.figures import MEASURED, Figures, read_figures
+from holdfast.plan.figures import Figures, measured, read_figures
 from holdfast.plan.making import Given, Plan, make_plan
 from holdfast.plan.report import write_report
 from holdfast.plan.sparkline import sparkline
@@ -125,8 +125,7 @@ def plan(
         raise SettingsError(f"--report: there is no directory {report.absolute().parent}")
     if check_against is not None:
         rushed = read_rush(check_against)
-        measured = _figures(facts_of_rush(rushed).engine, figures)
-        _check(rushed, measured, headroom, report, as_json)
+        _check(rushed, _figures(facts_of_rush(rushed).engine, figures), headroom, report, as_json)
         return
     if users is None or units is None:
         raise SettingsError("say who comes and for how much: --users and --units")
@@ -148,7 +147,7 @@ def plan(
 
 
 def _figures(engine: str, paths: list[Path] | None) -> Figures:
-    chosen = MEASURED[engine]
+    chosen = measured(engine)
     for path in paths or []:
         chosen = read_figures(chosen, engine, path)
     return chosen
@@ -174,12 +173,14 @@ def _print(made: Plan, machine_cores: int, report: Path | None) -> None:
     print_table(columns, [_row(tier, machine_cores) for tier in made.tiers])
     short = [tier.name for tier in made.tiers if not tier.is_enough]
     typer.echo(f"\nNot enough: {', '.join(short)}." if short else "\nEnough.")
+    if short:
+        _say("Times are the least to expect where a tier is asked for more than it can do.")
     first, *others = [breaks(tier) for tier in breaking(made.tiers)]
     _section("Gives way first", [first])
     _section("Then", others)
     _section("What the times follow from", [f"{one.name}: {one.follows_from}" for one in results(made)])
     _section("What the machines follow from", [f"{tier.name}: {tier.follows_from}" for tier in made.tiers])
-    _section("Measured", sorted({figure for tier in made.tiers for figure in tier.figures}))
+    _section("Measured", list(dict.fromkeys(figure for tier in made.tiers for figure in tier.figures)))
     _section("Assumed", assumptions(made))
     if report is not None:
         typer.echo(f"\nReport: {report}")
@@ -223,12 +224,19 @@ def _check(rushed: Rushed, figures: Figures, headroom: float, report: Path | Non
     else:
         _say(f"{rushed.scenario.name}: {heading(made.facts)}")
         typer.echo()
-        print_table(["", "predicted", "measured", "deviation", ""], [_compared_row(one) for one in compared])
+        print_table(
+            ["", "predicted", "four of five", "measured", "deviation", ""], [_compared_row(one) for one in compared]
+        )
         _section("Gives way first", [breaks(made.breaks_first)])
+        if not made.breaks_first.is_enough:
+            _section("Beyond its limits", ["More was asked than can be answered: predicted times are the least."])
     raise typer.Exit(0 if is_within else 1)
 
 
 def _compared_row(one: Compared) -> list[object]:
     deviation = "-" if one.deviation is None else f"{one.deviation:+.0%}"
     verdict = {None: "", True: "within 20 %", False: "not within 20 %"}[one.is_within]
-    return [f"{one.name} ({one.unit})", one.predicted, one.measured, deviation, verdict]
+    if one.is_in_range and one.deviation is not None and abs(one.deviation) > WITHIN:
+        verdict = "in the range"
+    between = "" if one.between is None else f"{one.between[0]:,.0f} to {one.between[1]:,.0f}"
+    return [f"{one.name} ({one.unit})", one.predicted, between, one.measured, deviation, verdict]

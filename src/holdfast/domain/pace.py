@@ -13,11 +13,13 @@ careful end (everybody comes, everybody buys). As long as this stays within what
 no-shows let ten times as many in. When units return or are added, the line moves on by itself.
 
 Rate. Additive increase, multiplicative decrease, as TCP does. Whatever works for the buyers (the gate, settlement) is
-said to be under pressure when it is slower than its limit. Then the rate is halved, each half second, down to a
-hundredth of the target; else it grows by a tenth of the target per second, up to the target. But people take seconds
-to come and buy after they were called, so growing until it hurts would overshoot each time: what was served under
-pressure is remembered as the **knee**, and beyond it the rate grows ten times as slowly. A law that follows the
-gradient of latency, and one without the knee, were simulated beside it: docs/PACE.md has the figures.
+said to be under pressure when it was slower than its limit over the last second or two: an answer that took long by
+chance says nothing about load, and where one in ten does, halving at each would leave a tenth of the rate. Under
+pressure the rate is halved, every 0.4 s, down to a hundredth of the target; else it grows by a tenth of the target per
+second, up to the target. But people take seconds to come and buy after they were called, so growing until it hurts
+would overshoot each time: what was served under pressure is remembered as the **knee**, and beyond it the rate grows
+ten times as slowly. A law that follows the gradient of latency, and one without the knee, were simulated beside it:
+docs/PACE.md has the figures.
 
 The invariants, whatever is observed: `serving` never goes back; it never passes the end of the line; whenever somebody
 is called, those inside are expected to take no more than is available (or it is a single person, and nobody else
@@ -55,9 +57,12 @@ ASSUMED = 10.0
 FRESH_PART = 0.25
 # How many units one buyer takes is an average over about the last so many buyers.
 BUYERS_AVERAGED = 50
-# AIMD. Halving twice a second takes a stalled gate's load away within two seconds; ten seconds back to the target are
+# AIMD. Halving every 0.4 s takes a stalled gate's load away within two seconds; ten seconds back to the target are
 # quick beside the minutes a sale takes, and slow beside the second in which trouble shows.
-EASE_EVERY_MS = 500
+EASE_EVERY_MS = 400
+# An answer that took long by chance is no sign of too much load: what counts is the average of about that time, in
+# which none counts for more than three times the limit. A gate that stands still is noticed 0.6 s after its limit.
+PRESSURE_WINDOW_MS, MOST_PRESSURE = 1_500, 3.0
 EASE_BY = 0.5
 GROW_PER_SECOND = 0.1
 FEEL_PER_SECOND = 0.01
@@ -149,6 +154,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     extra: int = 0
     credit: float = 0.0
     speed_per_second: float = 0.0
+    # What there was of it in the last seconds.
+    pressure: float = 0.0
     eased_at: int = 0
     # The rate that was sustained when there was too much: beyond it the way is felt for slowly.
     knee_per_second: float = inf
@@ -221,7 +228,9 @@ def advance(pace: Pace, seen: Observation, now: int, limits: Limits = DEFAULT_LI
     """Its `serving` is the new cursor."""
     elapsed = min(max(now - pace.at, 0), MAX_STEP_MS)
     pace = _learn(pace, seen, now)
-    pace = law(pace, _strain(pace, seen, limits), elapsed, now)
+    strain = _strain(pace, seen, limits)
+    pace = replace(pace, pressure=_eased_into(pace.pressure, strain.pressure, elapsed))
+    pace = law(pace, Strain(pace.pressure, strain.served_per_second), elapsed, now)
     rate = pace.rate_per_second
     credit = 0.0 if pace.is_paused else min(pace.credit, max(1.0, rate * MAX_CREDIT_S)) + rate * elapsed / 1_000
     room = min(max(seen.joined - pace.serving, 0), room_for(pace, seen))
@@ -254,6 +263,11 @@ def _strain(pace: Pace, seen: Observation, limits: Limits) -> Strain:
     gate = Strain(seen.gate_latency_ms / limits.gate_latency_ms, pace.bought_per_second)
     settlement = Strain(seen.settlement_lag_ms / limits.settlement_lag_ms, pace.settled_per_second)
     return max(gate, settlement, key=lambda strain: strain.pressure)
+
+
+def _eased_into(before: float, pressure: float, elapsed_ms: int) -> float:
+    weight = min(1.0, elapsed_ms / PRESSURE_WINDOW_MS)
+    return before + (min(pressure, MOST_PRESSURE) - before) * weight
 
 
 def _learn(pace: Pace, seen: Observation, now: int) -> Pace:

@@ -11,13 +11,16 @@ NO_LIMIT = 1e12
 
 
 class Deployment(Struct, frozen=True):
-    """`edge` and `postgres` are cores; `api` and `workers` are processes, of one core each."""
+    """`edge` and `postgres` are cores; `api` and `workers` are processes, of one core each. Without a worker the server
+    processes settle orders themselves, beside what they answer."""
 
     edge: int = 1
     api: int = 1
     shards: int = 1
     postgres: int = 1
     workers: int = 1
+    left: float = 1.0
+    """The part of a core that a server process has, where others work beside it on the same machine."""
 
 
 class Capacity(Struct, frozen=True):
@@ -27,14 +30,17 @@ class Capacity(Struct, frozen=True):
     line: float = NO_LIMIT
     gate: float = NO_LIMIT
     orders: float = NO_LIMIT
+    settles_itself: bool = False
 
 
 def capacity_of(deployment: Deployment, facts: Facts, figures: Figures) -> Capacity:
+    is_alone = deployment.workers == 0
     return Capacity(
-        api=float(deployment.api),
+        api=float(deployment.api) * deployment.left,
         line=figures.line.per_second,
         gate=figures.gate.per_second * deployment.shards,
-        orders=orders_of_worker(facts, figures) * deployment.workers,
+        orders=orders_of_worker(facts, figures) * max(deployment.workers, deployment.api if is_alone else 1),
+        settles_itself=is_alone,
     )
 
 

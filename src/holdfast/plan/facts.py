@@ -6,7 +6,8 @@ from math import sqrt
 from msgspec import Struct
 
 from holdfast.errors import SettingsError
-from holdfast.rush.scenario import Scenario, Shape
+from holdfast.rush.bots import BURST, BURSTS
+from holdfast.rush.scenario import BotKind, Scenario, Shape
 
 # Longer than any sale that a plan is made for, and so many steps that one is answered in seconds.
 WINDOW_MAX_S = 4 * 3600.0
@@ -51,6 +52,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     patience_s: float = 30.0
     # Requests to buy that one buyer makes: double clicks, lost answers and reloads beside the one that counts.
     attempts_each: float = 1.0
+    # Requests of bots that are refused, for each person who comes.
+    refused_each: float = 0.0
 
     def arrived(self, at_s: float) -> int:
         """How many have come by then."""
@@ -86,7 +89,8 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
     """What a plan has to know of a rush. Its bots that must get nothing are left out, as are the loads they make."""
     sale, crowd = scenario.sale, scenario.crowd
     has_room = sale.room.mode != "off"
-    people = round(users * (1 - _kept_out(scenario)))
+    outsiders = _kept_out(scenario)
+    people = round(users * (1 - outsiders))
     return Facts(
         users=max(people, 1),
         units=units,
@@ -98,7 +102,8 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
         has_edge=crowd.edge_cache,
         rate_per_second=float(sale.room.rate_per_second),
         pass_s=float(sale.room.pass_seconds),
-        no_show=crowd.vanish + crowd.leave * (1 - crowd.come_back) if has_room else 0.0,
+        # Who comes back stands at the end: the place they left is nobody's.
+        no_show=crowd.vanish + crowd.leave if has_room else 0.0,
         leave_after_s=crowd.leave_after_seconds,
         conversion=1.0,
         browse_s=0.0,
@@ -113,14 +118,22 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
         provider_s=0.0,
         patience_s=crowd.patience_seconds,
         attempts_each=1 + crowd.double_clicks + crowd.lost_replies + crowd.refreshes,
+        refused_each=_refused(scenario) * outsiders / (1 - outsiders) if outsiders < 1 else 0.0,
     )
 
 
 def _kept_out(scenario: Scenario) -> float:
     """The share of the crowd that is a bot which plays by no rules. Rings of accounts buy as everyone does."""
     kinds = scenario.bots.kinds
-    outsiders = [kind for kind in kinds if kind != "many_accounts"]
+    outsiders = [kind for kind in kinds if kind is not BotKind.MANY_ACCOUNTS]
     return scenario.bots.share * len(outsiders) / max(len(kinds), 1)
+
+
+def _refused(scenario: Scenario) -> float:
+    """Requests that one such bot makes, on average."""
+    made = {BotKind.HAMMER: BURST * BURSTS, BotKind.FORGED: 4, BotKind.NO_PROOF: 2}
+    found = [made[kind] for kind in scenario.bots.kinds if kind in made]
+    return sum(found) / max(len(found), 1)
 
 
 def _quantity(scenario: Scenario) -> float:

@@ -1,9 +1,12 @@
 """What one core does, as it was measured: the only numbers about machines that a plan is made from.
 
-The defaults are those of docs/BENCHMARKS.md, two cores of a shared virtual machine. Whoever has measured their own
-machine gives what `holdfast bench … --json` printed; each file replaces the figures it has, for the engine it is of.
+The defaults are what `holdfast bench all --json` printed, kept beside this file (`measured.json`). Whoever has measured
+their own machine gives such a file, or that of a single bench; each replaces the figures it has, for its engine. What
+no bench has is a constant here, and says so.
 """
 
+from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import SettingsError
 
-_HTTP, _ROOM, _GATE = "BENCHMARKS.md, Over HTTP", "BENCHMARKS.md, The room", "BENCHMARKS.md, The gate"
-_SETTLEMENT = "BENCHMARKS.md, Settlement"
-_LOADED = f"{_ROOM} (loaded machine)"
+ENGINES = ("sqlite", "postgres", "redis")
 
 
 class Figure(Struct, frozen=True):
@@ -42,92 +43,142 @@ class Figures(Struct, frozen=True, kw_only=True):
     gate: Figure
     """Purchases decided by one engine, or one Redis shard."""
     wallet: Figure
+    confirm: Figure
+    watch: Figure
+    """Looks at a reservation that is being paid for."""
+    receipt: Figure
+    """Looks at one's orders."""
     card: Figure
     drain: Figure
     ledger: Figure
     """Changes of the journal, by one core of PostgreSQL."""
-    answer_ms: float = 4.9
+    answer_ms: float
     """How long a purchase takes when there is nothing else to do."""
 
 
-_SQLITE = Figures(
-    purchase=Figure(10_830, "purchases over HTTP with a key, one server process", _HTTP),
-    refusal=Figure(23_406, "sold-out answers over HTTP, one server process", _HTTP),
-    join=Figure(5_170, "joins over HTTP, one server process", _LOADED),
-    look=Figure(17_698, "looks at `now`, one server process: 66 % of a bare handler's 26,815", _LOADED),
-    edge=Figure(43_344, "constant answers, one core: a bare RSGI handler; no proxy was measured", _HTTP),
-    line=Figure(16_310, "places given in one line, without HTTP, SQLite", _LOADED),
-    gate=Figure(23_002, "decisions with a limit per owner, without HTTP, SQLite", _GATE),
-    wallet=Figure(2_928, "wallet orders by one settler, SQLite", _SETTLEMENT),
-    card=Figure(340, "orders through the sandbox by one worker", f"{_SETTLEMENT} (loaded machine)"),
-    drain=Figure(33_000, "changes drained by one worker", _GATE),
-    ledger=Figure(76_923, "changes, 13 µs of PostgreSQL each", _HTTP),
-)
-_POSTGRES = replace(
-    _SQLITE,
-    purchase=Figure(8_759, "purchases over HTTP: as in Redis mode, PostgreSQL was not measured", _HTTP),
-    line=Figure(11_112, "places given in one line, without HTTP, PostgreSQL", _LOADED),
-    gate=Figure(13_193, "decisions with a key, without HTTP, PostgreSQL", _GATE),
-    wallet=Figure(1_813, "wallet orders by one settler, PostgreSQL", _SETTLEMENT),
-)
-_REDIS = replace(
-    _POSTGRES,
-    purchase=Figure(8_759, "purchases over HTTP: 10,665 in Redis mode, and 82 % of it with a key", _HTTP),
-    refusal=Figure(22_764, "sold-out answers over HTTP, one server process, Redis mode", _HTTP),
-    gate=Figure(22_690, "decisions with a key, one Valkey, every write synced", _GATE),
-)
-MEASURED = {"sqlite": _SQLITE, "postgres": _POSTGRES, "redis": _REDIS}
+class _Known(Struct, frozen=True):
+    """Where a figure is found: in which bench, under which name, and what it is. `instead` are engines whose figure is
+    taken where that of the plan's own was not measured."""
 
-# A bench is known by a figure that only it has; then what each of its figures is here.
-_BENCHES = {
-    "available": {"holdfast_keyed": "purchase", "sold_out": "refusal", "bare_front": "edge"},
-    "holdfast_limited": {"holdfast_keyed": "gate"},
-    "joins": {"joins": "join", "joins_desk": "line", "now": "look"},
-    "one_per_order": {"holdfast": "wallet"},
-    # No bench has these; whoever measured them otherwise writes them into such a file.
-    "card": {"card": "card"},
-    "drain": {"drain": "drain"},
-    "ledger": {"ledger": "ledger"},
+    bench: str
+    name: str
+    about: str
+    instead: tuple[str, ...] = ("sqlite", "postgres", "redis")
+
+
+# In Redis mode the ledger is PostgreSQL.
+_OF_LEDGER = ("postgres", "sqlite")
+_KNOWN = {
+    "purchase": _Known("room", "purchases", "purchases over HTTP by buyers with a key, one server process"),
+    "refusal": _Known("http", "sold_out", "sold-out answers over HTTP, one server process"),
+    "join": _Known("room", "joins", "joins over HTTP, one server process"),
+    "look": _Known("room", "now", "looks at `now`, one server process"),
+    "edge": _Known(
+        "http", "bare_front", "constant answers, one core: a bare handler on our front; no proxy was measured"
+    ),
+    "line": _Known("room", "joins_desk", "places given in one line, without HTTP", _OF_LEDGER),
+    "gate": _Known("gate", "holdfast_keyed", "decisions with a key, without HTTP", ()),
+    "wallet": _Known("settlement", "holdfast", "wallet orders by one settler", _OF_LEDGER),
 }
+# A file of a single bench does not say which it is; it is known by a figure that only it has.
+_MARKS = {"available": "http", "holdfast_limited": "gate", "joins": "room", "one_per_order": "settlement"}
+_BY_HAND = "no bench has it: processor time of one request, docs/PLAN.md"
+_WITHOUT_A_BENCH = {
+    "confirm": Figure(600, "carts confirmed over HTTP, one server process", _BY_HAND),
+    "watch": Figure(700, "looks at a reservation over HTTP, one server process", _BY_HAND),
+    "receipt": Figure(500, "looks at one's orders over HTTP, one server process", _BY_HAND),
+    "card": Figure(480, "orders through the sandbox by one worker", _BY_HAND),
+    "drain": Figure(33_000, "changes drained by one worker", "no bench has it: docs/BENCHMARKS.md, The gate"),
+    "ledger": Figure(76_923, "changes, 13 µs of PostgreSQL each", "no bench has it: docs/BENCHMARKS.md, Over HTTP"),
+}
+_ANSWER_MS = 4.9
 
 
 class _Bench(Struct):
     figures: dict[str, float]
-    machine: dict[str, Any]
+    machine: dict[str, Any] = {}
     latency_ms: dict[str, dict[str, float]] = {}
+    bench: str = ""
+    engine: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.bench or next((name for mark, name in _MARKS.items() if mark in self.figures), "")
+
+    @property
+    def of_engine(self) -> str:
+        return self.engine or str(self.machine.get("engine", ""))
+
+
+class _All(Struct):
+    """Of `holdfast bench all --json`."""
+
+    benches: list[_Bench]
+    date: str = ""
+
+
+def measured(engine: str) -> Figures:
+    """The figures that come with Holdfast."""
+    found = msgspec.json.decode(files("holdfast.plan").joinpath("measured.json").read_bytes(), type=_All)
+    source = f"holdfast bench, {found.date}"
+    figures: dict[str, Any] = {name: _find(found.benches, known, engine, source) for name, known in _KNOWN.items()}
+    http = next((one for one in found.benches if (one.name, one.of_engine) == ("http", engine)), None)
+    return Figures(
+        **figures, **_WITHOUT_A_BENCH, answer_ms=_ANSWER_MS if http is None else _answer_ms(http, _ANSWER_MS)
+    )
+
+
+def _find(benches: list[_Bench], known: _Known, engine: str, source: str) -> Figure:
+    for measured_on in (engine, *(one for one in known.instead if one != engine)):
+        for one in benches:
+            if (one.name, one.of_engine) == (known.bench, measured_on) and one.figures.get(known.name, 0) > 0:
+                where = measured_on if measured_on == engine else f"{measured_on}, not measured on {engine}"
+                return Figure(one.figures[known.name], known.about, f"{source}: {known.bench} on {where}")
+    raise SettingsError(f"measured.json has no {known.name} of `bench {known.bench}` for {engine}")
 
 
 def read_figures(figures: Figures, engine: str, path: Path) -> Figures:
     """As they are, but for what this file of `holdfast bench … --json` has."""
+    changed: dict[str, Any] = {}
+    fitting = [one for one in _read(path) if one.of_engine == engine or _is_ledger_of(engine, one)]
+    for one in sorted(fitting, key=lambda one: one.of_engine == engine):
+        changed |= dict(_taken(one, path))
+        if one.name == "http":
+            changed["answer_ms"] = _answer_ms(one, figures.answer_ms)
+    if not changed:
+        raise SettingsError(f"--figures: {path} has none of the figures that a plan for {engine} is made from")
+    return replace(figures, **changed)
+
+
+def _is_ledger_of(engine: str, bench: _Bench) -> bool:
+    return engine == "redis" and bench.of_engine == "postgres" and bench.name in ("room", "settlement")
+
+
+def _read(path: Path) -> list[_Bench]:
     try:
-        bench = msgspec.json.decode(path.read_bytes(), type=_Bench)
+        text = path.read_bytes()
+        told = msgspec.json.decode(text)
+        if isinstance(told, dict) and "benches" in told:
+            return msgspec.json.decode(text, type=_All).benches
+        return [msgspec.json.decode(text, type=_Bench)]
     except OSError as exc:
         raise SettingsError(f"--figures: {path} cannot be read: {exc.strerror}") from exc
     except msgspec.MsgspecError as exc:
         raise SettingsError(f"--figures: {path} is not what `holdfast bench … --json` prints: {exc}") from exc
-    measured_on = bench.machine.get("engine")
-    found = _found(bench.figures)
-    if not found:
-        raise SettingsError(f"--figures: {path} has none of the figures that a plan is made from")
-    if measured_on != engine and not (engine == "redis" and measured_on == "postgres"):
-        raise SettingsError(f"--figures: {path} was measured on {measured_on}, and the plan is for {engine}")
-    changed: dict[str, Any] = {name: _measured(figures, name, value, path) for name, value in found.items()}
-    if "purchase" in found and "holdfast" in bench.latency_ms:
-        changed["answer_ms"] = bench.latency_ms["holdfast"].get("p50", figures.answer_ms)
-    return replace(figures, **changed)
 
 
-def _found(given: dict[str, float]) -> dict[str, float]:
-    names: dict[str, str] = {}
-    for mark, known in _BENCHES.items():
-        if mark in given:
-            names |= {name: figure for name, figure in known.items() if name in given}
-    for name in names:
-        if given[name] <= 0:
-            raise SettingsError(f"--figures: {name} is {given[name]:g}, which nothing can be planned with")
-    return {figure: given[name] for name, figure in names.items()}
+def _taken(bench: _Bench, path: Path) -> Iterator[tuple[str, Figure]]:
+    """Of a bench what is known of it; and what no bench has, from whoever measured it otherwise."""
+    known = {name: (one.name, one.about) for name, one in _KNOWN.items() if one.bench == bench.name}
+    known |= {name: (name, one.about) for name, one in _WITHOUT_A_BENCH.items()}
+    for name, (figure, about) in known.items():
+        value = bench.figures.get(figure)
+        if value is None:
+            continue
+        if value <= 0:
+            raise SettingsError(f"--figures: {figure} is {value:g}, which nothing can be planned with")
+        yield name, Figure(value, about, f"{path.name}: {bench.name or 'by hand'} on {bench.of_engine}")
 
 
-def _measured(figures: Figures, name: str, value: float, path: Path) -> Figure:
-    known: Figure = getattr(figures, name)
-    return Figure(value, known.about.partition(":")[0], str(path.name))
+def _answer_ms(bench: _Bench, otherwise: float) -> float:
+    return bench.latency_ms.get("holdfast", {}).get("p50", otherwise)

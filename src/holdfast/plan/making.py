@@ -5,8 +5,9 @@ from msgspec import Struct
 from holdfast.plan.capacity import Capacity, Deployment, capacity_of
 from holdfast.plan.facts import Facts
 from holdfast.plan.figures import Figures
+from holdfast.plan.moment import Moment
 from holdfast.plan.outcome import Outcome, outcome_of, peaks_of
-from holdfast.plan.simulation import Moment, simulate
+from holdfast.plan.running import RUNS_MOST, simulate
 from holdfast.plan.tiers import Sizing, Tier, breaking, deployment_for, tiers_of
 
 
@@ -18,6 +19,7 @@ class Given(Struct, frozen=True):
     shards: int | None = None
     postgres: int | None = None
     workers: int | None = None
+    left: float | None = None
 
 
 class Plan(Struct, frozen=True):
@@ -38,11 +40,11 @@ def make_plan(facts: Facts, figures: Figures, given: Given | None = None, headro
     facts.check()
     # No machine makes one line faster, so what is behind it never sees more than it lets through.
     as_if_free = Capacity(line=figures.line.per_second)
-    sizing = Sizing(facts, figures, peaks_of(simulate(facts, figures, as_if_free)), headroom)
+    sizing = Sizing(facts, figures, peaks_of(simulate(facts, figures, as_if_free).moments), headroom)
     deployment = _with(deployment_for(sizing), given or Given())
-    moments = simulate(facts, figures, capacity_of(deployment, facts, figures))
+    run = simulate(facts, figures, capacity_of(deployment, facts, figures), RUNS_MOST)
     tiers = tiers_of(sizing, deployment)
-    return Plan(facts, figures, headroom, deployment, tiers, outcome_of(facts, moments), moments)
+    return Plan(facts, figures, headroom, deployment, tiers, outcome_of(facts, run), run.moments)
 
 
 def _with(needed: Deployment, given: Given) -> Deployment:

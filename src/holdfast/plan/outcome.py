@@ -2,14 +2,16 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from math import ceil, log, sqrt
 
 from msgspec import Struct
 
 from holdfast.plan.facts import Facts
-from holdfast.plan.simulation import Moment
+from holdfast.plan.moment import Moment
+from holdfast.plan.running import Run
 
 _PARTS = 400
-_ALONE = ("attempts", "grants", "paid", "orders", "returns", "looks", "work_s")
+_ALONE = ("attempts", "grants", "paid", "orders", "returns", "watches", "receipts", "looks", "work_s")
 
 
 class Percentiles(Struct, frozen=True):
@@ -19,12 +21,24 @@ class Percentiles(Struct, frozen=True):
     max: float
 
 
+class Span(Struct, frozen=True):
+    """The middle of what chance may make of it, and between which two it is four times of five."""
+
+    middle: float | None = None
+    between: tuple[float, float] | None = None
+
+
 class Outcome(Struct, frozen=True):
     """Times are in seconds from the opening; waits from joining, or from the opening if that was later."""
 
     sold: int
-    sold_out_after_s: float | None
+    fifty_percent_after_s: float | None
     ninety_percent_after_s: float | None
+    ninety_nine_percent_after_s: float | None
+    ninety_nine_percent_between_s: tuple[float, float] | None
+    """Four times of five, where chance decides."""
+    sold_out_after_s: float | None
+    sold_out_between_s: tuple[float, float] | None
     ended_after_s: float
     longest_line: int
     most_trying_to_join: int
@@ -32,6 +46,9 @@ class Outcome(Struct, frozen=True):
     attempts: int
     attempts_per_second: float
     attempts_per_second_peak: float
+    busiest_second: float
+    """Purchases granted within a second, repeats among them, at most: with what chance adds, for people do not come one
+    after the other at even distances."""
     joined_last_after_s: float
     let_in: Percentiles | None
     """How long those waited who were let in."""
@@ -46,6 +63,8 @@ class Peaks(Struct, frozen=True):
     paid: float
     orders: float
     returns: float
+    watches: float
+    receipts: float
     looks: float
     work_s: float
     wished: float
@@ -55,14 +74,23 @@ class Peaks(Struct, frozen=True):
     changes: float
 
 
-def outcome_of(facts: Facts, moments: Sequence[Moment]) -> Outcome:
-    last, opens = moments[-1], facts.opens_after_s
-    sold_at = _when(moments, lambda moment: moment.sold, facts.units)
-    most_at = _when(moments, lambda moment: moment.sold, -(-facts.units * 9 // 10))
+def outcome_of(facts: Facts, run: Run) -> Outcome:
+    moments, opens = run.moments, facts.opens_after_s
+    last = moments[-1]
+
+    def after_s(part: float) -> float | None:
+        at_s = _sold_at(moments, facts, part)
+        return None if at_s is None else round(max(at_s - opens, 0.0), 2)
+
+    most, all_sold = _span(facts, run, 0.99), _span(facts, run, 1.0)
     return Outcome(
         sold=last.sold,
-        sold_out_after_s=None if sold_at is None else round(max(sold_at - opens, 0.0), 2),
-        ninety_percent_after_s=None if most_at is None else round(max(most_at - opens, 0.0), 2),
+        fifty_percent_after_s=after_s(0.5),
+        ninety_percent_after_s=after_s(0.9),
+        ninety_nine_percent_after_s=most.middle,
+        ninety_nine_percent_between_s=most.between,
+        sold_out_after_s=all_sold.middle,
+        sold_out_between_s=all_sold.between,
         ended_after_s=round(last.at_s - opens, 2),
         longest_line=max(moment.waiting for moment in moments),
         most_trying_to_join=max(moment.joining for moment in moments),
@@ -70,10 +98,27 @@ def outcome_of(facts: Facts, moments: Sequence[Moment]) -> Outcome:
         attempts=sum(moment.attempts for moment in moments),
         attempts_per_second=_attempts_per_second(moments),
         attempts_per_second_peak=per_second(moments, lambda moment: moment.attempts),
+        busiest_second=_busiest_second(facts, moments),
         joined_last_after_s=round(_when(moments, lambda m: m.joined, last.joined) or 0.0, 2),
         let_in=_waits(facts, moments) if last.admitted else None,
         slowest_purchase_ms=round(max(moment.behind_ms for moment in moments), 1),
     )
+
+
+def _sold_at(moments: Sequence[Moment], facts: Facts, part: float) -> float | None:
+    return _when(moments, lambda moment: moment.sold, ceil(facts.units * part - 1e-9))
+
+
+def _span(facts: Facts, run: Run, part: float) -> Span:
+    """Nothing, if so many were not sold in most of the runs."""
+    runs = run.ends or [run.moments]
+    found = sorted(at_s for at_s in (_sold_at(moments, facts, part) for moments in runs) if at_s is not None)
+    if len(found) <= len(runs) / 2:
+        return Span()
+    middle, low, high = (
+        round(max(found[round(share * (len(found) - 1))] - facts.opens_after_s, 0.0), 2) for share in (0.5, 0.1, 0.9)
+    )
+    return Span(middle, (low, high))
 
 
 def _attempts_per_second(moments: Sequence[Moment]) -> float:
@@ -81,6 +126,18 @@ def _attempts_per_second(moments: Sequence[Moment]) -> float:
     asked_at = [moment.at_s for moment in moments if moment.attempts]
     span_s = asked_at[-1] - asked_at[0] + moments[0].at_s if asked_at else 1.0
     return round(sum(moment.attempts for moment in moments) / span_s, 1)
+
+
+def _busiest_second(facts: Facts, moments: Sequence[Moment]) -> float:
+    """Of so many seconds with about so many purchases each, the most that is to be expected in one, if people come by
+    chance (Poisson), and some ask twice; seconds overlap, which is as if there were about three times as many."""
+    most = per_second(moments, lambda moment: moment.grants)
+    step_s = moments[0].at_s
+    near = sum(moment.grants > 0.8 * most * step_s for moment in moments) * step_s
+    twice = facts.attempts_each - 1
+    most *= 1 + twice
+    spread = most * (1 + 3 * twice) / (1 + twice)
+    return round(most + sqrt(2 * spread * log(max(3 * near, 2.0))), 1)
 
 
 def _when(moments: Sequence[Moment], count: Callable[[Moment], int], wanted: float) -> float | None:

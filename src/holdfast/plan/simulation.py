@@ -5,15 +5,16 @@ look at `now` as often as they are told, and are called by the same code that ca
 (`domain/pace.py`), which sees what the simulation shows it: who is inside, what is available, how slow gate and
 settlement are. Who was called comes when they look next, or not at all; who has a pass buys after a while, or lets it
 lapse; who has a cart pays, gives it back, or lets it lapse; payments wait for a worker, succeed, or are declined and
-the units return. Each place where machines work is a queue with what they can do per second; a step's work goes to
-paying first, then to purchases, then to the line, as the server sheds load (http/shedding.py). Where there is no line
-everyone buys at once, and whoever finds everything held asks again until their patience ends.
+the units return; who waits for a payment looks how it stands, ever more rarely, and at their order in the end. Each
+place where machines work is a queue with what they can do per second, and `counter.py` says who is answered first.
+Where there is no line everyone buys at once, and whoever finds everything held asks again until their patience ends.
 
 Why steps and not events. A million attempts per second with ten million waiting would be a hundred million events,
 minutes of Python for each question. But nobody asks about one person: what is wanted are sums over people, and these
 move as whole numbers from stage to stage per step (`passage.py` carries fractions on). The price is that chance is
 left out: everything happens as often as it does on average, at the moment it does on average. With a hundred buyers
-that is rough, with ten thousand it is not. A step is 0.2 s, as the room's own; in sales of more than half an hour 1 s,
+that is rough, with ten thousand it is not; for the last units, which are few in any sale, `running.py` lets chance
+decide again and again, and gives a range. A step is 0.2 s, as the room's own; in sales of more than half an hour 1 s,
 which is the longest that the pace takes for one step.
 
 The invariants, at every step: available + held + sold is what there was; everyone who arrived is at one stage; nobody
@@ -23,52 +24,28 @@ When it fails. What is not modelled cannot break in here: networks, disks that s
 what follows from the figures and no more, and docs/PLAN.md says how far that was from what was measured.
 """
 
+from collections.abc import Iterator
 from math import ceil
-
-from msgspec import Struct
+from random import Random
 
 from holdfast.domain.pace import FRESH_PART, Counts, Observation, advance, begin
 from holdfast.domain.room import grace_ms, poll_in_line_ms
 from holdfast.plan.capacity import Capacity
+from holdfast.plan.counter import Asked, turn
 from holdfast.plan.facts import RETRY_S, Facts, Payment
 from holdfast.plan.figures import Figures
-from holdfast.plan.passage import Allowance, Delay, Share
+from holdfast.plan.moment import Moment
+from holdfast.plan.passage import Ages, Allowance, Delay, Share
 
-SHORT_STEP_S, LONG_STEP_S = 0.2, 1.0
-LONG_SALE_S = 1_800.0
 SOONEST_POLL_MS = 2_000
 # What is looked at is up to a second old at the edge, half a second at the server, a quarter where it looks itself.
 SEEN_LATE_S = 1.75
 # Looks are between one and two intervals apart, so whoever is called looks again after 0.78 of one on average.
 NEXT_LOOK = 1.55
 LOOKS_APART = 1.5
-
-
-class Moment(Struct, frozen=True):
-    """How it stands at the end of a step, and what was done in it (`came` and all below)."""
-
-    at_s: float
-    arrived: int
-    joined: int
-    called: int
-    admitted: int
-    waiting: int
-    joining: int
-    """Those who could not join yet, because too many want to at once."""
-    available: int
-    held: int
-    sold: int
-    behind_ms: float
-    came: int
-    joins: int
-    admissions: int
-    attempts: int
-    grants: int
-    paid: int
-    orders: int
-    returns: int
-    looks: int
-    work_s: float
+# Who waits for a payment looks after half a second, then each time half as long again, and every four seconds in the
+# end, as people in a rush do (rush/till.py): so after as long as half of what they have waited, and a moment.
+FIRST_WATCH_S, LATEST_WATCH_S = 0.5, 4.0
 
 
 class Simulation:
@@ -79,10 +56,13 @@ class Simulation:
         self.available, self.sold = facts.units, 0
         # Those who wait for a machine; the last two in units.
         self.joining = self.coming = self.buying = self.confirming = self.settling = 0
+        # Requests: looks at a payment that is under way, looks at orders, and what bots ask for.
+        self.watching = self.reading = self.refusing = 0
         self.gone = 0
         self._line = Allowance(step_s, capacity.line)
         self._gate = Allowance(step_s, capacity.gate)
         self._orders = Allowance(step_s, capacity.orders * facts.quantity)
+        self._ages, self._in_line = Ages(), Ages()
         self._make_passages()
         self._make_shares()
         self.pace = begin(facts.rate_per_second, facts.pass_s, 0, facts.quantity)
@@ -91,7 +71,7 @@ class Simulation:
     def _make_passages(self) -> None:
         facts, step_s = self.facts, self.step_s
         grace_s = grace_ms(int(facts.pass_s)) / 1_000
-        self.looking = Delay(step_s, 0, grace_s + SEEN_LATE_S)
+        self.looking = Delay(step_s, 0, 2 * grace_s + SEEN_LATE_S)
         self.absent = Delay(step_s, grace_s, grace_s)
         self.browsing = Delay(step_s, 0, 2 * facts.browse_s)
         self.hesitating = Delay(step_s, facts.pass_s * FRESH_PART, facts.pass_s * FRESH_PART)
@@ -114,6 +94,12 @@ class Simulation:
         self._gives_back = Share(facts.give_back / kept if kept else 0.0)
         self._declined = Share(facts.declines)
         self._despairs = Share(min(1.0, RETRY_S / facts.patience_s) if facts.patience_s > 0 else 1.0)
+        self._bots = Share(facts.refused_each)
+        self._watches = Share(0.0)
+        # Of those who ask, who is answered in this step.
+        self._confirmed, self._bought, self._came = Share(1.0), Share(1.0), Share(1.0)
+        self._watched, self._read, self._refused, self._paid = Share(1.0), Share(1.0), Share(1.0), Share(1.0)
+        self._turns = (self._confirmed, self._bought, self._came, self._watched, self._read, self._refused)
 
     @property
     def at_s(self) -> float:
@@ -153,31 +139,81 @@ class Simulation:
         everyone_came = self.arrived == self.facts.users and not self.joining and not self.waiting
         return everyone_came and not self.inside and not self.held
 
+    def by_chance(self, chance: Random) -> None:
+        """From here on, chance decides for each of a few."""
+        for part in self._parts():
+            part.chance = chance
+
+    def _parts(self) -> Iterator[Delay | Share]:
+        yield from (self._shows, self._buys, self._abandons, self._gives_back, self._declined)
+        yield from (one for one in vars(self).values() if isinstance(one, Delay))
+
     def step(self) -> Moment:
         self.step_number += 1
         for allowance in (self._line, self._gate, self._orders):
             allowance.renew()
-        came = self.facts.arrived(self.at_s) - self.arrived
-        self.arrived += came
-        if self.facts.has_room:
-            self.joining += came
-        else:
-            self.buying += came
+        came = self._arrive()
         returned = self._carts_end()
+        budget_s = self.capacity.api * self.step_s
+        work_s = self._take_turns(budget_s)
         orders, more = self._settle()
-        work_s, paid = self._confirm(self.capacity.api * self.step_s)
-        spent, attempts, grants = self._sell(self.capacity.api * self.step_s - work_s)
-        work_s += spent
-        spent, joins, admissions = self._serve_line(self.capacity.api * self.step_s - work_s)
-        work_s += spent
+        paid = self._confirm()
+        attempts, grants = self._sell()
+        watches, receipts = self._watch(orders)
+        admissions = self._admit_those_who_came()
+        joins = self._join(budget_s - work_s)
+        work_s += joins * self.figures.join.seconds_each
         looks = self._call()
         if not self.facts.has_edge:
             work_s += looks * self.figures.look.seconds_each
         return Moment(
             self.at_s, self.arrived, self.joined, self.pace.serving, self.admitted, self.waiting, self.joining,
             self.available, self.held, self.sold, self._behind_ms(), came, joins, admissions, attempts, grants, paid,
-            orders, returned + more, looks, work_s,
+            orders, returned + more, watches, receipts, looks, work_s,
         )  # fmt: skip
+
+    def _arrive(self) -> int:
+        came = self.facts.arrived(self.at_s) - self.arrived
+        self.arrived += came
+        if self.facts.has_room:
+            self.joining += came
+        else:
+            self.buying += came
+        self.refusing += self._bots.of(came)
+        self.buying += self.browsing.step() + self.retrying.step()
+        self.coming += self.looking.step()
+        return came
+
+    def _take_turns(self, budget_s: float) -> float:
+        """Decides who is answered in this step; gives what that takes."""
+        each_s, orders = self._settling_s(), self._buyers(self.settling)
+        asked = self._asked()
+        decided = turn(asked, Asked(orders if each_s else 0, each_s), budget_s)
+        for share in self._turns:
+            share.part = decided.answered
+        self._paid.part = decided.settled
+        self.refusing -= self._refused.of(self.refusing)
+        return decided.answered * sum(one.work_s for one in asked) + decided.settled * orders * each_s
+
+    def _asked(self) -> list[Asked]:
+        figures, grants = self.figures, min(self.buying, self._wanted()) if self.is_open else 0
+        each = [
+            (ceil(self.confirming / self.facts.quantity), figures.confirm.seconds_each),
+            (grants, figures.purchase.seconds_each * self.facts.attempts_each),
+            (self.buying - grants if self.is_open else 0, figures.refusal.seconds_each),
+            (self.coming, figures.join.seconds_each),
+            (self.watching, figures.watch.seconds_each),
+            (self.reading, figures.receipt.seconds_each),
+            (self.refusing, figures.refusal.seconds_each),
+        ]
+        return [Asked(count, seconds_each) for count, seconds_each in each if count]
+
+    def _settling_s(self) -> float:
+        """What an order takes of a server process."""
+        if not self.capacity.settles_itself or self.facts.payment is Payment.EXTERNAL:
+            return 0.0
+        wallet = self.facts.payment is Payment.WALLET
+        return (self.figures.wallet if wallet else self.figures.card).seconds_each
 
     def _carts_end(self) -> int:
         self.confirming += self.paying.step()
@@ -187,8 +223,9 @@ class Simulation:
 
     def _settle(self) -> tuple[int, int]:
         """Orders taken up, and units that returned because they were declined."""
-        taken = self._orders.take(self.settling)
+        taken = self._orders.take(self._paid.of(self.settling))
         self.settling -= taken
+        self._ages.take(taken)
         self.charging.put(taken)
         ended = self.charging.step()
         declined = self._declined.of(ended)
@@ -197,41 +234,55 @@ class Simulation:
         self._settled += self._buyers(ended)
         return self._buyers(taken), declined
 
+    def _watch(self, orders: int) -> tuple[int, int]:
+        """Whoever is done looks a last time, and at their order; the others look as often as they have patience."""
+        if self.facts.payment is Payment.EXTERNAL:
+            return 0, 0
+        under_way = self._buyers(self.settling + self.charging.inside)
+        waited_s = self._ages.of_oldest(self.at_s) / 2
+        self._watches.part = min(1.0, self.step_s / min(FIRST_WATCH_S + waited_s / 2, LATEST_WATCH_S))
+        self.watching += self._watches.of(max(under_way - self.watching, 0)) + orders
+        self.reading += orders
+        watched, read = self._watched.of(self.watching), self._read.of(self.reading)
+        self.watching -= watched
+        self.reading -= read
+        return watched, read
+
     def _buyers(self, units: int) -> int:
         return round(units / self.facts.quantity)
 
-    def _confirm(self, budget_s: float) -> tuple[float, int]:
+    def _confirm(self) -> int:
         """Paying is a request, and a decision of the gate."""
-        cost_s, each = self.figures.purchase.seconds_each, self.facts.quantity
+        each = self.facts.quantity
         waiting = ceil(self.confirming / each)
-        buyers = self._gate.take(min(waiting, int(budget_s / cost_s)))
+        buyers = self._gate.take(self._confirmed.of(waiting))
         units = self.confirming if buyers == waiting else min(int(buyers * each), self.confirming)
         self.confirming -= units
         if self.facts.payment is Payment.EXTERNAL:
             self.sold += units
             self._settled += buyers
         else:
-            self.settling += units
-        return buyers * cost_s, buyers
+            self._pay_for(units)
+        return buyers
 
-    def _sell(self, budget_s: float) -> tuple[float, int, int]:
-        self.buying += self.browsing.step() + self.retrying.step()
+    def _pay_for(self, units: int) -> None:
+        self.settling += units
+        self._ages.put(units, self.at_s)
+
+    def _sell(self) -> tuple[int, int]:
+        """Attempts, and buyers to whom something was granted."""
         if not self.is_open or not self.buying:
-            return 0.0, 0, 0
-        wanted = min(self.buying, self._wanted())
-        cost_s = self.figures.purchase.seconds_each * self.facts.attempts_each
-        granted = self._gate.take(min(wanted, int(budget_s / cost_s)))
+            return 0, 0
+        asked = self._bought.of(self.buying)
+        wanted = min(asked, self._wanted())
+        granted = self._gate.take(wanted)
         self._grant(granted)
-        left_s = budget_s - granted * cost_s
-        refused = 0
-        if granted == wanted:
-            refused = min(self.buying - granted, int(left_s / self.figures.refusal.seconds_each))
+        refused = asked - granted if granted == wanted else 0
         self.buying -= granted + refused
         lost = self._despairs.of(refused) if self.held or self.available else refused
         self.gone += lost
         self.retrying.put(refused - lost)
-        attempts = granted + refused + self._clicks.of(granted)
-        return granted * cost_s + refused * self.figures.refusal.seconds_each, attempts, granted
+        return granted + refused + self._clicks.of(granted), granted
 
     def _grant(self, buyers: int) -> None:
         units = min(self._each.of(buyers), self.available)
@@ -239,7 +290,7 @@ class Simulation:
         self._used += buyers
         self._taken += units
         if self.facts.is_instant:
-            self.settling += units
+            self._pay_for(units)
             return
         forgotten = self._abandons.of(units)
         given_back = self._gives_back.of(units - forgotten)
@@ -247,23 +298,26 @@ class Simulation:
         self.returning.put(given_back)
         self.paying.put(units - forgotten - given_back)
 
-    def _serve_line(self, budget_s: float) -> tuple[float, int, int]:
+    def _admit_those_who_came(self) -> int:
         """Those whose turn it is go before those who join."""
         if not self.facts.has_room:
-            return 0.0, 0, 0
-        self.coming += self.looking.step()
+            return 0
         absent = self.absent.step()
         self._lapsed += absent
         self.gone += absent
-        cost_s = self.figures.join.seconds_each
-        both = min(self.coming + self.joining, int(budget_s / cost_s))
-        served = self._line.take(both)
-        admitted = min(served, self.coming)
+        admitted = self._line.take(self._came.of(self.coming))
         self.coming -= admitted
-        self.joining -= served - admitted
-        self.joined += served - admitted
         self._admit(admitted)
-        return served * cost_s, served - admitted, admitted
+        return admitted
+
+    def _join(self, budget_s: float) -> int:
+        if not self.facts.has_room or budget_s <= 0:
+            return 0
+        joins = self._line.take(min(self.joining, int(budget_s / self.figures.join.seconds_each)))
+        self.joining -= joins
+        self.joined += joins
+        self._in_line.put(joins, self.at_s)
+        return joins
 
     def _admit(self, count: int) -> None:
         self.admitted += count
@@ -288,12 +342,22 @@ class Simulation:
             return looks
         before = self.pace.serving
         self.pace = advance(self.pace, self._observation(), now)
+        waited_s = self._in_line.of_oldest(self.at_s)
         called = self.pace.serving - before
-        self._shows.part = 1 - self.facts.no_show_after(self.at_s - self.facts.came_at(before))
+        self._in_line.take(called)
+        self._shows.part = 1 - self.facts.no_show_after(waited_s)
         coming = self._shows.of(called)
-        self.looking.put(coming, poll_s * NEXT_LOOK + SEEN_LATE_S)
+        self._come_when_they_look(coming, poll_s, waited_s)
         self.absent.put(called - coming)
         return looks
+
+    def _come_when_they_look(self, count: int, poll_s: float, waited_s: float) -> None:
+        """Who joined a moment ago has looked then, and looks again after one to two intervals; the others any time."""
+        if waited_s >= poll_s:
+            self.looking.put(count, poll_s * NEXT_LOOK + SEEN_LATE_S)
+            return
+        soonest_s = poll_s - waited_s
+        self.looking.put(count, poll_s + max(SEEN_LATE_S - soonest_s, 0.0) / 2, soonest_s)
 
     def _observation(self) -> Observation:
         return Observation(
@@ -302,8 +366,8 @@ class Simulation:
             passes=self._passes,
             available=self.available,
             stale=self.stale.inside,
-            gate_latency_ms=self._behind_ms(),
-            settlement_lag_ms=1_000 * self.settling / self.facts.quantity / self.capacity.orders,
+            gate_latency_ms=self._gate_ms(),
+            settlement_lag_ms=1_000 * self._ages.of_oldest(self.at_s),
             counts=Counts(
                 passes_given=self.admitted,
                 calls_lapsed=self._lapsed,
@@ -314,35 +378,14 @@ class Simulation:
             ),
         )
 
+    def _gate_ms(self) -> float:
+        """How long the gate takes for a decision, which is all that the pace sees of the servers."""
+        return self.figures.answer_ms + 1_000 * min(self.buying, self._wanted()) / self.capacity.gate
+
     def _behind_ms(self) -> float:
         """How long a purchase takes that is sent now."""
-        grants = min(self.buying, self._wanted())
-        refusals = self.buying - grants
-        work_s = grants * self.figures.purchase.seconds_each + refusals * self.figures.refusal.seconds_each
-        return self.figures.answer_ms + 1_000 * max(work_s / self.capacity.api, grants / self.capacity.gate)
+        return self._gate_ms() + 1_000 * self.step_s * (1 / max(self._bought.part, self.step_s / 60) - 1)
 
     def _wanted(self) -> int:
         """Buyers for whom there is something."""
         return int(-(-self.available // self.facts.quantity))
-
-
-def simulate(facts: Facts, figures: Figures, capacity: Capacity) -> list[Moment]:
-    """Until everything is sold, or everyone has gone, or the sale ends."""
-    if _expected_s(facts, capacity) <= LONG_SALE_S:
-        moments, is_over = _run(Simulation(facts, figures, capacity, SHORT_STEP_S), 2 * LONG_SALE_S)
-        if is_over:
-            return moments
-    return _run(Simulation(facts, figures, capacity, LONG_STEP_S), facts.opens_after_s + facts.window_s)[0]
-
-
-def _run(simulation: Simulation, until_s: float) -> tuple[list[Moment], bool]:
-    closes_s = simulation.facts.opens_after_s + simulation.facts.window_s
-    moments = []
-    while not simulation.is_over and simulation.at_s < min(until_s, closes_s):
-        moments.append(simulation.step())
-    return moments, simulation.is_over or simulation.at_s >= closes_s
-
-
-def _expected_s(facts: Facts, capacity: Capacity) -> float:
-    sold_in_s = facts.units / facts.quantity / min(facts.rate_per_second, capacity.orders)
-    return max(facts.over_s, facts.opens_after_s + sold_in_s) + 3 * facts.hold_s

@@ -70,10 +70,11 @@ def deployment_for(sizing: Sizing) -> Deployment:
     is_embedded = sizing.facts.engine == "sqlite"
     return Deployment(
         edge=sizing.count(_edge_load(sizing)),
-        api=1 if is_embedded else sizing.count(sizing.peaks.work_s),
+        api=1 if is_embedded else sizing.count(_api_load(sizing, settles_itself=False)),
         shards=sizing.count(_gate_load(sizing)) if sizing.facts.engine == "redis" else 1,
         postgres=sizing.count(_postgres_load(sizing)),
-        workers=1 if is_embedded else sizing.count(_workers_load(sizing)),
+        # Without a worker the server does its work.
+        workers=0 if is_embedded else sizing.count(_workers_load(sizing)),
     )
 
 
@@ -85,9 +86,13 @@ def tiers_of(sizing: Sizing, given: Deployment) -> list[Tier]:
         _line(sizing) if facts.has_room else None,
         _gate(sizing, given),
         None if facts.engine == "sqlite" else _postgres(sizing, given),
-        None if facts.payment is Payment.EXTERNAL and facts.engine != "redis" else _workers(sizing, given),
+        _workers(sizing, given) if given.workers and _has_work(facts) else None,
     ]
     return [tier for tier in found if tier is not None]
+
+
+def _has_work(facts: Facts) -> bool:
+    return facts.payment is not Payment.EXTERNAL or facts.engine == "redis"
 
 
 def breaking(tiers: list[Tier]) -> list[Tier]:
@@ -114,6 +119,13 @@ def _postgres_load(sizing: Sizing) -> float:
     return placed + decided + peaks.orders / figures.wallet.per_second
 
 
+def _api_load(sizing: Sizing, *, settles_itself: bool) -> float:
+    """In what one server process does per second; orders beside it, where nobody else settles them."""
+    if not settles_itself or sizing.facts.payment is Payment.EXTERNAL:
+        return sizing.peaks.work_s
+    return sizing.peaks.work_s + sizing.peaks.orders / orders_of_worker(sizing.facts, sizing.figures)
+
+
 def _workers_load(sizing: Sizing) -> float:
     orders = sizing.peaks.orders / orders_of_worker(sizing.facts, sizing.figures)
     return orders + (sizing.peaks.changes / sizing.figures.drain.per_second if sizing.facts.engine == "redis" else 0.0)
@@ -132,18 +144,22 @@ def _api(sizing: Sizing, given: Deployment) -> Tier:
     facts, figures, peaks = sizing.facts, sizing.figures, sizing.peaks
     parts = [
         (peaks.places, "joins and passes", figures.join),
-        (peaks.commands * facts.attempts_each, "purchases and payments", figures.purchase),
+        (peaks.grants * facts.attempts_each, "purchases", figures.purchase),
+        (peaks.paid, "payments", figures.confirm),
+        (peaks.watches, "looks at a payment", figures.watch),
+        (peaks.receipts, "looks at orders", figures.receipt),
+        (0.0 if facts.has_room else peaks.attempts - peaks.grants, "refusals", figures.refusal),
+        (0.0 if facts.has_edge else peaks.looks, "looks at `now`", figures.look),
     ]
-    if not facts.has_room:
-        parts.append((peaks.attempts - peaks.grants, "refusals", figures.refusal))
-    if not facts.has_edge:
-        parts.append((peaks.looks, "looks", figures.look))
+    load = _api_load(sizing, settles_itself=given.workers == 0)
+    if load > peaks.work_s:
+        parts.append((peaks.orders, "orders", figures.wallet if facts.payment is Payment.WALLET else figures.card))
     shown = [part for part in parts if part[0] > 0]
     words = ", ".join(f"at most {rate:,.0f} {name}/s ÷ {figure.per_second:,.0f}" for rate, name, figure in shown)
     is_one = facts.engine == "sqlite"
     return Tier(
-        "API", "processes", peaks.work_s, 1 if is_one else sizing.count(peaks.work_s), given.api, not is_one,
-        f"{words}; together {peaks.work_s:,.2f} s of work per second at most",
+        "API", "processes", load, 1 if is_one else sizing.count(load), given.api, not is_one,
+        f"{words}; together {load:,.2f} s of work per second at most",
         [_cited(figure) for _, _, figure in shown],
         "answers get slow, then 503 `busy`: joins first, purchases later, payments last",
         1.0, OF_THIS,

@@ -9,11 +9,11 @@ from msgspec.structs import asdict
 from holdfast.plan.capacity import orders_of_worker
 from holdfast.plan.facts import Facts, Payment
 from holdfast.plan.making import Plan
-from holdfast.plan.simulation import Moment
+from holdfast.plan.moment import Moment
 from holdfast.plan.tiers import OF_THIS, Tier, breaking
 
 _SERIES = ("at_s", "arrived", "waiting", "joining", "called", "available", "held", "sold")
-_RATES = ("joins", "attempts", "orders", "looks")
+_RATES = ("joins", "attempts", "orders", "watches", "looks")
 _POINTS = 240
 
 
@@ -32,8 +32,18 @@ def heading(facts: Facts) -> str:
 def results(plan: Plan) -> list[Result]:
     outcome = plan.outcome
     found = [
-        Result("sold out after", in_words(outcome.sold_out_after_s), _pace_of_sale(plan)),
-        Result("90 % sold after", in_words(outcome.ninety_percent_after_s), "the same, without the last carts' holds"),
+        Result("half sold after", in_words(outcome.fifty_percent_after_s), _pace_of_sale(plan)),
+        Result("90 % sold after", in_words(outcome.ninety_percent_after_s), "the same, and units that came back once"),
+        Result(
+            "99 % sold after",
+            _spanned(outcome.ninety_nine_percent_after_s, outcome.ninety_nine_percent_between_s),
+            "units that came back again and again; in brackets four of five runs in which chance decided",
+        ),
+        Result(
+            "sold out after",
+            _spanned(outcome.sold_out_after_s, outcome.sold_out_between_s),
+            "the last units one by one: each waits for who was called and does not come, or lies in a cart",
+        ),
         Result("units sold", f"{outcome.sold:,} of {plan.facts.units:,}", _sold(plan)),
         Result(
             "attempts at most",
@@ -69,8 +79,10 @@ def _pace_of_sale(plan: Plan) -> str:
     carts = "" if facts.is_instant else f"{facts.abandon:.0%} of carts lapse after {facts.hold_s:g} s; "
     if facts.payment is Payment.EXTERNAL:
         return f"{called}{carts}the shop takes the money itself"
-    orders = orders_of_worker(facts, plan.figures) * plan.deployment.workers
-    return f"{called}{carts}{plan.deployment.workers} worker(s) settle {orders:,.0f} orders/s"
+    each, workers = orders_of_worker(facts, plan.figures), plan.deployment.workers
+    if not workers:
+        return f"{called}{carts}the server itself settles up to {each:,.0f} orders/s"
+    return f"{called}{carts}{workers} worker(s) settle {each * workers:,.0f} orders/s"
 
 
 def _sold(plan: Plan) -> str:
@@ -96,9 +108,9 @@ def breaks(tier: Tier) -> str:
 def assumptions(plan: Plan) -> list[str]:
     facts = plan.facts
     found = [
-        "Chance is left out: everything happens as often, and when, it does on average. Few units make it rough.",
+        "Until 90 % are sold chance is left out: everything happens as often, and when, it does on average.",
         "A tier of n does n times what one was measured to do; only two server processes were ever measured together.",
-        "Figures of docs/BENCHMARKS.md are of two shared cores and on the low side; --figures takes your own.",
+        "Figures that come with Holdfast are of two shared cores and on the low side; --figures takes your own.",
         "Networks, disks and payment providers are as fast as they always are, and nothing fails.",
     ]
     if facts.has_room:
@@ -158,6 +170,12 @@ def series(moments: list[Moment]) -> dict[str, list[float]]:
             round(sum(counts[index * every : (index + 1) * every]) / span_s, 2) for index in range(len(chosen))
         ]
     return found
+
+
+def _spanned(seconds: float | None, between: tuple[float, float] | None) -> str:
+    if between is None or between[1] - between[0] < 1:
+        return in_words(seconds)
+    return f"{in_words(seconds)} ({in_words(between[0])} to {in_words(between[1])})"
 
 
 def in_words(seconds: float | None) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import Connection
@@ -13,6 +12,10 @@ from holdfast.gate.lines import Lines
 from holdfast.ledger.database import Database
 from holdfast.ledger.room_batch import RoomQueries
 from holdfast.room.bell import Bell
+
+# Each waits for as long as the desk's patience lasts: half a minute together, in which a crowd that comes all at once
+# has joined.
+NOTES_MORE_TRIES, NOTE_AGAIN_S = 10, 1.0
 
 
 class Desk(Lines[RoomAsk, Stand]):
@@ -38,13 +41,21 @@ class Desk(Lines[RoomAsk, Stand]):
     def _answer(self, sale_id: str, asks: Sequence[RoomAsk], connection: Connection) -> list[Stand]:
         return self._queries.apply(connection, sale_id, asks, self._database.now_ms)
 
-    def note_use(self, sale_id: str, use: Use) -> None:
-        """Nobody waits for it. One that is lost makes the pace believe that a buyer did not buy, for a while."""
-        with suppress(Busy):
-            self.submit(sale_id, use).add_done_callback(_hear)
+    def note_use(self, sale_id: str, use: Use, more_tries: int = NOTES_MORE_TRIES) -> None:
+        """Nobody waits for it, so it has time: one that was dropped under load is noted again a moment later. One that
+        is lost makes the pace keep a unit for a buyer who has bought, until their pass is over."""
+        try:
+            noted = self.submit(sale_id, use)
+        except Busy:
+            self._note_later(sale_id, use, more_tries)
+            return
+        noted.add_done_callback(partial(self._hear, sale_id, use, more_tries))
 
+    def _hear(self, sale_id: str, use: Use, more_tries: int, answer: "asyncio.Future[Stand]") -> None:
+        """Only what was surely not worked on is noted again. Any other failure the line has logged."""
+        if not answer.cancelled() and isinstance(answer.exception(), Busy):
+            self._note_later(sale_id, use, more_tries)
 
-def _hear(answer: "asyncio.Future[Stand]") -> None:
-    """So that asyncio does not complain of a failure, which the line has logged."""
-    if not answer.cancelled():
-        answer.exception()
+    def _note_later(self, sale_id: str, use: Use, more_tries: int) -> None:
+        if more_tries:
+            asyncio.get_running_loop().call_later(NOTE_AGAIN_S, self.note_use, sale_id, use, more_tries - 1)

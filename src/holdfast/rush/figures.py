@@ -13,6 +13,8 @@ from holdfast.rush.testimony import Testimony
 from holdfast.rush.visitor import Offer
 from holdfast.rush.watch import Sample
 
+_POINTS = 120
+
 
 def per_second(bins: dict[int, int], width_s: float = 1.0) -> list[tuple[float, float]]:
     """A rate over time: the middle of each slice, and how many per second fell into it. Empty slices are zeros."""
@@ -28,6 +30,12 @@ def per_second(bins: dict[int, int], width_s: float = 1.0) -> list[tuple[float, 
 
 def peak(bins: dict[int, int]) -> float:
     return max((rate for _, rate in per_second(bins)), default=0.0)
+
+
+def busiest_second(bins: dict[int, int]) -> int:
+    """The most within any second, wherever it begins."""
+    width = round(1 / BIN_S)
+    return max((sum(bins.get(first + more, 0) for more in range(width)) for first in bins), default=0)
 
 
 Pairs = list[tuple[float, float]]
@@ -56,8 +64,15 @@ def sold_out_after_s(rushed: Rushed) -> float | None:
 
 def _first_s(rushed: Rushed, is_so: Callable[[Sample], bool]) -> float | None:
     """How long after the opening that was seen first."""
-    opened_at = max(rushed.starts_at, min(offer.opens_at for offer in rushed.offers))
-    return next((round(sample.asked_at - opened_at, 2) for sample in rushed.samples if is_so(sample)), None)
+    return next((round(sample.asked_at - _opened_at(rushed), 2) for sample in rushed.samples if is_so(sample)), None)
+
+
+def _opened_at(rushed: Rushed) -> float:
+    return max(rushed.starts_at, min(offer.opens_at for offer in rushed.offers))
+
+
+def _part_after_s(rushed: Rushed, part: float) -> float | None:
+    return _first_s(rushed, lambda sample: sample.sold >= part * sample.total_units)
 
 
 def wait_s(testimonies: list[Testimony], offers: list[Offer]) -> dict[str, float] | None:
@@ -83,16 +98,21 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "sold": rushed.samples[-1].sold if rushed.samples else None,
         "sold_out_after_s": sold_out_after_s(rushed),
-        "ninety_percent_after_s": _first_s(rushed, lambda sample: sample.sold >= 0.9 * sample.total_units),
+        "fifty_percent_after_s": _part_after_s(rushed, 0.5),
+        "ninety_percent_after_s": _part_after_s(rushed, 0.9),
+        "ninety_nine_percent_after_s": _part_after_s(rushed, 0.99),
+        "longest_line": max((sample.waiting for sample in rushed.samples), default=0),
         "attempts": attempts,
         "attempts_per_second": round(attempts / _span_s(tally.series.get("attempts", {})), 1),
         "attempts_per_second_peak": peak(tally.series.get("attempts", {})),
+        "purchases_per_second_peak": busiest_second(tally.series.get("granted", {})),
         "requests": requests,
         "requests_per_second": round(requests / seconds, 1),
         "requests_per_second_peak": peak(tally.series.get("requests", {})),
         "looks_at_now": tally.total("looks"),
         "endings": tally.names("ending "),
         "refusals": tally.names("refused "),
+        "answers": dict(sorted(tally.statuses.items())),
         "latency_ms": {step: tally.histogram(step).told() for step in sorted(tally.latencies)},
         "wait_s": wait_s(rushed.testimonies, rushed.offers),
         "fairness": _fairness(rushed),
@@ -146,4 +166,15 @@ def body(rushed: Rushed) -> dict[str, Any]:
         "engine": rushed.engine or None,
         "seed": rushed.options.seed,
         "scenario": body_of(rushed.options.scenario),
+        "series": series_of(rushed),
     }
+
+
+def series_of(rushed: Rushed) -> dict[str, list[float]]:
+    """How units and line stood, from the opening on, at so many moments as make a plot."""
+    every = -(-len(rushed.samples) // _POINTS) or 1
+    chosen = rushed.samples[::-every][::-1]
+    found: dict[str, list[float]] = {"at_s": [round(sample.asked_at - _opened_at(rushed), 1) for sample in chosen]}
+    for name in ("available", "held", "sold", "joined", "waiting"):
+        found[name] = [getattr(sample, name) for sample in chosen]
+    return found
