@@ -12,7 +12,7 @@ from holdfast.domain.command import Move, Provision, Transition
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Rules
 from holdfast.gate.encoding import decode
-from holdfast.gate.link.redis_link import Command, RedisLink
+from holdfast.gate.link.port import Command, RedisLink
 from holdfast.ledger import gate_state
 from holdfast.settlement import rebuild, reconcile
 from holdfast.settlement.rebuild import Rebuilder

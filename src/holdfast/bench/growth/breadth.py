@@ -9,10 +9,10 @@ from holdfast.bench.failure import BenchFailed
 from holdfast.bench.growth.curves import Curve, Point
 from holdfast.bench.growth.sizes import sizes_to
 from holdfast.bench.progress import Progress
-from holdfast.bootstrap import Engine
 from holdfast.domain.command import Provision, Reserve
 from holdfast.domain.pool import MAX_TOTAL_UNITS
 from holdfast.domain.reservation import new_reservation_id
+from holdfast.engines import Engine
 from holdfast.errors import Busy, Unavailable
 from holdfast.gate.batcher import Batcher
 

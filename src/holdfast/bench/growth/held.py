@@ -20,10 +20,10 @@ from holdfast.bench.growth.sizes import sizes_to
 from holdfast.bench.growth.timing import middle_ms, took_ms
 from holdfast.bench.processes import memory_mb
 from holdfast.bench.progress import Progress
-from holdfast.bootstrap import Engine
 from holdfast.domain.command import Expire, Move, Provision, Reserve, Transition
 from holdfast.domain.pool import MAX_TOTAL_UNITS
 from holdfast.domain.reservation import MAX_HOLD_MS, new_reservation_id
+from holdfast.engines import Engine
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.functions import Functions
 from holdfast.gate.sql import SqlGate

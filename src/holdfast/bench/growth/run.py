@@ -18,7 +18,7 @@ from holdfast.bench.growth.line import LineBench
 from holdfast.bench.growth.sizes import sizes_to
 from holdfast.bench.machine import machine
 from holdfast.bench.progress import Progress
-from holdfast.bootstrap import Engine, open_engine, open_ledger
+from holdfast.engines import Engine, open_engine, open_ledger
 from holdfast.http.app import rest_collector
 from holdfast.ledger.database import Database
 from holdfast.log import set_up_logging
