@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
             return
         if in_chunks:
             self._transport.write(answering.LAST_CHUNK)
-        if closes:
+        if closes or self._front.is_stopping:
             self._close_gently(exchange)
 
     def _closes_after(self, exchange: Exchange) -> bool:
