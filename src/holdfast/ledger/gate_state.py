@@ -11,7 +11,7 @@ not what is found: a pool that has sold much has few holds among many rows.
 from typing import TypeAlias
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, func, select, text, tuple_
 
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import LET_GO, LIVE
@@ -46,7 +46,8 @@ def owners_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[list[
     by owners would have to look at the whole pool."""
     in_portion, mark = _portion_after(connection, sku_id, mark)
     owners: dict[str, Owner] = {}
-    for row in connection.execute(select(reservations).where(*in_portion)):
+    wanted = [reservations.c[name] for name in ("owner_id", "reservation_id", "quantity", "status")]
+    for row in connection.execute(select(*wanted).where(*in_portion)):
         owner = owners.setdefault(row.owner_id, Owner(row.owner_id))
         owner.live_units += row.quantity if row.status in LIVE else 0
         owner.let_go += row.status in LET_GO
@@ -57,6 +58,7 @@ def owners_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[list[
 
 def _portion_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[list[ColumnElement[bool]], Mark]:
     """What reservations of the next portion have in common, and its own mark."""
+    _go_by_index(connection)
     reservation_id = reservations.c.reservation_id
     rest = [reservations.c.sku_id == sku_id, *(reservation_id > last for last in mark)]
     page = select(reservation_id).where(*rest).order_by(reservation_id).limit(PORTION).subquery()
@@ -65,9 +67,17 @@ def _portion_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[lis
 
 
 def remembered_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[list[Remembered], Mark]:
+    _go_by_index(connection)
     key = (idempotency.c.owner_id, idempotency.c.key)
     query = select(idempotency).where(idempotency.c.sku_id == sku_id).order_by(*key).limit(PORTION)
     if mark:
         query = query.where(tuple_(*key) > tuple_(*mark))
     found = [remembered_from_row(row) for row in connection.execute(query)]
     return found, (found[-1].owner_id, found[-1].key) if len(found) == PORTION else START
+
+
+def _go_by_index(connection: Connection) -> None:
+    """PostgreSQL believes its statistics, which are behind in a sale: that there are few, and that it may as well read
+    and sort all that is left of the pool for each portion of it."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL enable_sort = off"))
