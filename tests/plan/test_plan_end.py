@@ -37,6 +37,14 @@ def test_the_middle_lies_in_its_range_and_the_last_unit_after_the_others() -> No
     assert [*times, found.sold_out_after_s] == sorted([*(at or 0 for at in times), found.sold_out_after_s])
 
 
+def test_what_is_sold_within_one_step_is_sold_out_then() -> None:
+    for units in (1, 3):
+        few = plain(units=units)
+        found = outcome_of(few, simulate(few, MEASURED["sqlite"], Capacity(), runs=5))
+        assert found.sold == units
+        assert found.sold_out_after_s == found.ninety_nine_percent_after_s == found.ninety_percent_after_s
+
+
 def test_what_is_never_sold_has_no_time() -> None:
     few = replace(CARTS, users=100)
     found = outcome_of(few, simulate(few, MEASURED["redis"], Capacity(), runs=3))
