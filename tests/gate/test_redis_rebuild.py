@@ -178,9 +178,10 @@ class Halting(Through):
 
 
 async def test_a_rebuild_that_goes_on_is_not_stuck_and_one_that_does_not_is(
-    redis_world: RedisWorld, monkeypatch: pytest.MonkeyPatch
+    redis_world: RedisWorld, valkey_server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(redis_world)
+    before = what_redis_has(valkey_server)
     monkeypatch.setattr(rebuild, "PORTION", 3)
     monkeypatch.setattr(reconcile, "STUCK_AFTER_S", 0.0)
     link = Halting(redis_world.link)
@@ -202,4 +203,6 @@ async def test_a_rebuild_that_goes_on_is_not_stuck_and_one_that_does_not_is(
     link.go_on.set()
     with pytest.raises(Exception, match="somebody else rebuilds it"):
         await rebuilding
+    # Of what the first had loaded nothing is left, nor is anything counted twice.
+    assert what_redis_has(valkey_server) == before
     await check_books(redis_world)
