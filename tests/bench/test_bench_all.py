@@ -1,13 +1,17 @@
 """Everything by one command: parts in processes of their own, kept whatever becomes of the others."""
 
 import json
-import signal
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, ClassVar
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
 
@@ -67,10 +71,17 @@ def test_parts_are_measured_and_the_others_kept_and_one_that_fails_is_named(
     assert (tmp_path / "benchmarks" / "growth-held.svg").exists()
 
 
+# What a shell starts in the background knows no Ctrl-C, nor does anything that it starts itself.
+IN_THE_BACKGROUND = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
+
+
 def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path) -> None:
+    """From outside, which is passed on as Ctrl-C."""
     asked = ["all", *QUICK, "--only", "growth:sqlite,growth:postgres", "--out", str(tmp_path)]
     child = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "bench", *asked], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*IN_THE_BACKGROUND, sys.executable, "-m", "holdfast", "bench", *asked],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         since = monotonic()
@@ -78,7 +89,7 @@ def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path) -> None:
             if monotonic() - since > WITHIN_S:
                 raise TimeoutError("the first part did not end")
             sleep(0.05)
-        child.send_signal(signal.SIGINT)
+        child.terminate()
         child.wait(WITHIN_S)
     finally:
         child.kill()
@@ -93,6 +104,43 @@ def test_a_part_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(parts, "_PATIENCE", 0.0)
     with pytest.raises(BenchFailed):
         run_part(Part("gate", "sqlite", ("gate", "--seconds", "600"), 0.1), lambda _: None)
+
+
+def in_session(session: int) -> list[str]:
+    """The names of its processes."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(OSError, psutil.Error):
+            if os.getsid(pid) == session and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(psutil.Process(pid).name())
+    return found
+
+
+class WhenThereIsAServer(Thread):
+    """In place of a timer, which would ring too early or too late."""
+
+    sessions: ClassVar[list[int]] = []
+
+    def __init__(self, _seconds: float, end: Callable[[Any], None], given: list[Any]) -> None:
+        super().__init__()
+        self._end, self._child = end, given[0]
+
+    def run(self) -> None:
+        self.sessions.append(self._child.pid)
+        since = monotonic()
+        while "valkey-server" not in in_session(self._child.pid) and monotonic() - since < WITHIN_S:
+            sleep(0.05)
+        self._end(self._child)
+
+    def cancel(self) -> None:
+        self.join()
+
+
+def test_a_part_that_does_not_end_takes_its_servers_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "Timer", WhenThereIsAServer)
+    with pytest.raises(BenchFailed):
+        run_part(Part("gate", "redis", ("gate", "--engine", "redis", "--seconds", "600"), 0.1), lambda _: None)
+    assert in_session(WhenThereIsAServer.sessions.pop()) == []
 
 
 def test_all_parts_are_every_bench_on_every_engine_it_has() -> None:

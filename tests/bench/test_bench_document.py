@@ -105,6 +105,14 @@ def test_the_document_has_machine_versions_date_figures_ratios_and_what_failed(m
         assert text.count(f"\n## {title}\n") == 1
 
 
+def test_growth_is_told_as_far_as_each_engine_was_measured(measured: Measured) -> None:
+    assert "people in line, to 1,000,000:" in document(measured)
+    redis = measured.of("growth", "redis")
+    assert redis is not None
+    redis.machine = redis.machine | {"up_to": 10_000}
+    assert "people in line, to 1,000,000 (SQLite, PostgreSQL), 10,000 (Redis):" in document(measured)
+
+
 def test_tables_are_rectangular_and_sections_that_were_not_measured_are_left_out(measured: Measured) -> None:
     measured.benches = [one for one in measured.benches if one.bench != "room"]
     text = document(measured)

@@ -1,11 +1,14 @@
 """A pool is rebuilt in portions, however much it has; and whoever is at it is left alone."""
 
 import asyncio
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from redis_tampering import KEYS, Through, check_books, client, over
+from sqlalchemy import Connection
+from sqlalchemy.event import listen
 
 from holdfast.domain.command import Command as DomainCommand
 from holdfast.domain.command import Move, Provision, Transition
@@ -13,7 +16,10 @@ from holdfast.domain.outcome import Outcome
 from holdfast.domain.pool import Rules
 from holdfast.gate.encoding import decode
 from holdfast.gate.link.port import Command, RedisLink
+from holdfast.gate.sql import SqlGate
 from holdfast.ledger import gate_state
+from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.migrate import migrate
 from holdfast.settlement import rebuild, reconcile
 from holdfast.settlement.rebuild import Rebuilder
 from redis_world import RedisWorld
@@ -50,14 +56,15 @@ def what_redis_has(valkey: ValkeyProcess) -> dict[str, Any]:
         }
 
 
+# Each owner has four: portions that end within an owner, and with the last row there is.
+@pytest.mark.parametrize("portion", [3, 4])
 async def test_a_pool_that_takes_many_portions_is_rebuilt_as_it_was(
-    redis_world: RedisWorld, valkey_server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+    redis_world: RedisWorld, valkey_server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch, portion: int
 ) -> None:
     await fill(redis_world)
     before = what_redis_has(valkey_server)
     assert [len(part) for part in before.values()] == [2 * OWNERS, OWNERS, OWNERS, 4 * OWNERS]
-    # Portions that end within an owner, and with the last row there is.
-    monkeypatch.setattr(gate_state, "PORTION", 4)
+    monkeypatch.setattr(gate_state, "PORTION", portion)
     monkeypatch.setattr(rebuild, "PORTION", 3)
     valkey_server.command("FLUSHALL")
     for _ in range(2):
@@ -78,10 +85,80 @@ async def test_portions_give_every_row_once_and_end(
     holds = [one async for found in portions(SKU, gate_state.holds_after) for one in found]
     owners = [one async for found in portions(SKU, gate_state.owners_after) for one in found]
     keys = [one async for found in portions(SKU, gate_state.remembered_after) for one in found]
-    assert (len(holds), len(owners), len(keys)) == (2 * OWNERS, OWNERS, 4 * OWNERS)
+    assert (len(holds), len(keys)) == (2 * OWNERS, 4 * OWNERS)
     ids = [hold.reservation_id for hold in holds]
     assert all(one < other for one, other in pairwise(sorted(ids)))
-    assert {(o.live_units, o.let_go, len(o.active)) for o in owners} == {(3, 1, 1)}
+    counted = [sum((Counter(of_owner(o)) for o in owners if o.owner_id == name), Counter()) for name in owner_names()]
+    assert counted == [Counter(live=3, let_go=1, active=1)] * OWNERS
+
+
+def owner_names() -> list[str]:
+    return [f"owner-{number:02}" for number in range(OWNERS)]
+
+
+def of_owner(owner: gate_state.Owner) -> dict[str, int]:
+    return {"live": owner.live_units, "let_go": owner.let_go, "active": len(owner.active)}
+
+
+async def plans_of_a_portion(database: Database) -> list[str]:
+    """How the engine finds it, in a pool of whose size it has no statistics."""
+    gate = SqlGate(database)
+    holds = [reserve(f"b{number}", "ada", key=f"b{number}") for number in range(3_000)]
+    await gate.apply(SKU, [Provision(len(holds), Rules(hold_budget=1)), *holds])
+    explain = "EXPLAIN" if database.dialect_name == "postgresql" else "EXPLAIN QUERY PLAN"
+
+    def plans(connection: Connection) -> list[str]:
+        asked: list[tuple[str, Any]] = []
+        listen(connection, "before_cursor_execute", lambda *told: asked.append((told[2], told[3])))
+        for read in (gate_state.holds_after, gate_state.owners_after):
+            read(connection, SKU, ("a",))
+        gate_state.remembered_after(connection, SKU, ("a", "b"))
+        selects = [(text, values) for text, values in asked if "SELECT" in text]
+        return [row[-1] for text, values in selects for row in connection.exec_driver_sql(f"{explain} {text}", values)]
+
+    return await database.read(plans)
+
+
+async def test_a_portion_looks_at_no_more_than_its_part_of_the_pool(database_url: str) -> None:
+    """However many there are besides: else a rebuild takes the square of them, and is taken for stuck."""
+    database = open_database(database_url)
+    await migrate(database)
+    found = await plans_of_a_portion(database)
+    await database.close()
+    assert not [line for line in found if "Sort" in line or "TEMP B-TREE" in line], found
+    if database_url.startswith("sqlite"):
+        searches = [line for line in found if "reservations" in line]
+        assert len(searches) == 4
+        assert all("reservations_by_sku (sku_id=? AND reservation_id>?" in line for line in searches), found
+
+
+class Counting(Through):
+    loads = 0
+
+    async def call(self, key: str, *commands: Command) -> list[Any]:
+        self.loads += is_load(commands)
+        return await super().call(key, *commands)
+
+
+async def test_a_rebuild_that_reads_on_and_finds_nothing_shows_that_it_goes_on(
+    redis_world: RedisWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = redis_world.open_gate()
+    sold = [f"sold-{number}" for number in range(20)]
+    await gate.apply(SKU, [Provision(100), *map(reserve, sold)])
+    await gate.apply(SKU, [Move(Transition.CONFIRM, name) for name in sold])
+    await redis_world.drain(SKU)
+    monkeypatch.setattr(gate_state, "PORTION", 2)
+    at = await redis_world.position(SKU)
+    assert at is not None
+    link = Counting(redis_world.link)
+    await Rebuilder(redis_world.clock, over(link), redis_world.drainer).rebuild(SKU, at, "test")
+    assert link.loads == len(sold) / 2
+    await check_books(redis_world)
+
+
+def is_load(commands: tuple[Command, ...]) -> bool:
+    return commands[0][:2] == ["FCALL", "holdfast_load_v2"]
 
 
 class Halting(Through):
@@ -92,7 +169,7 @@ class Halting(Through):
         self.loads, self.halted, self.go_on = 0, asyncio.Event(), asyncio.Event()
 
     async def call(self, key: str, *commands: Command) -> list[Any]:
-        if commands[0][:2] == ["FCALL", "holdfast_load_v1"]:
+        if is_load(commands):
             self.loads += 1
             if self.loads % 2 == 0:
                 self.halted.set()
@@ -101,9 +178,10 @@ class Halting(Through):
 
 
 async def test_a_rebuild_that_goes_on_is_not_stuck_and_one_that_does_not_is(
-    redis_world: RedisWorld, monkeypatch: pytest.MonkeyPatch
+    redis_world: RedisWorld, valkey_server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(redis_world)
+    before = what_redis_has(valkey_server)
     monkeypatch.setattr(rebuild, "PORTION", 3)
     monkeypatch.setattr(reconcile, "STUCK_AFTER_S", 0.0)
     link = Halting(redis_world.link)
@@ -125,4 +203,6 @@ async def test_a_rebuild_that_goes_on_is_not_stuck_and_one_that_does_not_is(
     link.go_on.set()
     with pytest.raises(Exception, match="somebody else rebuilds it"):
         await rebuilding
+    # Of what the first had loaded nothing is left, nor is anything counted twice.
+    assert what_redis_has(valkey_server) == before
     await check_books(redis_world)

@@ -6,6 +6,7 @@ from plan_world import MEASURED, plain
 from holdfast.plan.capacity import Capacity
 from holdfast.plan.outcome import outcome_of
 from holdfast.plan.running import TAIL, simulate
+from holdfast.plan.told import series
 
 CARTS = plain(units=200, is_instant=False, pay_s=2.0, hold_s=20.0, abandon=0.1, no_show=0.05)
 
@@ -36,6 +37,14 @@ def test_the_middle_lies_in_its_range_and_the_last_unit_after_the_others() -> No
     assert [*times, found.sold_out_after_s] == sorted([*(at or 0 for at in times), found.sold_out_after_s])
 
 
+def test_what_is_sold_within_one_step_is_sold_out_then() -> None:
+    for units in (1, 3):
+        few = plain(units=units)
+        found = outcome_of(few, simulate(few, MEASURED["sqlite"], Capacity(), runs=5))
+        assert found.sold == units
+        assert found.sold_out_after_s == found.ninety_nine_percent_after_s == found.ninety_percent_after_s
+
+
 def test_what_is_never_sold_has_no_time() -> None:
     few = replace(CARTS, users=100)
     found = outcome_of(few, simulate(few, MEASURED["redis"], Capacity(), runs=3))
@@ -46,3 +55,14 @@ def test_what_is_never_sold_has_no_time() -> None:
 def test_the_busiest_second_has_more_than_the_average_of_its_time() -> None:
     found = outcome_of(CARTS, simulate(CARTS, MEASURED["redis"], Capacity()))
     assert found.attempts_per_second_peak < found.busiest_second < 2 * found.attempts_per_second_peak
+
+
+def test_what_is_plotted_ends_with_the_sale() -> None:
+    moments = simulate(replace(CARTS, rate_per_second=1.0), MEASURED["redis"], Capacity()).moments
+    # Of which most are no multiple of what is plotted together.
+    for count in (1, 239, 481, 725):
+        chosen = moments[:count]
+        found = series(chosen)
+        assert len(chosen) == count
+        assert (found["sold"][-1], found["at_s"][-1]) == (chosen[-1].sold, round(chosen[-1].at_s, 1))
+        assert len({len(values) for values in found.values()}) == 1

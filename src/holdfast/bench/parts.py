@@ -5,6 +5,7 @@ them by its command.
 """
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -97,7 +98,7 @@ def run_part(part: Part, tell: Callable[[str], None]) -> dict[str, Any]:
             start_new_session=True,
         ) as child,
     ):
-        too_long = Timer(_PATIENCE_S + _PATIENCE * part.planned_s, child.kill)
+        too_long = Timer(_PATIENCE_S + _PATIENCE * part.planned_s, _stop, [child])
         too_long.start()
         try:
             last_words = _listen(child, tell)
@@ -124,11 +125,12 @@ def _listen(child: "subprocess.Popen[str]", tell: Callable[[str], None]) -> list
 def _stop(child: "subprocess.Popen[str]") -> None:
     if child.poll() is not None:
         return
-    child.send_signal(signal.SIGINT)
+    # Which it takes for Ctrl-C as soon as it has anything to stop, even where that is of no effect.
+    child.terminate()
     try:
         child.wait(_STOP_S)
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 

@@ -259,7 +259,10 @@ def everything(
 
 
 def _stop_as_ctrl_c() -> None:
-    """Stopped from outside, we stop the servers we started just as after Ctrl-C."""
+    """Stopped from outside, we stop the servers we started just as after Ctrl-C; which is of no effect on what a shell
+    started in the background, unless we say so."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Moment(Struct, frozen=True):
+class Moment(Struct, frozen=True, gc=False):
     """How it stands at the end of a step, and what was done in it (`came` and all below)."""
 
     at_s: float

@@ -57,7 +57,9 @@ def _run(simulation: Simulation, until_s: float, runs: int) -> Run | None:
     if before_tail is not None:
         steps = simulation.step_number - before_tail.step_number + 1
         runs = min(runs, max(STEPS_MOST // steps, RUNS_LEAST))
-        ends = [_end(deepcopy(before_tail), Random(seed), closes_s) for seed in range(runs)]
+        # From the moment on at which it began: there may be none after it.
+        first = moments[before_tail.step_number - 1]
+        ends = [[first, *_end(deepcopy(before_tail), Random(seed), closes_s)] for seed in range(runs)]
     return Run(moments, ends)
 
 

@@ -160,14 +160,12 @@ def _tier_body(tier: Tier) -> dict[str, Any]:
 def series(moments: list[Moment]) -> dict[str, list[float]]:
     """Thinned: how it stands at each of some moments, and what was done per second since the one before."""
     every = max(1, len(moments) // _POINTS)
-    chosen = moments[every - 1 :: every]
-    found: dict[str, list[float]] = {name: [getattr(moment, name) for moment in chosen] for name in _SERIES}
+    parts = [moments[first : first + every] for first in range(0, len(moments), every)]
+    found: dict[str, list[float]] = {name: [getattr(part[-1], name) for part in parts] for name in _SERIES}
     found["at_s"] = [round(at_s, 1) for at_s in found["at_s"]]
-    span_s = every * moments[0].at_s
     for name in _RATES:
-        counts = [getattr(moment, name) for moment in moments]
         found[f"{name}_per_second"] = [
-            round(sum(counts[index * every : (index + 1) * every]) / span_s, 2) for index in range(len(chosen))
+            round(sum(getattr(moment, name) for moment in part) / (len(part) * moments[0].at_s), 2) for part in parts
         ]
     return found
 

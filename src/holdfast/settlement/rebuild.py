@@ -112,22 +112,23 @@ class Rebuilder:
         names = [keys.pool, keys.holds, keys.deadlines, keys.owners]
         epoch, none = start.epoch, encode([])
         pool, counters = encode(pool_values(start.pool)), encode(counter_values(start.counters))
-        await self._succeed("begin", [*names, keys.journal], epoch, start.decided_at, pool, counters)
+        await self._succeed("begin_v1", [*names, keys.journal], epoch, start.decided_at, pool, counters)
         async for holds in self._portions(sku_id, holds_after):
-            await self._succeed("load", names, epoch, encode([reservation_values(r) for r in holds]), none, none)
+            await self._succeed("load_v2", names, epoch, encode([reservation_values(r) for r in holds]), none, none)
         if start.pool.rules.count_owners:
             async for owners in self._portions(sku_id, owners_after):
-                await self._succeed("load", names, epoch, none, encode([list(astuple(o)) for o in owners]), none)
+                await self._succeed("load_v2", names, epoch, none, encode([list(astuple(o)) for o in owners]), none)
         async for firsts in self._portions(sku_id, remembered_after):
             theirs = [keys.idempotency(first.owner_id, first.key) for first in firsts]
             kept = encode([_first_answer(first, start.decided_at) for first in firsts])
-            await self._succeed("load", [*names, *theirs], epoch, none, none, kept)
-        await self._succeed("open", names[:3], epoch)
+            await self._succeed("load_v2", [*names, *theirs], epoch, none, none, kept)
+        await self._succeed("open_v1", names[:3], epoch)
 
     async def _portions(
         self, sku_id: str, read: Callable[[Connection, str, Mark], tuple[list[T], Mark]]
     ) -> AsyncIterator[list[T]]:
-        """Everything there is, as much at a time as Redis takes without keeping other pools waiting."""
+        """Everything there is, as much at a time as Redis takes without keeping other pools waiting. Where nothing was
+        found and there is more to look at, nothing: by that, too, others see that it goes on."""
         mark = START
         while True:
             found, mark = await self._database.read(partial(_read_after, read, sku_id, mark))
@@ -135,9 +136,11 @@ class Rebuilder:
                 yield found[first : first + PORTION]
             if mark == START:
                 return
+            if not found:
+                yield []
 
     async def _succeed(self, step: str, names: Sequence[str], *arguments: bytes | int) -> None:
-        told = await self._functions.call(f"holdfast_{step}_v1", names, arguments)
+        told = await self._functions.call(f"holdfast_{step}", names, arguments)
         if told != 1:
             raise Unavailable(f"cannot {step} {names[0]} ({told}): somebody else rebuilds it, or it does not add up")
 

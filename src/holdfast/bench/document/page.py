@@ -72,9 +72,20 @@ def _failed(measured: Measured) -> str:
 
 
 def _aims(measured: Measured) -> str:
-    largest = max((bench.machine.get("up_to", 0) for bench in measured.benches), default=0)
-    growing = f"From 1,000 reservations held, or people in line, to {largest:,}:"
+    growing = f"From 1,000 reservations held, or people in line, to {_largest(measured)}:"
     return "\n\n".join([_judged(measured, AIMS), growing, _judged(measured, GROWTH_AIMS)])
+
+
+def _largest(measured: Measured) -> str:
+    """Parts that were measured on other days may have gone less far."""
+    seen: dict[int, list[str]] = {}
+    for engine, shown in SHOWN.items():
+        bench = measured.of("growth", engine)
+        if bench is not None:
+            seen.setdefault(bench.machine.get("up_to", 0), []).append(shown)
+    if len(seen) < 2:
+        return "".join(f"{size:,}" for size in seen) or "any"
+    return ", ".join(f"{size:,} ({', '.join(engines)})" for size, engines in seen.items())
 
 
 def _judged(measured: Measured, aims: tuple[Aim, ...]) -> str:

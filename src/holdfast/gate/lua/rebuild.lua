@@ -10,10 +10,10 @@
 --   KEYS   pool, holds, deadlines, owners, journal
 --   ARGV   epoch, decided_at, pool values as msgpack, {{name, number}, …} of what it has given and taken as msgpack
 --   gives  1, or 0 if the pool is under this epoch or a later one already
--- holdfast_load_v1
+-- holdfast_load_v2
 --   KEYS   pool, holds, deadlines, owners, then one per idempotency key
 --   ARGV   epoch, holds as msgpack: {{id, owner, quantity, status, created_at, expires_at}, …},
---          owners as msgpack: {{owner, live units, let go, ids of active reservations}, …},
+--          owners as msgpack: {{owner, live units, let go, ids of active reservations}, …}, to be added to what they have,
 --          first answers as msgpack, one per key: {{ms to keep it, fingerprint, id, quantity, created_at, expires_at}, …}
 --   gives  1, or 0 if the pool is not loading under this epoch
 -- holdfast_open_v1
@@ -49,6 +49,17 @@ local function is_loading(key, epoch)
   return tonumber(stored[1]) == tonumber(epoch) and stored[2] == 'loading'
 end
 
+-- Portions are of reservations, not of owners: who has some in another as well is added up.
+local function add_owner(key, name, live, let_go, ids)
+  local stored = redis.call('HGET', key, name)
+  if stored then
+    local live_before, let_go_before, ids_before = unpack(cmsgpack.unpack(stored))
+    live, let_go = live + live_before, let_go + let_go_before
+    for _, id in ipairs(ids_before) do ids[#ids + 1] = id end
+  end
+  redis.call('HSET', key, name, cmsgpack.pack({live, let_go, ids}))
+end
+
 local function load(keys, args)
   if not is_loading(keys[1], args[1]) then return 0 end
   local units, active, holds, deadlines = 0, 0, {}, {}
@@ -65,9 +76,7 @@ local function load(keys, args)
   end
   in_portions(holds, function(...) redis.call('HSET', keys[2], ...) end)
   in_portions(deadlines, function(...) redis.call('ZADD', keys[3], ...) end)
-  for _, owner in ipairs(cmsgpack.unpack(args[3])) do
-    redis.call('HSET', keys[4], owner[1], cmsgpack.pack({owner[2], owner[3], owner[4]}))
-  end
+  for _, owner in ipairs(cmsgpack.unpack(args[3])) do add_owner(keys[4], unpack(owner)) end
   for index, first in ipairs(cmsgpack.unpack(args[4])) do
     local kept_ms, fingerprint, id, quantity, created_at, expires_at = unpack(first)
     local value = cmsgpack.pack({fingerprint, id, quantity, created_at, expires_at, tonumber(args[1])})
@@ -92,5 +101,7 @@ end
 
 redis.register_function('holdfast_close_v1', close)
 redis.register_function('holdfast_begin_v1', begin)
+-- As processes of an older version call it, which name each owner once; what it was then would not add up.
 redis.register_function('holdfast_load_v1', load)
+redis.register_function('holdfast_load_v2', load)
 redis.register_function('holdfast_open_v1', open)
