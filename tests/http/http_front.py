@@ -12,7 +12,7 @@ from http_sockets import parse_head
 
 from holdfast.http.front.listening import Front
 from holdfast.http.problems import Problem
-from holdfast.http.requests import Answer, Request, refuse
+from holdfast.http.requests import Answer, CallerGone, Request, refuse
 
 WITHIN_S = 30.0
 
@@ -69,6 +69,8 @@ class House:
             body = await request.wire.read() if request.has_body else b""
         except Problem as exc:
             return refuse(exc)
+        except CallerGone:
+            return None
         told = {"method": request.method, "path": request.path, "query": request.query, "body": body.decode("latin-1")}
         return Answer(200, [("content-type", "application/json")], msgspec.json.encode(told))
 
