@@ -10,12 +10,11 @@ from holdfast.domain.pool import Pool
 
 def counts_owners(pool: Pool | None, commands: Sequence[Command]) -> bool:
     """Whether the batch needs its owners' tallies. A rule set within the batch counts what came before it too."""
-    return (pool is not None and pool.rules.count_owners) or any(
-        given is not None and given.count_owners
-        for c in commands
-        if isinstance(c, Provision) and not _leaves_alone(c, pool)
-        for given in (c.rules, c.changes)
-    )
+    if pool is not None and pool.rules.count_owners:
+        return True
+    provisions = [c for c in commands if isinstance(c, Provision)]
+    given = [rules for c in provisions if not _leaves_alone(c, pool) for rules in (c.rules, c.changes)]
+    return any(rules is not None and rules.count_owners for rules in given)
 
 
 def _leaves_alone(command: Provision, pool: Pool | None) -> bool:
@@ -39,7 +38,7 @@ def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) ->
     due later return nothing now, however many units are missing: one of them says when there is hope again.
     """
     others = [c for c in commands if not isinstance(c, Reserve)]
-    wanted = sum(c.quantity for c in commands if isinstance(c, Reserve))
+    wanted = sum([c.quantity for c in commands if isinstance(c, Reserve)])
     wanted += sum(c.units for c in others if isinstance(c, Give))
     expiring = sum(c.limit for c in others if isinstance(c, Expire))
     shrinking = sum(c.units for c in others if isinstance(c, Restock) and c.units < 0)

@@ -95,7 +95,8 @@ class Lines(Generic[Ask, Answer]):
         batch: list[Waiting[Ask, Answer]] = []
         while line and len(batch) < self._batch_max:
             waiting = line.popleft()
-            if not _drop(waiting, too_old):
+            # Looked at here first, because nearly all are still wanted.
+            if not (waiting.since < too_old or waiting.answer.done()) or not _drop(waiting, too_old):
                 batch.append(waiting)
         return batch
 

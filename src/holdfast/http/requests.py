@@ -111,4 +111,4 @@ def headers_too_large() -> Problem:
 
 
 def not_http() -> Problem:
-    return Problem(400, "invalid_request", "Not HTTP", "This is not a request of HTTP/1.1.")
+    return Problem(400, "not_http", "Not HTTP", "This is not a request of HTTP/1.1.")

@@ -122,7 +122,7 @@ async def _serve(
 ) -> None:
     async with open_house(settings, background=background) as house:
         app = App(house)
-        front = Front(app.answer)
+        front = Front(app.answer, app.answer_at_once)
         stopping = asyncio.Event()
         _stop_on_signal(stopping.set, supervisor)
         await front.listen(host, port, shared=supervisor is not None)

@@ -110,7 +110,9 @@ class BatchQueries:
         pool, sku_id = locked.pool, locked.sku_id
         if pool is None:
             return State(sku_id)
-        found = self._load_named(connection, sku_id, commands)
+        # Nearly all are attempts to reserve, which an exact type tells at once.
+        others = [c for c in commands if not isinstance(c, Reserve)]
+        found = self._load_named(connection, sku_id, others)
         tallies: dict[str, Tally] = {}
         if locked.counts_owners:
             if not pool.rules.count_owners:
@@ -130,13 +132,11 @@ class BatchQueries:
             {r.reservation_id: r for r in found},
             self._load_keys(connection, sku_id, commands),
             tallies,
-            counters_of(connection, sku_id) if any(isinstance(c, Give | Take) for c in commands) else Counters(),
+            counters_of(connection, sku_id) if any(isinstance(c, Give | Take) for c in others) else Counters(),
         )
 
     def _load_named(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Reservation]:
-        # Nearly all are attempts to reserve, which an exact type tells at once.
-        others = [c for c in commands if not isinstance(c, Reserve)]
-        ids = [[c.reservation_id] for c in others if isinstance(c, Move | Extend)]
+        ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
         if not ids:
             return []
         return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))

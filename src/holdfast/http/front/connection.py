@@ -25,6 +25,7 @@ from holdfast.http.requests import (
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
     Answer,
+    Request,
     body_too_large,
     headers_too_large,
     not_http,
@@ -215,6 +216,8 @@ class Connection(asyncio.Protocol):
 
     def _dispatch(self, exchange: Exchange) -> None:
         exchange.is_dispatched = True
+        if self._lingers or self._transport.is_closing():
+            return  # Whoever was told goodbye has said enough.
         if self._serving is not None or self._unread is not None:
             self._ahead.append(exchange)
             if len(self._ahead) == MAX_AHEAD:
@@ -225,13 +228,22 @@ class Connection(asyncio.Protocol):
             self._serve(exchange)
 
     def _serve(self, exchange: Exchange) -> None:
-        self._serving, self._has_asked = exchange, True
-        self._task = self._front.loop.create_task(self._answer(exchange))
+        self._has_asked = True
+        problem = exchange.problem or self._objection(exchange)
+        if problem is not None:
+            self._send(exchange, refuse(problem))
+            return
+        request = exchange.request()
+        answer = self._front.answer_at_once(request) if exchange.is_complete else None
+        if answer is not None:
+            self._send(exchange, answer)
+        else:
+            self._serving = exchange
+            self._task = self._front.loop.create_task(self._answer(exchange, request))
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _answer(self, exchange: Exchange, request: Request) -> None:
         try:
-            problem = exchange.problem or self._objection(exchange)
-            answer = await self._front.answer(exchange.request()) if problem is None else refuse(problem)
+            answer = await self._front.answer(request)
             if answer is None:
                 self._transport.close()
             elif answer.stream is not None:
@@ -296,11 +308,9 @@ class Connection(asyncio.Protocol):
         return not exchange.is_persistent or not exchange.is_complete
 
     def _go_on(self) -> None:
-        """With the next request, if one is in line and the client reads its answers."""
-        if self._serving is not None or self._unread is not None:
-            return
+        """With the next requests, if some are in line and the client reads its answers."""
         self._since = self._front.now
-        if self._ahead and not self._transport.is_closing():
+        while self._ahead and self._serving is None and self._unread is None and not self._transport.is_closing():
             exchange = self._ahead.popleft()
             if not self._ahead and not self._transport.is_reading():
                 self._transport.resume_reading()

@@ -15,13 +15,15 @@ _ROUND_S = 1.0
 _FULL = Problem(503, "busy", "Busy", "Too many connections at once. Nothing was changed; try again shortly.")
 
 Handler = Callable[[Request], Awaitable[Answer | None]]
+QuickHandler = Callable[[Request], Answer | None]
 
 
 class Front:
-    """`answer` gives None where there is nobody left to tell; the connection is then closed."""
+    """`answer` gives None where there is nobody left to tell; the connection is then closed. `answer_at_once` gives the
+    answer if there is nothing to wait for, else None, and then `answer` is asked."""
 
-    def __init__(self, answer: Handler) -> None:
-        self.answer = answer
+    def __init__(self, answer: Handler, answer_at_once: QuickHandler = lambda _: None) -> None:
+        self.answer, self.answer_at_once = answer, answer_at_once
         self.loop = asyncio.get_running_loop()
         self.is_stopping = False
         self._connections: set[Connection] = set()
