@@ -1,99 +1,21 @@
-"""The front by itself: HTTP/1.1 as clients speak it, over real sockets, with a handler that tells what it saw."""
+"""The front by itself: HTTP/1.1 as clients speak it."""
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from http_front import GET, WITHIN_S, House, on_uvloop, talking, until
 from http_sockets import parse_head
 
 from holdfast.http.front import connection as connections
 from holdfast.http.front import listening
 from holdfast.http.front.answering import whole
 from holdfast.http.front.connection import MAX_AHEAD, TOO_FAR_AHEAD
-from holdfast.http.front.listening import Front
-from holdfast.http.problems import Problem
-from holdfast.http.requests import Answer, Request, refuse
-
-WITHIN_S = 30.0
+from holdfast.http.requests import Answer, Request
 
 
-class Talk:
-    """One connection to a front."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def everything(self) -> bytes:
-        async with asyncio.timeout(WITHIN_S):
-            return await self.reader.read()
-
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        async with asyncio.timeout(WITHIN_S):
-            status, headers = parse_head(await self.reader.readuntil(b"\r\n\r\n"))
-            return status, headers, await self.reader.readexactly(int(headers.get("content-length", "0")))
-
-
-class House:
-    """What was asked, and a gate that keeps answers back for as long as a test wants."""
-
-    def __init__(self) -> None:
-        self.seen: list[Request] = []
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def answer(self, request: Request) -> Answer | None:
-        self.seen.append(request)
-        await self.gate.wait()
-        if request.path == "/nobody":
-            return None
-        if request.path == "/stream":
-            return Answer(200, [("content-type", "text/plain")], b"", _portions())
-        if request.path == "/empty":
-            return Answer(204, [], b"")
-        if request.path == "/broken":
-            return Answer(200, [("x-bad", "a\r\nx-injected: b")], b"")
-        try:
-            body = await request.wire.read() if request.has_body else b""
-        except Problem as exc:
-            return refuse(exc)
-        told = {"method": request.method, "path": request.path, "query": request.query, "body": body.decode("latin-1")}
-        return Answer(200, [("content-type", "application/json")], msgspec.json.encode(told))
-
-
-async def _portions() -> AsyncGenerator[bytes, None]:
-    for portion in (b"one ", b"", b"two ", b"three"):
-        yield portion
-
-
-@asynccontextmanager
-async def talking(house: House) -> AsyncIterator[tuple[Front, Callable[[], Awaitable[Talk]]]]:
-    front = Front(house.answer)
-    await front.listen("127.0.0.1", 0)
-    assert front._server is not None
-    port = front._server.sockets[0].getsockname()[1]
-
-    talks: list[Talk] = []
-
-    async def connect() -> Talk:
-        talks.append(Talk(*await asyncio.open_connection("127.0.0.1", port)))
-        return talks[-1]
-
-    try:
-        yield front, connect
-    finally:
-        for talk in talks:
-            talk.writer.transport.abort()
-        house.gate.set()
-        front.abort()
-        await front.stop()
-
-
-GET = b"GET /a?b=c HTTP/1.1\r\nHost: h\r\n\r\n"
-
-
+@on_uvloop
 async def test_a_request_arrives_as_it_was_sent_however_it_was_cut() -> None:
     house, sent = House(), b"POST /a%20b/c?d=%41 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
     async with talking(house) as (_, connect):
@@ -119,6 +41,7 @@ async def test_a_request_arrives_as_it_was_sent_however_it_was_cut() -> None:
         (b"/a?b?c", "/a", "b?c"),
     ],
 )
+@on_uvloop
 async def test_paths(target: bytes, path: str, query: str) -> None:
     house = House()
     async with talking(house) as (_, connect):
@@ -128,6 +51,7 @@ async def test_paths(target: bytes, path: str, query: str) -> None:
     assert (house.seen[0].path, house.seen[0].query) == (path, query)
 
 
+@on_uvloop
 async def test_requests_that_follow_without_waiting_are_answered_in_their_order() -> None:
     house, many = House(), 3 * MAX_AHEAD
     async with talking(house) as (_, connect):
@@ -137,6 +61,7 @@ async def test_requests_that_follow_without_waiting_are_answered_in_their_order(
     assert answers == [f"/{n}" for n in range(many)]
 
 
+@on_uvloop
 async def test_only_so_many_may_run_ahead() -> None:
     house = House()
     house.gate.clear()
@@ -148,6 +73,7 @@ async def test_only_so_many_may_run_ahead() -> None:
         assert len(house.seen) == 1
 
 
+@on_uvloop
 async def test_head_has_the_length_of_the_answer_and_not_the_answer() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -157,6 +83,7 @@ async def test_head_has_the_length_of_the_answer_and_not_the_answer() -> None:
         assert body == b""
 
 
+@on_uvloop
 async def test_an_answer_without_content_has_no_length() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -166,6 +93,7 @@ async def test_an_answer_without_content_has_no_length() -> None:
         assert (status, "content-length" in headers, body) == (204, False, b"")
 
 
+@on_uvloop
 async def test_who_speaks_http_1_0_is_answered_and_kept_only_if_asked_for() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -178,6 +106,7 @@ async def test_who_speaks_http_1_0_is_answered_and_kept_only_if_asked_for() -> N
         assert body == b"one two three"
 
 
+@on_uvloop
 async def test_a_stream_comes_in_chunks_and_the_connection_goes_on() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -190,6 +119,7 @@ async def test_a_stream_comes_in_chunks_and_the_connection_goes_on() -> None:
         assert (await talk.answer())[0] == 200
 
 
+@on_uvloop
 async def test_who_closed_their_half_is_answered_all_the_same() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -198,18 +128,20 @@ async def test_who_closed_their_half_is_answered_all_the_same() -> None:
         assert (await talk.everything()).count(b"HTTP/1.1 200 OK") == 3
 
 
+@on_uvloop
 async def test_who_left_is_noticed() -> None:
     house = House()
     house.gate.clear()
     async with talking(house) as (_, connect):
         talk = await connect()
         talk.writer.write(GET)
-        await _until(lambda: bool(house.seen))
+        await until(lambda: bool(house.seen))
         talk.writer.close()
         async with asyncio.timeout(WITHIN_S):
             await house.seen[0].wire.gone()
 
 
+@on_uvloop
 async def test_where_nobody_is_left_to_tell_the_connection_is_closed() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -218,6 +150,7 @@ async def test_where_nobody_is_left_to_tell_the_connection_is_closed() -> None:
             await talk.answer()
 
 
+@on_uvloop
 async def test_no_header_can_smuggle_another() -> None:
     async with talking(House()) as (_, connect):
         talk = await connect()
@@ -226,6 +159,7 @@ async def test_no_header_can_smuggle_another() -> None:
             await talk.answer()
 
 
+@on_uvloop
 async def test_what_follows_a_body_in_chunks_is_no_header() -> None:
     house = House()
     async with talking(house) as (_, connect):
@@ -236,6 +170,7 @@ async def test_what_follows_a_body_in_chunks_is_no_header() -> None:
     assert "x-forwarded-for" not in dict(house.seen[0].wire.headers())
 
 
+@on_uvloop
 async def test_an_upgrade_is_answered_as_http_and_nothing_after_it_is() -> None:
     house = House()
     async with talking(house) as (_, connect):
@@ -245,6 +180,7 @@ async def test_an_upgrade_is_answered_as_http_and_nothing_after_it_is() -> None:
     assert (told.count(b"HTTP/1.1 "), told.startswith(b"HTTP/1.1 200"), len(house.seen)) == (1, True, 1)
 
 
+@on_uvloop
 async def test_nonsense_after_a_request_is_told_so_after_its_answer() -> None:
     house = House()
     async with talking(house) as (_, connect):
@@ -254,17 +190,19 @@ async def test_nonsense_after_a_request_is_told_so_after_its_answer() -> None:
     assert re.findall(rb"HTTP/1.1 (\d+)", told) == [b"200", b"200", b"400"]
 
 
+@on_uvloop
 async def test_a_body_that_turns_into_nonsense_is_told_so_at_once() -> None:
     house = House()
     async with talking(house) as (_, connect):
         talk = await connect()
         talk.writer.write(b"POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
-        await _until(lambda: bool(house.seen))
+        await until(lambda: bool(house.seen))
         talk.writer.write(b"nonsense")
         told = await talk.everything()
     assert re.findall(rb"HTTP/1.1 (\d+)", told) == [b"400"]
 
 
+@on_uvloop
 async def test_more_connections_than_there_may_be_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "CONNECTIONS_MAX", 2)
     async with talking(House()) as (_, connect):
@@ -278,6 +216,7 @@ async def test_more_connections_than_there_may_be_are_told_so(monkeypatch: pytes
         assert (await first.answer())[0] == 200
 
 
+@on_uvloop
 async def test_who_reads_nothing_is_not_answered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answers fill what the system keeps for it; then it is waited for, and in the end closed."""
     monkeypatch.setattr(connections, "UNREAD_S", 0.5)
@@ -294,10 +233,11 @@ async def test_who_reads_nothing_is_not_answered_for_ever(monkeypatch: pytest.Mo
         talk = await connect()
         talk.reader._transport.pause_reading()  # type: ignore[attr-defined]
         talk.writer.write(GET * 200)
-        await _until(lambda: given > 0 and not front._connections)
+        await until(lambda: given > 0 and not front._connections)
         assert given < 100
 
 
+@on_uvloop
 async def test_a_connection_that_rests_too_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "REST_S", 0.5)
     async with talking(House()) as (_, connect):
@@ -307,6 +247,7 @@ async def test_a_connection_that_rests_too_long_is_closed(monkeypatch: pytest.Mo
         assert await talk.everything() == b""
 
 
+@on_uvloop
 async def test_a_front_that_stops_answers_what_was_asked_and_closes_what_rests() -> None:
     house = House()
     async with talking(house) as (front, connect):
@@ -315,7 +256,7 @@ async def test_a_front_that_stops_answers_what_was_asked_and_closes_what_rests()
         await resting.answer()
         house.gate.clear()
         asking.writer.write(GET)
-        await _until(lambda: len(house.seen) == 2)
+        await until(lambda: len(house.seen) == 2)
         stopping = asyncio.create_task(front.stop())
         assert await resting.everything() == b""
         assert not stopping.done()
@@ -329,10 +270,3 @@ async def test_a_front_that_stops_answers_what_was_asked_and_closes_what_rests()
 def test_a_length_is_told_once_even_if_the_answer_brings_its_own() -> None:
     sent = whole(Answer(200, [("content-length", "3")], b"abc"), "", closes=False, is_head=False)
     assert sent.count(b"content-length: 3") == 1
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """What the other side does raises no event here."""
-    async with asyncio.timeout(WITHIN_S):
-        while not condition():  # noqa: ASYNC110 - see above
-            await asyncio.sleep(0.01)

@@ -69,7 +69,7 @@ def request_from(
     method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None], peer: str
 ) -> Request:
     """`header` gives the value of a header by its name in lower case."""
-    length = header("content-length") or "0"
+    length, authorization, key = header("content-length") or "0", header("authorization"), header("idempotency-key")
     return Request(
         method,
         path,
@@ -77,8 +77,9 @@ def request_from(
         wire,
         request_id_from(header("x-request-id")),
         peer,
-        header("authorization") or session_in(method, header),
-        header("idempotency-key"),
+        # Parsers leave the spaces that may follow a value.
+        authorization.rstrip(" \t") if authorization else session_in(method, header),
+        key.rstrip(" \t") if key else key,
         int(length) if length.isdecimal() else 0,
         length != "0" or header("transfer-encoding") is not None,
     )
@@ -95,8 +96,9 @@ def refuse(problem: Problem) -> Answer:
 
 def request_id_from(given: str | None) -> str:
     """The client's own id if it is one we can repeat safely, else a new one."""
-    if given is not None and 0 < len(given) <= 64 and _REQUEST_ID_CHARACTERS.issuperset(given):
-        return given
+    own = "" if given is None else given.rstrip(" \t")
+    if 0 < len(own) <= 64 and _REQUEST_ID_CHARACTERS.issuperset(own):
+        return own
     return f"{_PROCESS}-{next(_number):x}"
 
 

@@ -28,7 +28,7 @@ from sqlalchemy import func, select
 from holdfast.bootstrap import open_house
 from holdfast.engines import open_engine, open_ledger
 from holdfast.errors import AlreadyRunning, HoldfastError, SettingsError
-from holdfast.http.address import resolve, url_of
+from holdfast.http.address import CONNECTIONS_MAX, resolve, url_of
 from holdfast.http.app import App
 from holdfast.http.front.listening import Front
 from holdfast.ledger.database import Database
@@ -96,9 +96,17 @@ def run_server(
 
 
 def _allow_open_files() -> None:
-    """Each connection is one: as many as the system lets us have."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(soft, hard), hard))
+
+
+def open_files(soft: int, hard: int) -> int:
+    """Each connection is one. Not as many as there could be: where that is without limit, the system refuses it, and
+    programs that we start may walk along all of them."""
+    if soft == resource.RLIM_INFINITY:
+        return soft
+    wanted = 2 * CONNECTIONS_MAX
+    return max(soft, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard))
 
 
 def run_worker(settings: Settings, host: str, port: int, background: bool, supervisor: Pipe) -> None:
@@ -141,7 +149,13 @@ def _stop_on_signal(stop: Callable[[], None], supervisor: Pipe | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     if supervisor is not None:
-        loop.add_reader(supervisor.fileno(), stop)
+        loop.add_reader(supervisor.fileno(), _supervisor_gone, supervisor.fileno(), stop)
+
+
+def _supervisor_gone(end: int, stop: Callable[[], None]) -> None:
+    """An end can be read for ever, and must not keep the loop busy while the last requests are answered."""
+    asyncio.get_running_loop().remove_reader(end)
+    stop()
 
 
 class _Supervisor:

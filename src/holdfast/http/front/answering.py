@@ -38,6 +38,6 @@ def chunk(portion: bytes) -> bytes:
 
 def _lines(headers: Headers) -> str:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    if lines.count("\n") != len(headers):
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
         raise ValueError("a header must not contain a line break")
     return lines

@@ -21,7 +21,16 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from holdfast.http.front import answering
 from holdfast.http.front.exchange import MAX_FIELDS, Exchange
 from holdfast.http.problems import Problem
-from holdfast.http.requests import MAX_HEADER_BYTES, Answer, Request, headers_too_large, not_http, refuse
+from holdfast.http.requests import (
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    Answer,
+    Request,
+    body_too_large,
+    headers_too_large,
+    not_http,
+    refuse,
+)
 from holdfast.http.sending import send_while_there
 
 if TYPE_CHECKING:
@@ -33,6 +42,8 @@ log = structlog.get_logger()
 MAX_AHEAD, TOO_FAR_AHEAD = 32, 1_000
 # A smaller head cannot be too long, and need not be measured.
 _SUSPECT_BYTES = 16 * 1024
+# A request that has not ended by then never will: a body of single bytes, each a chunk, is six times as long.
+_MESSAGE_MAX = MAX_HEADER_BYTES + 8 * MAX_BODY_BYTES
 # A head must have arrived by then, counted from its first byte, or from the connection where there is none.
 HEAD_S = 10.0
 # Longer than load balancers keep a connection that rests, so that it is they who close it.
@@ -46,9 +57,9 @@ LINGER_S = 2.0
 class Connection(asyncio.Protocol):
     __slots__ = (
         "_ahead",
+        "_arrived_bytes",
         "_front",
         "_has_asked",
-        "_head_bytes",
         "_incoming",
         "_is_deaf",
         "_is_suspect",
@@ -61,6 +72,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_unread",
         "_unread_bytes",
+        "_upgrade",
         "is_left",
         "peer",
     )
@@ -74,10 +86,11 @@ class Connection(asyncio.Protocol):
         self._serving: Exchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._ahead: deque[Exchange] = deque()
-        self._head_bytes = self._unread_bytes = 0
+        self._arrived_bytes = self._unread_bytes = 0
         self._has_asked = self._lingers = self._is_deaf = self._is_suspect = self.is_left = False
         self._left: asyncio.Event | None = None
         self._unread: asyncio.Event | None = None
+        self._upgrade: Exchange | None = None
         self._since = front.now
 
     # --- the transport
@@ -97,13 +110,14 @@ class Connection(asyncio.Protocol):
         if self._unread is not None:
             self._unread.set()
         self._front.forget(self)
-        # The two hold each other, and the collector comes rarely.
+        # They hold us as well, and the collector comes rarely.
+        self._incoming = None
         del self._parser
 
     def eof_received(self) -> bool:
         """Who only closed their half may still be answered; who waits in a line for long is asked about (`left`)."""
         self._client_left()
-        return self._serving is not None
+        return self._serving is not None or bool(self._ahead)
 
     def pause_writing(self) -> None:
         self._unread, self._since = asyncio.Event(), self._front.now
@@ -119,32 +133,50 @@ class Connection(asyncio.Protocol):
             return
         if len(data) > _SUSPECT_BYTES:
             self._is_suspect = True
+        before = self._incoming
         try:
             self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            # We speak nothing else. The request is answered as the HTTP that it is, and what follows is not.
-            self._is_deaf = True
+        except HttpParserUpgrade as exc:
+            self._stay_with_http(data[exc.args[0] :])
+            return
         except HttpParserError:
             self._refuse(not_http())
             return
         incoming = self._incoming
-        if incoming is not None and not incoming.is_dispatched:
-            self._take_stock(incoming, len(data))
+        if incoming is not None:
+            # What it began with may be mostly the requests before it.
+            is_its_own = incoming is before or not self._has_asked
+            self._take_stock(incoming, len(data) if is_its_own else 0)
 
     def _take_stock(self, incoming: Exchange, arrived: int) -> None:
         """Of a request that has not arrived as a whole."""
-        self._head_bytes += arrived
-        self._is_suspect = self._is_suspect or self._head_bytes > _SUSPECT_BYTES
-        if incoming.is_whole_head:
+        self._arrived_bytes += arrived
+        self._is_suspect = self._is_suspect or self._arrived_bytes > _SUSPECT_BYTES
+        if not incoming.is_whole_head:
+            if self._arrived_bytes > MAX_HEADER_BYTES:
+                self._refuse(headers_too_large())
+        elif not incoming.is_dispatched:
             self._dispatch(incoming)
-        elif self._head_bytes > MAX_HEADER_BYTES:
-            self._refuse(headers_too_large())
+        elif self._arrived_bytes > _MESSAGE_MAX:
+            self._refuse(body_too_large())
+
+    def _stay_with_http(self, rest: bytes) -> None:
+        """We speak nothing else. To the parser HTTP ends with such a head, whatever body follows it, and Java's client
+        sends one at the beginning of every connection: so it is read again as a request that wishes for no more."""
+        upgrade, self._upgrade = self._upgrade, None
+        assert upgrade is not None
+        if upgrade.method == "CONNECT" or len(upgrade.fields) > MAX_FIELDS:
+            upgrade.is_persistent, self._is_deaf = False, True
+            self._dispatch(upgrade)
+        else:
+            self._parser = HttpRequestParser(self)
+            self.data_received(upgrade.head_without_upgrade() + rest)
 
     # --- the parser
 
     def on_message_begin(self) -> None:
         self._incoming = Exchange(self)
-        self._head_bytes, self._since = 0, self._front.now
+        self._arrived_bytes, self._since = 0, self._front.now
 
     def on_url(self, part: bytes) -> None:
         assert self._incoming is not None
@@ -158,13 +190,16 @@ class Connection(asyncio.Protocol):
             incoming.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
-        assert self._incoming is not None
-        parser = self._parser
-        self._incoming.head_arrived(
+        incoming, parser = self._incoming, self._parser
+        assert incoming is not None
+        incoming.head_arrived(
             parser.get_method().decode("latin-1"),
-            is_persistent=parser.should_keep_alive() and not parser.should_upgrade(),
-            speaks_chunks=parser.get_http_version() != "1.0",
+            is_persistent=parser.should_keep_alive(),
+            speaks_chunks=parser.get_http_version() == "1.1",
         )
+        if parser.should_upgrade():
+            # Not to be answered as it is.
+            self._upgrade, incoming.is_dispatched = incoming, True
 
     def on_body(self, part: bytes) -> None:
         assert self._incoming is not None
@@ -210,14 +245,18 @@ class Connection(asyncio.Protocol):
         try:
             answer = await self._front.answer(request)
             if answer is None:
-                self._transport.abort()
+                self._transport.close()
             elif answer.stream is not None:
                 await self._send_stream(exchange, answer, answer.stream)
             else:
                 self._send(exchange, answer)
+        except asyncio.CancelledError:
+            # Whoever asked must not wait for what nobody does any more.
+            self._transport.abort()
+            raise
         except Exception:
             log.exception("connection_failed")
-            self._transport.abort()
+            self._transport.close()
         self._serving = None
         self._go_on()
 
@@ -259,7 +298,8 @@ class Connection(asyncio.Protocol):
             return
         if in_chunks:
             self._transport.write(answering.LAST_CHUNK)
-        if closes or self._front.is_stopping:
+        # The front may have been stopped since, or the client have closed its half.
+        if closes or self._closes_after(exchange):
             self._close_gently(exchange)
 
     def _closes_after(self, exchange: Exchange) -> bool:
@@ -270,9 +310,7 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """With the next requests, if some are in line and the client reads its answers."""
         self._since = self._front.now
-        while self._ahead and self._serving is None and self._unread is None:
-            if self._lingers or self._transport.is_closing():
-                return
+        while self._ahead and self._serving is None and self._unread is None and not self._transport.is_closing():
             exchange = self._ahead.popleft()
             if not self._ahead and not self._transport.is_reading():
                 self._transport.resume_reading()
@@ -292,7 +330,7 @@ class Connection(asyncio.Protocol):
         self._dispatch(senseless)
 
     def _close_gently(self, exchange: Exchange) -> None:
-        if exchange.is_complete and not self._ahead:
+        if exchange.is_complete and not self._ahead and not self._is_deaf:
             self._transport.close()
         else:
             self._linger()
@@ -300,10 +338,14 @@ class Connection(asyncio.Protocol):
     def _linger(self) -> None:
         """Closing at once would throw away, on the client's side, the answer that it has not read yet."""
         self._lingers = self._is_deaf = True
+        # What followed could not be answered any more, so it must not be done either.
+        self._ahead.clear()
         self._since = self._front.now
         if self.is_left or self._transport.is_closing():
             self._transport.close()
         else:
+            if not self._transport.is_reading():
+                self._transport.resume_reading()
             self._transport.write_eof()
 
     def _client_left(self) -> None:
@@ -335,12 +377,16 @@ class Connection(asyncio.Protocol):
 
     def check(self) -> None:
         """Called every second: whoever takes too long is closed."""
-        if self._lingers and self._serving is None:
-            patience = LINGER_S
-        elif self._unread is not None:
+        if self._unread is not None:
             self._note_progress()
             patience = UNREAD_S
         elif self._serving is not None:
+            return
+        elif self._lingers:
+            patience = LINGER_S
+        elif self._front.is_stopping and self.rests:
+            # It was being accepted when the front stopped.
+            self._transport.close()
             return
         else:
             patience = REST_S if self.rests and self._has_asked else HEAD_S

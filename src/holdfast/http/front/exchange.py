@@ -30,12 +30,12 @@ class _Names(dict[bytes, str]):
 
     def __missing__(self, written: bytes) -> str:
         name = written.lower().decode("latin-1")
-        if len(self) < _NAMES_KEPT:
+        if len(self) < _NAMES_KEPT and len(written) <= _NAME_MAX:
             self[written] = name
         return name
 
 
-_NAMES_KEPT = 500
+_NAMES_KEPT, _NAME_MAX = 500, 100
 _NAMES = _Names()
 
 
@@ -74,6 +74,9 @@ class Exchange:
     def head_arrived(self, method: str, *, is_persistent: bool, speaks_chunks: bool) -> None:
         self.is_whole_head = True
         self.method, self.is_persistent, self.speaks_chunks = method, is_persistent, speaks_chunks
+        if is_persistent and not speaks_chunks and any(_NAMES[name] == "transfer-encoding" for name, _ in self.fields):
+            # Proxies disagree about where such a request ends.
+            self.is_persistent = False
 
     def body_arrived(self, part: bytes) -> None:
         """Of a body that is too large anyway, no more than shows it is kept."""
@@ -108,7 +111,8 @@ class Exchange:
         text = path.decode("latin-1")
         # Of several of one name the first counts.
         headers = {_NAMES[name]: value.decode("latin-1") for name, value in reversed(self.fields)}
-        self.expects_continue = "expect" in headers and headers["expect"].lower() == "100-continue"
+        if "expect" in headers and self.speaks_chunks:
+            self.expects_continue = headers["expect"].rstrip(" \t").lower() == "100-continue"
         return request_from(
             self.method,
             unquote(text) if "%" in text or not text.isascii() else text,
@@ -119,7 +123,15 @@ class Exchange:
         )
 
     def headers(self) -> Headers:
-        return [(_NAMES[name], value.decode("latin-1")) for name, value in self.fields]
+        return [(_NAMES[name], value.decode("latin-1").rstrip(" \t")) for name, value in self.fields]
+
+    def head_without_upgrade(self) -> bytes:
+        """As of a request that wishes for nothing but an answer, and for no further ones."""
+        dropped = ("connection", "upgrade")
+        kept = [b"%b: %b\r\n" % (name, value) for name, value in self.fields if _NAMES[name] not in dropped]
+        version = b"1.1" if self.speaks_chunks else b"1.0"
+        lines = b"".join(kept)
+        return b"%b %b HTTP/%b\r\n%bconnection: close\r\n\r\n" % (self.method.encode(), self.target, version, lines)
 
     @property
     def has_long_head(self) -> bool:
@@ -138,7 +150,11 @@ class Exchange:
             if self._connection.is_left:
                 raise CallerGone
             self._arrival = asyncio.get_running_loop().create_future()
-            await self._arrival
+            try:
+                await self._arrival
+            finally:
+                # What it raised knows of us, and the collector comes rarely.
+                self._arrival = None
         if self.problem is not None:
             raise self.problem
         if len(self._body) > MAX_BODY_BYTES:
