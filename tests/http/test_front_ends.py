@@ -290,3 +290,25 @@ def _connections_in_memory() -> int:
 )
 def test_as_many_files_may_be_open_as_connections_need(soft: int, hard: int, allowed: int) -> None:
     assert open_files(soft, hard) == allowed
+
+
+@on_uvloop
+async def test_what_is_known_by_heart_keeps_its_place_among_the_answers_and_its_failure_ends_the_connection() -> None:
+    house = House()
+    house.gate.clear()
+
+    def at_once(request: Request) -> Answer | None:
+        if request.path == "/defect":
+            raise RuntimeError("defect")
+        return Answer(200, [], b"at once") if request.path == "/known" else None
+
+    async with talking(house) as (front, connect):
+        front.answer_at_once = at_once
+        talk = await connect()
+        known, defect = GET.replace(b"/a?b=c", b"/known"), GET.replace(b"/a?b=c", b"/defect")
+        talk.writer.write(known + GET + known + defect + known)
+        assert (await talk.answer())[2] == b"at once"
+        house.gate.set()
+        assert b'"path":"/a"' in (await talk.answer())[2]
+        assert (await talk.answer())[2] == b"at once"
+        assert await talk.everything() == b""

@@ -56,26 +56,10 @@ LINGER_S = 2.0
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_ahead",
-        "_arrived_bytes",
-        "_front",
-        "_has_asked",
-        "_incoming",
-        "_is_deaf",
-        "_is_suspect",
-        "_left",
-        "_lingers",
-        "_parser",
-        "_serving",
-        "_since",
-        "_task",
-        "_transport",
-        "_unread",
-        "_unread_bytes",
-        "_upgrade",
-        "is_left",
-        "peer",
-    )
+        "_ahead", "_arrived_bytes", "_front", "_has_asked", "_incoming", "_is_deaf", "_is_suspect", "_left",
+        "_lingers", "_parser", "_serving", "_since", "_task", "_transport", "_unread", "_unread_bytes", "_upgrade",
+        "is_left", "peer",
+    )  # fmt: skip
 
     def __init__(self, front: "Front") -> None:
         self._front = front
@@ -229,6 +213,13 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, exchange: Exchange) -> None:
         self._has_asked = True
+        try:
+            self._begin(exchange)
+        except Exception:
+            log.exception("connection_failed")
+            self._transport.close()
+
+    def _begin(self, exchange: Exchange) -> None:
         problem = exchange.problem or self._objection(exchange)
         if problem is not None:
             self._send(exchange, refuse(problem))
