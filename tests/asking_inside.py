@@ -11,8 +11,6 @@ from holdfast.http.slow_lane import SlowLane
 class NoWire:
     """A caller who waits for ever."""
 
-    body = None
-
     def __init__(self, headers: Headers) -> None:
         self._headers = headers
 

@@ -9,7 +9,7 @@ from cli_running import TIMEOUT_S, Cli
 
 POSTGRES = {"asyncpg", "sqlalchemy.ext.asyncio", "sqlalchemy.orm"}
 PROVIDERS = {"aiohttp", "stripe", "holdfast.payments.sandbox.client", "holdfast.payments.stripe.connection"}
-SERVER = {"fastapi", "httptools", "holdfast.http.app"}
+SERVER = {"fastapi", "granian", "holdfast.http.app"}
 SELDOM = {*POSTGRES, *PROVIDERS, "redis", "alembic", "duckdb", "holdfast.bench.engines"}
 
 

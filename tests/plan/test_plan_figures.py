@@ -16,7 +16,7 @@ HTTP = {
     "holdfast_keyed": 8_000.0,
     "sold_out": 20_000.0,
     "available": 1.0,
-    "bare_front": 50_000.0,
+    "bare_rsgi": 50_000.0,
 }
 GATE = {"holdfast": 30_000.0, "holdfast_keyed": 21_000.0, "sold_out": 90_000.0, "holdfast_limited": 20_000.0}
 ROOM = {"joins": 6_000.0, "joins_desk": 12_000.0, "now": 18_000.0, "purchases": 4_000.0}

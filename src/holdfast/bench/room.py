@@ -39,7 +39,7 @@ FIGURES = 5
 _WARM_UP_S = 0.3
 COMPARED = {
     "bare_handler": ("now", "bare_handler"),
-    "bare_front": ("now", "bare_front"),
+    "bare_rsgi": ("now", "bare_rsgi"),
     "overload_of_peak": ("overload", "purchases"),
 }
 
@@ -132,7 +132,7 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             url = None if engine == "sqlite" else stack.enter_context(postgres())
             secret = secrets.token_hex(16)
             server = stack.enter_context(holdfast_server(Place(directory, url), HOLDFAST_BUYER_SECRET=secret))
-            bare = {name: stack.enter_context(bare_server(directory, name)) for name in ("asgi", "front")}
+            bare = {name: stack.enter_context(bare_server(directory, name)) for name in ("asgi", "rsgi")}
             desk = _desk(stack, url or f"sqlite:///{directory / 'desk.db'}")
         ours, storm = RoomBench(server, secret, connections), OverloadBench(server, secret, connections)
         figures = [
@@ -140,7 +140,7 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             Figure("joins_desk", f"joins without HTTP, {WAITING} waiting", desk.run),
             ours.figure("now", "looks at `now`", ours.now),
             ours.figure("bare_handler", "a constant from an ASGI handler", partial(_looking, bare["asgi"], "bench")),
-            ours.figure("bare_front", "a constant from our own front", partial(_looking, bare["front"], "bench")),
+            ours.figure("bare_rsgi", "a constant from an RSGI handler", partial(_looking, bare["rsgi"], "bench")),
         ]
         measured = measure(figures, seconds, progress)
         with progress.step("latency", seconds * 3):
@@ -155,7 +155,7 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
         measured |= measure(storm.figures(), seconds * rounds_in(seconds), progress)
         memory = Memory(before, server.process.memory_mb(), storm.asked)
         facts = machine(
-            ["granian", "httptools", "uvloop", "sqlalchemy"],
+            ["granian", "uvloop", "sqlalchemy"],
             engine=engine,
             postgres=None if url is None else postgres_version(url),
             connections=connections,

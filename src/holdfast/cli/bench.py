@@ -105,7 +105,7 @@ def http(
 
     `holdfast` are accepted reservations, `holdfast_keyed` the same with idempotency keys, `sold_out` the refusals of an
     empty pool, `available` the question how many are left. Beside them, in turns: bare_handler, the most this web
-    server can do (an ASGI handler that answers a constant; bare_front is the same on our own front), and
+    server can do (an ASGI handler that answers a constant; bare_rsgi is the same in the server's own protocol), and
     tutorial, FastAPI with one Redis Lua call per request on a real Valkey, which keeps nothing on disk. "ours ÷ that"
     is `holdfast` divided by each (`sold_out` for tutorial_sold_out). On PostgreSQL and Redis, holdfast_two is the same
     from two server processes; on Redis every write is synced, and a worker drains the journal meanwhile.
@@ -155,7 +155,7 @@ def room(
 
     `joins` are joins over HTTP, each of another buyer with a token of their own; `joins_desk` the same without HTTP;
     `now` the document that everyone in line looks at. Beside it bare_handler, an ASGI handler that answers a constant
-    on granian, and bare_front, the same on our own front. "ours ÷ that": `now` ÷ each.
+    on the same web server, and bare_rsgi, the same in the server's own protocol. "ours ÷ that": `now` ÷ each.
 
     `purchases` are purchases of as many buyers as are served best, `overload` what is still sold while ten times as
     many come, by an open loop over 2,048 connections; overload_of_peak is the second divided by the first. `sold_out`

@@ -65,11 +65,6 @@ class Batcher(Lines[Command, Verdict]):
             key = self._line_of(key, command)
         return super().submit(key, command)
 
-    @property
-    def remembers(self) -> bool:
-        """Whether any pool was found empty a moment ago."""
-        return bool(self._memories)
-
     def recall(self, sku_id: str) -> Verdict | None:
         """What an attempt without an idempotency key was just told, if it was that there is nothing left to take."""
         memory = self._memories.get(sku_id)

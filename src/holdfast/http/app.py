@@ -49,11 +49,6 @@ class App:
         self._doorkeeper = house.doorkeeper
         self._limits, self._shedder = house.door.limits, house.door.shedder
 
-    def answer_at_once(self, request: Request) -> Answer | None:
-        """The answer, if it is known by heart; it needs no task of its own, which would cost more than the answer."""
-        answer = self._fast.answer_at_once(request)
-        return None if answer is None else _sent(request, answer)
-
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None if there is nobody left to tell."""
         self._under_way += 1
@@ -70,7 +65,9 @@ class App:
                 self._idle.set()
         if answer.status == 401:
             self._limits.note_wrong_key(request)
-        return _sent(request, answer)
+        answer.headers.append(("x-request-id", request.request_id))
+        metrics.count_request(answer.status)
+        return answer
 
     async def _admit(self, request: Request) -> Answer:
         """Past the limits and the crowd. A body is read before a place inside is taken: it may take its time."""
@@ -138,12 +135,6 @@ class App:
             request_id=request.request_id,
         )
         return answer
-
-
-def _sent(request: Request, answer: Answer) -> Answer:
-    answer.headers.append(("x-request-id", request.request_id))
-    metrics.count_request(answer.status)
-    return answer
 
 
 def _problem_of(exc: Exception, request: Request) -> Problem:

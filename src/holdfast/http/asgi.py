@@ -93,9 +93,6 @@ def _end_streams_on_signal(app: App) -> None:
 
 
 class _AsgiWire:
-    # It comes as messages, which have to be waited for.
-    body = None
-
     def __init__(self, headers: Headers, receive: Receive) -> None:
         self._headers = headers
         self._receive = receive

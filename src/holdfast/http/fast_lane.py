@@ -51,26 +51,6 @@ class FastLane:
             return self.available(request, path[len(_PREFIX) : -len(_AVAILABLE)])
         return None
 
-    def answer_at_once(self, request: Request) -> Answer | None:
-        """What a service is told of an empty pool comes from memory: there is nothing to wait for."""
-        path, batcher = request.path, self._house.batcher
-        if not batcher.remembers or not path.startswith(_PREFIX) or not path.endswith(_RESERVE):
-            return None
-        caller, body = self._house.doorkeeper.recognise(request.authorization), request.wire.body
-        if caller is None or caller.buyer_id is not None or _INVENTORY not in caller.scopes:
-            return None
-        if body is None or request.method != "POST":
-            return None
-        try:
-            given = _parse_reserve(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        if request.idempotency_key is not None or given.idempotency_key is not None or given.min_quantity is not None:
-            return None
-        sku_id = path[len(_PREFIX) : -len(_RESERVE)]
-        verdict = batcher.recall(sku_id)
-        return None if verdict is None else self._refuse(request, sku_id, given, verdict)
-
     async def reserve(self, request: Request, sku_id: str) -> Answer:
         caller = self._house.doorkeeper.recognise(request.authorization) or await self._identify(request)
         require(caller, _INVENTORY)
@@ -86,16 +66,13 @@ class FastLane:
         if verdict is None:
             verdict = await self._patrol.await_verdict(self._submit(sku_id, given), request.wire)
         if verdict.reservation is None:
-            return self._refuse(request, sku_id, given, verdict)
+            self._house.refusals.note(verdict, sku_id, given.owner_id, given.quantity, request.request_id)
+            problem, body = _refusal(verdict)
+            return Answer(problem.status, problem.headers(), body)
         headers = [_JSON] if verdict.outcome is _RESERVED else [_JSON, _REPLAYED]
         if self._house.may_lose_holds:
             headers.append(("holdfast-receipt", self._house.receipts.sign(verdict.reservation)))
         return Answer(200, headers, _encode(reservation_body(verdict.reservation)))
-
-    def _refuse(self, request: Request, sku_id: str, given: ReserveIn, verdict: Verdict) -> Answer:
-        self._house.refusals.note(verdict, sku_id, given.owner_id, given.quantity, request.request_id)
-        problem, body = _refusal(verdict)
-        return Answer(problem.status, problem.headers(), body)
 
     def _submit(self, sku_id: str, given: ReserveIn) -> asyncio.Future[Verdict]:
         if not is_sku_id(sku_id):

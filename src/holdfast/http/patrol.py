@@ -50,10 +50,6 @@ class Patrol:
     async def read_body(self, request: Request) -> None:
         if request.content_length > MAX_BODY_BYTES:
             raise body_too_large()
-        body = request.wire.body
-        if body is not None:
-            request.body = body
-            return
         task = asyncio.current_task(self._loop)
         assert task is not None
         reading = self._reading[request] = _Reading(task, monotonic())

@@ -28,10 +28,6 @@ class CallerGone(Exception):
 class Wire(Protocol):
     """The client's end, as the server protocol in use offers it."""
 
-    @property
-    def body(self) -> bytes | None:
-        """All of it, if it has arrived and is not too long."""
-
     def headers(self) -> Headers:
         """All headers, names in lower case."""
 
@@ -69,7 +65,7 @@ def request_from(
     method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None], peer: str
 ) -> Request:
     """`header` gives the value of a header by its name in lower case."""
-    length, authorization, key = header("content-length") or "0", header("authorization"), header("idempotency-key")
+    length = header("content-length") or "0"
     return Request(
         method,
         path,
@@ -77,9 +73,8 @@ def request_from(
         wire,
         request_id_from(header("x-request-id")),
         peer,
-        # Parsers leave the spaces that may follow a value.
-        authorization.rstrip(" \t") if authorization else session_in(method, header),
-        key.rstrip(" \t") if key else key,
+        header("authorization") or session_in(method, header),
+        header("idempotency-key"),
         int(length) if length.isdecimal() else 0,
         length != "0" or header("transfer-encoding") is not None,
     )
@@ -96,9 +91,8 @@ def refuse(problem: Problem) -> Answer:
 
 def request_id_from(given: str | None) -> str:
     """The client's own id if it is one we can repeat safely, else a new one."""
-    own = "" if given is None else given.rstrip(" \t")
-    if 0 < len(own) <= 64 and _REQUEST_ID_CHARACTERS.issuperset(own):
-        return own
+    if given is not None and 0 < len(given) <= 64 and _REQUEST_ID_CHARACTERS.issuperset(given):
+        return given
     return f"{_PROCESS}-{next(_number):x}"
 
 
@@ -108,7 +102,3 @@ def body_too_large() -> Problem:
 
 def headers_too_large() -> Problem:
     return Problem(431, "headers_too_large", "Headers too large", f"Send at most {MAX_HEADER_BYTES} bytes of headers.")
-
-
-def not_http() -> Problem:
-    return Problem(400, "not_http", "Not HTTP", "This is not a request of HTTP/1.1.")

@@ -1,4 +1,4 @@
-"""Running the application: one process, or several that share a port.
+"""Running the application: one process on granian, or several that share a port.
 
 A server is one process, so that killing it kills all of it; nothing is left behind that could still take requests.
 With several workers a supervisor starts them, passes SIGTERM on, and starts one anew if it dies; the workers hold a
@@ -8,7 +8,6 @@ pipe whose other end is the supervisor's, so they stop when it is gone, however 
 import asyncio
 import multiprocessing
 import os
-import resource
 import signal
 import socket
 import sys
@@ -19,9 +18,13 @@ from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 import structlog
 import uvloop
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
 from prometheus_client.multiprocess import mark_process_dead
 from sqlalchemy import func, select
 
@@ -30,7 +33,8 @@ from holdfast.engines import open_engine, open_ledger
 from holdfast.errors import AlreadyRunning, HoldfastError, SettingsError
 from holdfast.http.address import CONNECTIONS_MAX, resolve, url_of
 from holdfast.http.app import App
-from holdfast.http.front.listening import Front
+from holdfast.http.requests import MAX_HEADER_BYTES
+from holdfast.http.rsgi import RsgiApp
 from holdfast.ledger.database import Database
 from holdfast.ledger.tables import pools
 from holdfast.log import set_up_logging
@@ -43,6 +47,11 @@ log = structlog.get_logger()
 FINISH_S = 6.0
 # How long a supervisor waits for its workers before it ends them itself.
 WORKERS_STOP_S = 8.0
+# After the last answer is handed over, the server's own thread still has to write it to the socket.
+FLUSH_S = 0.1
+HEADER_TIMEOUT_MS = 10_000
+
+
 # Told of a pool there is, or None: called when nothing is left that could refuse the start.
 Greet = Callable[[str | None], None]
 
@@ -91,22 +100,7 @@ def run_server(
     settings: Settings, host: str, port: int, background: bool, supervisor: Pipe | None, greet: Greet | None = None
 ) -> None:
     set_up_logging(settings.log_level)
-    _allow_open_files()
     uvloop.run(_serve(settings, host, port, background, supervisor, greet))
-
-
-def _allow_open_files() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(soft, hard), hard))
-
-
-def open_files(soft: int, hard: int) -> int:
-    """Each connection is one. Not as many as there could be: where that is without limit, the system refuses it, and
-    programs that we start may walk along all of them."""
-    if soft == resource.RLIM_INFINITY:
-        return soft
-    wanted = 2 * CONNECTIONS_MAX
-    return max(soft, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard))
 
 
 def run_worker(settings: Settings, host: str, port: int, background: bool, supervisor: Pipe) -> None:
@@ -122,26 +116,33 @@ async def _serve(
 ) -> None:
     async with open_house(settings, background=background) as house:
         app = App(house)
-        front = Front(app.answer, app.answer_at_once)
+        server = build_server(RsgiApp(app), host, port, Interfaces.RSGI)
         stopping = asyncio.Event()
         _stop_on_signal(stopping.set, supervisor)
-        await front.listen(host, port, shared=supervisor is not None)
         if greet is not None:
             greet(await _any_pool(house.database))
         log.info("serving", url=url_of(host, port), database=house.database.dialect_name, background=background)
-        await stopping.wait()
+        serving = asyncio.create_task(server.serve())
+        await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         app.end_streams()
-        await _finish(app, front)
+        server.stop()  # type: ignore[no-untyped-call]
+        await _finish(app, serving)
     log.info("stopped")
 
 
-async def _finish(app: App, front: Front) -> None:
-    """Clients that dawdle over a head or a body have until then and no longer."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(FINISH_S):
-            await front.stop()
-            await app.finish()
-    front.abort()
+def build_server(target: Any, host: str, port: int, interface: Interfaces) -> Server:
+    return Server(
+        target,
+        address=host,
+        port=port,
+        interface=interface,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=4096,
+        backpressure=CONNECTIONS_MAX,
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=MAX_HEADER_BYTES),
+        log_enabled=False,
+    )
 
 
 def _stop_on_signal(stop: Callable[[], None], supervisor: Pipe | None) -> None:
@@ -149,13 +150,16 @@ def _stop_on_signal(stop: Callable[[], None], supervisor: Pipe | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     if supervisor is not None:
-        loop.add_reader(supervisor.fileno(), _supervisor_gone, supervisor.fileno(), stop)
+        loop.add_reader(supervisor.fileno(), stop)
 
 
-def _supervisor_gone(end: int, stop: Callable[[], None]) -> None:
-    """An end can be read for ever, and must not keep the loop busy while the last requests are answered."""
-    asyncio.get_running_loop().remove_reader(end)
-    stop()
+async def _finish(app: App, serving: "asyncio.Task[None]") -> None:
+    """Clients that dawdle over a head or a body keep granian from returning; they have until then and no longer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FINISH_S):
+            await asyncio.shield(serving)
+            await app.finish()
+    await asyncio.sleep(FLUSH_S)
 
 
 class _Supervisor:

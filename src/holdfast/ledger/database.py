@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from time import monotonic, sleep
 from typing import Protocol, TypeVar
 
@@ -34,9 +33,6 @@ TRANSACTION_TIMEOUT_S = 5.0
 
 # How long a write on SQLite waits for another process to finish its own.
 BUSY_TIMEOUT_S = 5.0
-
-# A thread takes some microseconds to wake up; on a busy machine the loop does not wait for it for long.
-BEGIN_COMMIT_S = 0.001
 
 # A long listing must not keep a look at the stock waiting.
 READERS = 4
@@ -92,13 +88,7 @@ class SqliteDatabase:
                 return await loop.run_in_executor(self._write_thread, _transact, self._writer, work)
             with connection:
                 result = _do(connection, work)
-                begun = Lock()
-                begun.acquire()
-                committing = loop.run_in_executor(self._write_thread, _commit_at_once, connection, begun)
-                # This gives up the interpreter lock until the disk is being written to. Otherwise the thread would get
-                # it when the loop has nothing left to do, and the loop would then have to wait for the disk.
-                begun.acquire(timeout=BEGIN_COMMIT_S)
-                await committing
+                await loop.run_in_executor(self._write_thread, _commit, connection)
                 return result
 
     async def read(self, work: Work[T]) -> T:
@@ -174,11 +164,6 @@ def _transact(engine: Engine, work: Work[T]) -> T:
         result = _do(connection, work)
         _commit(connection)
         return result
-
-
-def _commit_at_once(connection: Connection, begun: Lock) -> None:
-    begun.release()
-    _commit(connection)
 
 
 def _connect(engine: Engine) -> Connection:

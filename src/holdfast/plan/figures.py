@@ -73,7 +73,7 @@ _KNOWN = {
     "refusal": _Known("http", "sold_out", "sold-out answers over HTTP, one server process"),
     "join": _Known("room", "joins", "joins over HTTP, one server process"),
     "look": _Known("room", "now", "looks at `now`, one server process"),
-    "edge": _Known("http", "bare_front", "constant answers by our front, one core; no proxy was measured"),
+    "edge": _Known("http", "bare_rsgi", "constant answers by an RSGI handler, one core; no proxy was measured"),
     "line": _Known("room", "joins_desk", "places given in one line, without HTTP", _OF_LEDGER),
     "gate": _Known("gate", "holdfast_keyed", "decisions with a key, without HTTP", ()),
     "wallet": _Known("settlement", "holdfast", "wallet orders by one settler", _OF_LEDGER),

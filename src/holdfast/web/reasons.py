@@ -95,7 +95,6 @@ def _reservation(status: Status) -> Reservation:
 def _of_requests() -> list[Problem]:
     """What is refused before it reaches the gate. The details here stand for many, so they are said in general."""
     return [
-        Problem(400, "not_http", "Not HTTP", "This is not a request of HTTP/1.1."),
         Problem(400, "invalid_json", "The body is not JSON", "Send a JSON object as the body."),
         unauthorized("Credentials are missing, unknown, expired or revoked."),
         forbidden("These credentials are good, but do not allow this."),

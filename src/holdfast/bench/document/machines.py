@@ -10,7 +10,6 @@ _VERSIONS = {
     "postgres": "PostgreSQL",
     "valkey": "Valkey",
     "granian": "granian",
-    "httptools": "httptools",
     "uvloop": "uvloop",
     "sqlalchemy": "SQLAlchemy",
     "asyncpg": "asyncpg",

@@ -28,11 +28,11 @@ def check_python() -> Finding:
 
 
 def check_open_files() -> Finding:
-    """The hard limit counts: the server raises the soft one to it."""
+    """The hard limit counts: granian raises the soft one to it."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit >= CONNECTIONS_MAX + OTHER_FILES:
         return ok("open files", "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at once")
-    found = f"{limit:,} at once: a crowd of more than {max(limit - OTHER_FILES, 0):,} connections is turned away"
+    found = f"{limit:,} at once: a crowd of more than {max(limit - OTHER_FILES, 0):,} connections is kept waiting"
     mend = f"sudo prlimit --nofile={WANTED_FILES} --pid $$, then start the server (systemd: LimitNOFILE={WANTED_FILES})"
     return (fail if limit < LEAST_FILES else warn)("open files", found, mend)
 
