@@ -30,7 +30,7 @@ PAID_AT_ONCE = replace(reserve(RESERVATION, "ada", 2), settle=True)
 
 
 async def rows(database: Database, table: Table) -> list[Any]:
-    return await database.read(lambda c: list(c.execute(select(table))))
+    return await database.read(lambda c: list(c.execute(select(table).order_by(*table.primary_key))))
 
 
 async def in_sale(database: Database) -> SqlGate:

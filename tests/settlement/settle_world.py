@@ -115,7 +115,7 @@ class SettleWorld:
         return [row for row in await self.rows(settlements) if row.state in ("waiting", "telling")]
 
     async def rows(self, table: Table) -> list[Any]:
-        return await self.database.read(lambda c: list(c.execute(select(table))))
+        return await self.database.read(lambda c: list(c.execute(select(table).order_by(*table.primary_key))))
 
     async def one(self, table: Table) -> Any:
         [row] = await self.rows(table)
