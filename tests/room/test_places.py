@@ -120,14 +120,19 @@ async def test_a_line_that_is_full_says_busy_and_nobody_in_it_is_lost(hall: Hall
     assert [place.arrival for [place] in await waiting] == [0, 1, 2]
 
 
-async def test_a_use_that_a_full_line_has_no_room_for_is_noted_a_moment_later(
-    hall: Hall, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def _let_ada_in(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What she does with her pass is noted again soon, where it could not be noted."""
     monkeypatch.setattr(desk_module, "NOTE_AGAIN_S", 0.01)
     await hall.open()
     await hall.join(["ada"])
     await hall.step(2)
     await hall.admit("ada")
+
+
+async def test_a_use_that_a_full_line_has_no_room_for_is_noted_a_moment_later(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _let_ada_in(hall, monkeypatch)
     hall.desk = Desk(hall.clock, batch_max=2, line_max=3)
     waiting = asyncio.gather(hall.join(["a"]), hall.join(["b"]), hall.join(["c"]))
     await asyncio.sleep(0)
@@ -140,11 +145,7 @@ async def test_a_use_that_a_full_line_has_no_room_for_is_noted_a_moment_later(
 async def test_a_use_that_waited_too_long_is_noted_again_and_counted_once(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk_module, "NOTE_AGAIN_S", 0.01)
-    await hall.open()
-    await hall.join(["ada"])
-    await hall.step(2)
-    await hall.admit("ada")
+    await _let_ada_in(hall, monkeypatch)
     # Whoever waits at all has waited too long; until there is time again.
     hall.desk = Desk(hall.clock, patience_s=0.0)
     hall.desk.note_use(hall.sale.sale_id, Use("ada", 1), more_tries=1_000_000)

@@ -95,8 +95,7 @@ class Lines(Generic[Ask, Answer]):
         batch: list[Waiting[Ask, Answer]] = []
         while line and len(batch) < self._batch_max:
             waiting = line.popleft()
-            # Looked at here first, because nearly all are still wanted.
-            if not (waiting.since < too_old or waiting.answer.done()) or not _drop(waiting, too_old):
+            if not _drop(waiting, too_old):
                 batch.append(waiting)
         return batch
 

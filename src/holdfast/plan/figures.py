@@ -86,8 +86,10 @@ _WITHOUT_A_BENCH = {
     "watch": Figure(700, "looks at a reservation over HTTP, one server process", _BY_HAND),
     "receipt": Figure(500, "looks at one's orders over HTTP, one server process", _BY_HAND),
     "card": Figure(480, "orders through the sandbox by one worker", _BY_HAND),
-    "drain": Figure(33_000, "changes drained by one worker", "no bench has it: docs/BENCHMARKS.md, The gate"),
-    "ledger": Figure(76_923, "changes, 13 µs of PostgreSQL each", "no bench has it: docs/BENCHMARKS.md, Over HTTP"),
+    "drain": Figure(33_000, "changes drained by one worker", "no bench has it: docs/BENCHMARKS.md, Measured by hand"),
+    "ledger": Figure(
+        76_923, "changes, 13 µs of PostgreSQL each", "no bench has it: docs/BENCHMARKS.md, Measured by hand"
+    ),
 }
 _ANSWER_MS = 4.9
 
