@@ -6,10 +6,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from processes import children, is_running
+from processes import children
 
 START_TIMEOUT_S = 20.0
 
@@ -51,8 +51,9 @@ class PostgresProcess:
         return [self.process.pid, *children(self.process.pid)]
 
     def signal_all(self, number: signal.Signals) -> None:
-        for pid in filter(is_running, self.pids()):
-            os.kill(pid, number)
+        for pid in self.pids():
+            with suppress(ProcessLookupError):  # One of its helpers may have gone by itself just now.
+                os.kill(pid, number)
 
     def kill(self) -> None:
         """As a power cut would: everything at once, with no chance to write anything more."""

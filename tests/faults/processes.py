@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,8 @@ async def serving(data: Path, *options: str, **settings: str) -> AsyncIterator[H
         left = [house.process.pid, *children(house.process.pid)]
         house.kill()
         for pid in filter(is_running, left):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # It may have gone by itself just now.
+                os.kill(pid, signal.SIGKILL)
 
 
 async def make_pool(client: httpx.AsyncClient, units: int, sku_id: str = "sku") -> None:

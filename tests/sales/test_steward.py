@@ -56,6 +56,7 @@ class Stall:
         redis: RedisWorld | None = None,
     ) -> None:
         self.clock, self.gate, self.redis = clock, gate, redis
+        self.reconciler = reconciler
         self.inspector = Inspector(reconciler, catch_up)
         self.loader = Loader(clock, gate, self.inspector, catch_up)
         self.steward = Steward(clock, self.loader, self.inspector)
@@ -228,7 +229,11 @@ async def test_a_request_that_is_cancelled_leaves_a_sale_that_is_made_later(stal
     await asyncio.gather(making, return_exceptions=True)
     await asyncio.sleep(0.05)  # What was handed to the database's thread cannot be called back.
     if await stall.clock.read(lambda c: find_sale(c, "drop")) is not None:
-        assert (await until_ready(stall)).state is SaleState.READY
+        # A pool that was on its way into Redis is brought there by the reconciler, once nobody else can be at it.
+        async with asyncio.timeout(60):
+            while (await until_ready(stall)).state is not SaleState.READY:
+                await stall.reconciler.pass_once()
+                await asyncio.sleep(0.5)
         stall.clock.now = STARTS_AT
         assert await stall.try_to_buy() is Outcome.RESERVED
 
