@@ -18,6 +18,7 @@ from holdfast.http.identity import BuyerKeys, Doorkeeper
 from holdfast.http.receipts import Receipts
 from holdfast.ledger.database import Database
 from holdfast.ledger.lookout import Lookout
+from holdfast.ledger.queries import PoolView
 from holdfast.ledger.server_lock import ServerLock
 from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.providers import open_providers
@@ -50,7 +51,7 @@ class House(Struct, frozen=True, eq=False):
     database: Database
     engine: Engine
     batcher: Batcher
-    lookout: Lookout
+    lookout: Lookout[PoolView]
     doorkeeper: Doorkeeper
     agents: Agents
     refusals: Recorder

@@ -14,9 +14,8 @@ from holdfast.gate.restock import RedisRestocker
 from holdfast.gate.splits import Splits
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.lookout import LookAt, look_into
+from holdfast.ledger.lookout import LookAt, Lookout, find_in, look_into
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.queries import find_reservation
 from holdfast.settings import Settings
 from holdfast.settlement.drain import Drainer
 from holdfast.settlement.reconcile import Reconciler
@@ -73,7 +72,8 @@ def database_file(settings: Settings) -> Path:
 async def open_engine(settings: Settings, database: Database) -> AsyncIterator[Engine]:
     """The gate that the settings ask for, with everything that belongs to it."""
     if not settings.has_redis:
-        yield Engine(SqlGate(database), look_into(database), _find_in(database), _is_up, Reconciler(database))
+        find = Lookout(find_in(database)).look
+        yield Engine(SqlGate(database), look_into(database), find, _is_up, Reconciler(database))
         return
     # Only here: who has no Redis need not load what speaks to it.
     from holdfast.redis_engine import open_redis_engine  # noqa: PLC0415 - see above
@@ -84,10 +84,3 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
 
 async def _is_up(_sku_id: str | None) -> None:
     """Where the database decides, it has heard of everything."""
-
-
-def _find_in(database: Database) -> Find:
-    async def find(reservation_id: str) -> Reservation | None:
-        return await database.read(lambda c: find_reservation(c, reservation_id, database.now_ms(c)))
-
-    return find

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 import structlog
 from msgspec import Struct
@@ -17,8 +18,8 @@ from holdfast.gate.splits import Splits
 from holdfast.ledger.batch import Position
 from holdfast.ledger.database import Database
 from holdfast.ledger.journal import pool_exists
-from holdfast.ledger.lookout import Views
-from holdfast.ledger.queries import PoolView, as_of, find_reservation
+from holdfast.ledger.lookout import Lookout, Shown, Views, find_in
+from holdfast.ledger.queries import PoolView, as_of
 from holdfast.ledger.splits import totals
 
 log = structlog.get_logger()
@@ -73,6 +74,8 @@ class RedisViews:
         self._functions = functions
         self._database = database
         self._splits = splits
+        self._finders: dict[str, Lookout[Reservation]] = {}
+        self._find_in_ledger = find_in(database)
 
     async def pool(self, sku_id: str) -> GatePool | None:
         keys = Keys(sku_id)
@@ -128,14 +131,30 @@ class RedisViews:
         return found if found is not None and found.is_open else None
 
     async def find(self, reservation_id: str) -> Reservation | None:
-        """From Redis while it is held, from the ledger when it has ended and Redis has forgotten it."""
         sku_id = sku_of(reservation_id)
         if sku_id is None:
             return None
         shards = await self._splits.of(sku_id)
-        holds = Keys(shard_name(sku_id, shard_of(reservation_id, shards), shards) if shards > 1 else sku_id).holds
-        stored, (seconds, micros) = await self._functions.link.call(holds, ["HGET", holds, reservation_id], ["TIME"])
-        if stored is None:
-            return await self._database.read(lambda c: find_reservation(c, reservation_id, self._database.now_ms(c)))
+        name = shard_name(sku_id, shard_of(reservation_id, shards), shards) if shards > 1 else sku_id
+        # One for each: a server that does not answer holds up nobody who asks about the pools of another.
+        finder = self._finders.get(name)
+        if finder is None:
+            finder = Lookout(partial(self._find_in, sku_id, Keys(name).holds))
+            if shards:
+                self._finders[name] = finder
+        return await finder.look(reservation_id)
+
+    async def _find_in(self, sku_id: str, holds: str, reservation_ids: Iterable[str]) -> Shown[Reservation]:
+        """From Redis while they are held, from the ledger when they have ended and Redis has forgotten them."""
+        asked = list(reservation_ids)
+        stored, (seconds, micros) = await self._functions.link.call(holds, ["HMGET", holds, *asked], ["TIME"])
         now = int(seconds) * 1000 + int(micros) // 1000
-        return as_of(reservation_from(sku_id, reservation_id, decode(stored)), now)
+        found: dict[str, Reservation | Unavailable] = {
+            reservation_id: as_of(reservation_from(sku_id, reservation_id, decode(hold)), now)
+            for reservation_id, hold in zip(asked, stored, strict=True)
+            if hold is not None
+        }
+        forgotten = [reservation_id for reservation_id in asked if reservation_id not in found]
+        if forgotten:
+            found.update(await self._find_in_ledger(forgotten))
+        return found

@@ -9,6 +9,7 @@ from holdfast.domain.sale import Order, OrderStatus, PaymentKind
 from holdfast.http.sale_schemas import SaleId
 from holdfast.http.schemas import OwnerId, Timestamp
 from holdfast.http.times import rfc3339
+from holdfast.ledger.sale_lists import ORDERS_SHOWN, ListedOrders
 
 ORDER_ID_PATTERN = r"^ord_[0-9a-f]{32}$"
 
@@ -21,7 +22,7 @@ class OrderQuery(BaseModel):
     buyer_id: OwnerId | None = None
     sale_id: SaleId | None = None
     to_source: bool = Field(default=False, description="Only those that wait for units that somebody has to find.")
-    limit: int = Field(default=20, ge=1, le=100)
+    limit: int = Field(default=ORDERS_SHOWN, ge=1, le=100)
     starting_after: Annotated[str, StringConstraints(pattern=ORDER_ID_PATTERN)] | None = Field(
         default=None, description="The last order id of the page before."
     )
@@ -45,6 +46,11 @@ class OrderOut(BaseModel):
 class OrderPage(BaseModel):
     data: list[OrderOut]
     has_more: bool
+
+
+def order_page_body(listed: ListedOrders) -> dict[str, Any]:
+    found, has_more = listed
+    return {"data": [order_body(order) for order in found], "has_more": has_more}
 
 
 def order_body(order: Order) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from holdfast.http.now import NowBoard
 from holdfast.http.patrol import Patrol
 from holdfast.http.purchase import PurchaseDesk
 from holdfast.http.requests import Answer, Request
+from holdfast.http.reservation_lane import ReservationLane
 from holdfast.http.room_lane import RoomLane
 from holdfast.http.streams import Streams
 
@@ -21,6 +22,7 @@ class SaleLane:
         self._board = NowBoard(house)
         self._room = RoomLane(house, patrol)
         self._challenges = ChallengeDesk(house)
+        self._reservations = ReservationLane(house, patrol)
         self._streams = Streams(house)
 
     def answer(self, request: Request) -> Awaitable[Answer] | None:
@@ -36,7 +38,7 @@ class SaleLane:
             return self._room.answer(request)
         if path.startswith(_RESERVATIONS) and path.endswith(_EVENTS) and method == "GET":
             return self._streams.events(request, path[len(_RESERVATIONS) : -len(_EVENTS)])
-        return None
+        return self._reservations.answer(request)
 
     def end_streams(self) -> None:
         self._streams.end()

@@ -8,7 +8,6 @@ lasts, and whoever gets none can still ask for the reservation.
 
 import asyncio
 import random
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -18,13 +17,12 @@ import msgspec
 from holdfast.bootstrap import House
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.sale import order_id_of
-from holdfast.http.fast_lane import identify, require
-from holdfast.http.problems import reservation_not_found
+from holdfast.http.fast_lane import identify
 from holdfast.http.requests import Answer, Request
+from holdfast.http.reservations import find, require_owner_or_inventory
 from holdfast.http.sale_problems import busy_with_streams
-from holdfast.http.schemas import RESERVATION_ID_PATTERN, event_body
+from holdfast.http.schemas import event_body
 from holdfast.http.shedding import Feature
-from holdfast.ledger.keys import Scope
 from holdfast.ledger.watcher import Seen, Watcher
 
 STREAMS_MAX = 1_000
@@ -39,7 +37,6 @@ _HEADERS = [
     # Asks proxies that would wait for the end to pass it on as it comes.
     ("x-accel-buffering", "no"),
 ]
-_ID = re.compile(RESERVATION_ID_PATTERN.replace("$", r"\Z"))
 _ENDS = frozenset(
     f"reservation.{status}" for status in (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 )
@@ -71,12 +68,8 @@ class Streams:
 
     async def _find(self, request: Request, reservation_id: str) -> Reservation:
         caller = await identify(self._house, request.authorization)
-        if caller.buyer_id is None:
-            require(caller, Scope.INVENTORY)
-        found = await self._house.engine.find(reservation_id) if _ID.match(reservation_id) else None
-        if found is None or caller.buyer_id not in (None, found.owner_id):
-            raise reservation_not_found()
-        return found
+        require_owner_or_inventory(caller)
+        return await find(self._house, caller, reservation_id)
 
     async def _stream(self, found: Reservation, after: int) -> AsyncGenerator[bytes, None]:
         self._owners[found.owner_id] += 1

@@ -1,21 +1,28 @@
-"""Looking at pools, shared.
+"""Looking at pools, reservations and orders, shared.
 
-Everyone who asks while a look is under way shares the next one, so a crowd that asks "how many are left?" costs a few
-queries per second, and nobody is shown a state older than their own question.
+Everyone who asks while a look is under way shares the next one, so a crowd that asks "how many are left?" or "is it
+paid?" costs a few queries per second, and nobody is shown a state older than their own question.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
+from holdfast.domain.reservation import Reservation
 from holdfast.errors import Unavailable
 from holdfast.ledger.database import Database
-from holdfast.ledger.queries import PoolQueries, PoolView
+from holdfast.ledger.queries import PoolQueries, PoolView, ReservationQueries
+from holdfast.ledger.sale_lists import ListedOrders, OrderQueries
 
-# What a look at some pools shows: those that are not there are left out, and a failure may be of one of them only.
-Views = Mapping[str, PoolView | Unavailable]
-LookAt = Callable[[Iterable[str]], Awaitable[Views]]
+Seen = TypeVar("Seen")
+
+# What a look shows by key: what is not there is left out, and a failure may be of one of them only.
+Shown = Mapping[str, Seen | Unavailable]
+Look = Callable[[Iterable[str]], Awaitable[Shown[Seen]]]
+Views = Shown[PoolView]
+LookAt = Look[PoolView]
 
 
 def look_into(database: Database) -> LookAt:
@@ -31,17 +38,40 @@ def look_into(database: Database) -> LookAt:
     return look_at
 
 
-class Lookout:
-    def __init__(self, look_at: LookAt) -> None:
+def find_in(database: Database) -> Look[Reservation]:
+    """A look at reservations as the ledger has them, by their ids."""
+    queries = ReservationQueries(database.dialect_name)
+
+    async def find(reservation_ids: Iterable[str]) -> Shown[Reservation]:
+        def found(connection: Connection) -> Shown[Reservation]:
+            return queries.found(connection, reservation_ids, database.now_ms(connection))
+
+        return await database.read(found)
+
+    return find
+
+
+def orders_in(database: Database) -> Look[ListedOrders]:
+    """A look at the newest orders of buyers."""
+    queries = OrderQueries(database.dialect_name)
+
+    async def first_pages(buyer_ids: Iterable[str]) -> Shown[ListedOrders]:
+        return await database.read(lambda connection: queries.first_pages(connection, buyer_ids))
+
+    return first_pages
+
+
+class Lookout(Generic[Seen]):
+    def __init__(self, look_at: Look[Seen]) -> None:
         self._look_at = look_at
-        self._asked: dict[str, list[asyncio.Future[PoolView | None]]] = {}
+        self._asked: dict[str, list[asyncio.Future[Seen | None]]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    async def look(self, sku_id: str) -> PoolView | None:
+    async def look(self, key: str) -> Seen | None:
         loop = asyncio.get_running_loop()
         # One for each who asks: whoever leaves takes nobody else along, and `shield` would cost as much as the rest.
-        answer: asyncio.Future[PoolView | None] = loop.create_future()
-        self._asked.setdefault(sku_id, []).append(answer)
+        answer: asyncio.Future[Seen | None] = loop.create_future()
+        self._asked.setdefault(key, []).append(answer)
         if self._looking is None:
             self._looking = loop.create_task(self._look_around())
         return await answer
@@ -52,18 +82,18 @@ class Lookout:
             await self._answer(asked)
         self._looking = None
 
-    async def _answer(self, asked: dict[str, list[asyncio.Future[PoolView | None]]]) -> None:
+    async def _answer(self, asked: dict[str, list[asyncio.Future[Seen | None]]]) -> None:
         try:
-            views = await self._look_at(asked)
+            shown = await self._look_at(asked)
         except Exception as exc:
             failure = exc if isinstance(exc, Unavailable) else Unavailable(str(exc))
-            views = dict.fromkeys(asked, failure)
-        for sku_id, answers in asked.items():
-            view = views.get(sku_id)
+            shown = dict.fromkeys(asked, failure)
+        for key, answers in asked.items():
+            seen = shown.get(key)
             for answer in answers:
                 if answer.done():
                     continue
-                if isinstance(view, Unavailable):
-                    answer.set_exception(view)
+                if isinstance(seen, Unavailable):
+                    answer.set_exception(seen)
                 else:
-                    answer.set_result(view)
+                    answer.set_result(seen)

@@ -14,7 +14,7 @@ from holdfast.domain.shards import is_shard, whole_of, whole_pool
 from holdfast.domain.state import Event, Remembered
 from holdfast.ledger.batch import pool_from_row, remembered_from_row, reservation_from_row
 from holdfast.ledger.payment_notes import told_events
-from holdfast.ledger.rows import encode_rows, rows_parameter
+from holdfast.ledger.rows import encode_rows, rows_matching, rows_parameter
 from holdfast.ledger.splits import names_of, totals
 from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
 
@@ -105,6 +105,17 @@ def _together(sku_id: str, total: int, parts: Sequence[PoolView]) -> PoolView:
 def find_reservation(connection: Connection, reservation_id: str, now: int) -> Reservation | None:
     row = connection.execute(select(reservations).where(reservations.c.reservation_id == reservation_id)).one_or_none()
     return None if row is None else as_of(_reservation(row), now)
+
+
+class ReservationQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._by_id = rows_matching(dialect_name, reservations, [reservations.c.reservation_id])
+
+    def found(self, connection: Connection, reservation_ids: Iterable[str], now: int) -> dict[str, Reservation]:
+        rows = connection.execute(self._by_id, {"rows": encode_rows([i] for i in reservation_ids)})
+        return {row.reservation_id: as_of(_reservation(row), now) for row in rows}
 
 
 def _reservation(row: Any) -> Reservation:

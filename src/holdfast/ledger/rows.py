@@ -76,6 +76,21 @@ def rows_matching(
     return select(*each.c).select_from(given.join(each, true()))
 
 
+def newest_rows(dialect_name: str, table: Table, wanted: Column[Any], key: Column[Any], limit: int) -> Select[Any]:
+    """For each value given as `:rows`, the rows that have it in the column `wanted`: the last by key, so many at most.
+
+    However many there are of one of them, no more are read, provided there is an index of the two columns.
+    """
+    given = rows_parameter(dialect_name, [wanted])
+    if dialect_name == "sqlite":
+        each = table.alias("each")
+        of_one = select(each.c[key.name]).where(each.c[wanted.name] == given.c[wanted.name]).correlate(given)
+        newest = of_one.order_by(each.c[key.name].desc()).limit(limit)
+        return select(table).select_from(given.join(table, key.in_(newest)))
+    last = select(table).where(wanted == given.c[wanted.name]).order_by(key.desc()).limit(limit).lateral("each")
+    return select(*last.c).select_from(given.join(last, true()))
+
+
 Insert = Callable[[Connection, Sequence[Sequence[object]]], None]
 
 

@@ -1,6 +1,7 @@
 """Sales and orders in number, and what is written about a sale as it goes through its life."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 from sqlalchemy import Connection, delete, exists, insert, or_, select, update
@@ -8,9 +9,16 @@ from sqlalchemy import Connection, delete, exists, insert, or_, select, update
 from holdfast.domain.pool import Pool
 from holdfast.domain.sale import Order, Sale, SaleState
 from holdfast.ledger.batch import pool_from_row
+from holdfast.ledger.rows import encode_rows, newest_rows
 from holdfast.ledger.sale_tables import is_to_source, orders, sales
 from holdfast.ledger.sales import is_pool_of, order_from_row, sale_from_row
 from holdfast.ledger.tables import events, pools
+
+# Orders on a page, unless another number is asked for.
+ORDERS_SHOWN = 20
+
+# One page, and whether there is more.
+ListedOrders = tuple[list[Order], bool]
 
 
 class SaleAndPool(Struct, frozen=True):
@@ -91,8 +99,8 @@ def list_orders(
     sale_id: str | None = None,
     starting_after: str | None = None,
     to_source: bool = False,
-) -> tuple[list[Order], bool]:
-    """Newest first. Returns one page, and whether there is more."""
+) -> ListedOrders:
+    """Newest first."""
     wanted = select(orders).order_by(orders.c.order_id.desc()).limit(limit + 1)
     if buyer_id is not None:
         wanted = wanted.where(orders.c.buyer_id == buyer_id)
@@ -104,3 +112,19 @@ def list_orders(
         wanted = wanted.where(orders.c.order_id < starting_after)
     page = [order_from_row(row) for row in connection.execute(wanted)]
     return page[:limit], len(page) > limit
+
+
+class OrderQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._newest = newest_rows(dialect_name, orders, orders.c.buyer_id, orders.c.order_id, ORDERS_SHOWN + 1)
+
+    def first_pages(self, connection: Connection, buyer_ids: Iterable[str]) -> dict[str, ListedOrders]:
+        """Of each buyer who has orders, the newest first."""
+        found: dict[str, list[Order]] = defaultdict(list)
+        for row in connection.execute(self._newest, {"rows": encode_rows([b] for b in buyer_ids)}):
+            found[row.buyer_id].append(order_from_row(row))
+        for page in found.values():
+            page.sort(key=lambda order: order.order_id, reverse=True)
+        return {buyer_id: (page[:ORDERS_SHOWN], len(page) > ORDERS_SHOWN) for buyer_id, page in found.items()}

@@ -1,6 +1,6 @@
 """What a route asks of its caller."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import msgspec
@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 
 from holdfast.bootstrap import House
-from holdfast.domain.command import Command, Verdict
+from holdfast.http import reservations
 from holdfast.http.fast_lane import identify, require
 from holdfast.http.identity import Caller
 from holdfast.http.patrol import Patrol
@@ -22,22 +22,21 @@ def _house(request: Request) -> House:
     return house
 
 
-TheHouse = Annotated[House, Depends(_house)]
+# What routes depend on is all `async`, though nothing is awaited: FastAPI sends everything else to a thread and back.
+async def _asked_house(request: Request) -> House:
+    return _house(request)
 
 
-def _submitter(request: Request, house: TheHouse) -> "Submitter":
-    """A way to the gate on which a command is dropped, undecided, if its caller hangs up."""
+TheHouse = Annotated[House, Depends(_asked_house)]
+
+
+async def _submitter(request: Request, house: TheHouse) -> reservations.Submit:
     patrol: Patrol = request.app.state.patrol
     wire: Wire = request.scope["holdfast.wire"]
-
-    async def submit(sku_id: str, command: Command) -> Verdict:
-        return await patrol.await_verdict(house.batcher.submit(sku_id, command), wire)
-
-    return submit
+    return reservations.submitter(house, patrol, wire)
 
 
-Submitter = Callable[[str, Command], Awaitable[Verdict]]
-Submit = Annotated[Submitter, Depends(_submitter)]
+Submit = Annotated[reservations.Submit, Depends(_submitter)]
 
 
 async def _caller(request: Request, house: TheHouse) -> Caller:
@@ -56,20 +55,18 @@ async def optional_caller(request: Request) -> Caller | None:
     return await _caller(request, _house(request)) if "authorization" in request.headers else None
 
 
-def _inventory(caller: AnyCaller) -> Caller:
+async def _inventory(caller: AnyCaller) -> Caller:
     require(caller, Scope.INVENTORY)
     return caller
 
 
-def _operator(caller: AnyCaller) -> Caller:
+async def _operator(caller: AnyCaller) -> Caller:
     require(caller, Scope.OPERATE)
     return caller
 
 
-def _owner_or_inventory(caller: AnyCaller) -> Caller:
-    """A buyer, who will find their own reservations only, or a service that may see all."""
-    if caller.buyer_id is None:
-        require(caller, Scope.INVENTORY)
+async def _owner_or_inventory(caller: AnyCaller) -> Caller:
+    reservations.require_owner_or_inventory(caller)
     return caller
 
 
@@ -91,7 +88,7 @@ class IdentifiedRoute(APIRoute):
         return identify_first
 
 
-def _receipt_header(
+async def _receipt_header(
     _receipt: Annotated[
         str | None,
         Header(alias="Holdfast-Receipt", description="As it came with the answer to reserve."),
@@ -114,21 +111,21 @@ class ReceiptRoute(IdentifiedRoute):
             try:
                 return await answer(request)
             except Problem as problem:
-                if problem.reason == "reservation_not_found" and _proves_loss(request):
+                if _is_lost(request, problem):
                     raise reservation_lost() from problem
                 raise
 
         return found_or_lost
 
 
-def _proves_loss(request: Request) -> bool:
-    receipts, text = _house(request).receipts, request.headers.get("holdfast-receipt")
-    receipt = receipts.read(text) if text is not None else None
-    if receipt is None or receipt.reservation_id != request.path_params.get("reservation_id"):
+def _is_lost(request: Request, problem: Problem) -> bool:
+    caller: Caller | None = getattr(request.state, "caller", None)
+    reservation_id = request.path_params.get("reservation_id")
+    if caller is None or reservation_id is None:
         return False
-    buyer_id = request.state.caller.buyer_id
-    return buyer_id in (None, receipt.owner_id)
+    receipt = request.headers.get("holdfast-receipt")
+    return reservations.is_lost(_house(request), caller, reservation_id, problem, receipt)
 
 
-def json_response(body: dict[str, Any]) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+def json_response(body: dict[str, Any], status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")

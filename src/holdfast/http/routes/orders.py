@@ -5,22 +5,21 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from holdfast.domain.sale import Order
 from holdfast.http.fast_lane import require
 from holdfast.http.identity import Caller
-from holdfast.http.order_schemas import OrderOut, OrderPage, OrderQuery, order_body
+from holdfast.http.order_schemas import OrderOut, OrderPage, OrderQuery, order_body, order_page_body
 from holdfast.http.problems import forbidden
 from holdfast.http.routes.callers import AnyCaller, IdentifiedRoute, TheHouse, json_response
 from holdfast.http.sale_problems import order_not_found
 from holdfast.http.schemas import ReservationId
 from holdfast.ledger.keys import Scope
-from holdfast.ledger.sale_lists import list_orders
+from holdfast.ledger.sale_lists import ListedOrders, list_orders
 from holdfast.ledger.sales import find_order
 
 router = APIRouter(route_class=IdentifiedRoute, prefix="/v1/orders", tags=["orders"])
 
 
-def _buyer_or_sales(caller: AnyCaller) -> Caller:
+async def _buyer_or_sales(caller: AnyCaller) -> Caller:
     """A buyer, who will find their own orders only, or a service that may see all."""
     if caller.buyer_id is None:
         require(caller, Scope.SALES)
@@ -35,7 +34,7 @@ async def list_all(house: TheHouse, caller: BuyerOrSales, wanted: Annotated[Orde
     if caller.buyer_id is not None and wanted.buyer_id not in (None, caller.buyer_id):
         raise forbidden("Buyers see their own orders only; leave `buyer_id` out.")
 
-    def page(connection: Connection) -> tuple[list[Order], bool]:
+    def page(connection: Connection) -> ListedOrders:
         return list_orders(
             connection,
             limit=wanted.limit,
@@ -47,8 +46,7 @@ async def list_all(house: TheHouse, caller: BuyerOrSales, wanted: Annotated[Orde
 
     if caller.buyer_id is None:
         await house.engine.catch_up(None)
-    found, has_more = await house.database.read(page)
-    return json_response({"data": [order_body(order) for order in found], "has_more": has_more})
+    return json_response(order_page_body(await house.database.read(page)))
 
 
 @router.get("/{order_id}", response_model=OrderOut, summary="One order")

@@ -40,7 +40,7 @@ from holdfast.sales.restocking import Unrestocked
 PUBLIC_CACHE = "public, max-age=300, stale-while-revalidate=60"
 
 
-def _sales(caller: AnyCaller) -> Caller:
+async def _sales(caller: AnyCaller) -> Caller:
     require(caller, Scope.SALES)
     return caller
 
