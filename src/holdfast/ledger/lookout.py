@@ -67,7 +67,7 @@ class Lookout(Generic[Seen]):
         self._asked: dict[str, list[asyncio.Future[Seen | None]]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    async def look(self, key: str) -> Seen | None:
+    async def look(self, key: str, /) -> Seen | None:
         loop = asyncio.get_running_loop()
         # One for each who asks: whoever leaves takes nobody else along, and `shield` would cost as much as the rest.
         answer: asyncio.Future[Seen | None] = loop.create_future()
