@@ -88,6 +88,11 @@ class App:
         entered = monotonic()
         try:
             answer = await self._serve(request)
+        except CallerGone:
+            raise
+        except Exception as exc:
+            # Here, so that a refusal tells as much of the limits as any other answer, whichever lane it comes from.
+            answer = refuse(_problem_of(exc, request))
         finally:
             self._shedder.leave(priority, entered)
         if passed is not None:
