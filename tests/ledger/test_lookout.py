@@ -1,16 +1,21 @@
-"""Looking at pools: shared by all who ask, and never older than the question."""
+"""Looking at pools, reservations and orders: shared by all who ask, and never older than the question."""
 
 import asyncio
+from functools import partial
 
 import pytest
+from sqlalchemy import insert
 
 from holdfast.domain.command import Move, Provision, Transition
 from holdfast.domain.pool import Availability, Pool
+from holdfast.domain.reservation import Status
 from holdfast.errors import Unavailable
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.database import Database, T, Work
-from holdfast.ledger.lookout import Lookout, look_into
+from holdfast.ledger.lookout import Lookout, find_in, look_into, orders_in
 from holdfast.ledger.queries import PoolView
+from holdfast.ledger.sale_lists import ORDERS_SHOWN, list_orders
+from holdfast.ledger.sale_tables import orders
 from set_clock import SetClock
 from worlds import MINUTE, NOW, SKU, reserve
 
@@ -78,6 +83,58 @@ async def test_one_look_serves_questions_about_many_pools(database: Database) ->
     views = await asyncio.gather(*[lookout.look(sku_id) for sku_id in ("c", "b", "unknown", "a")])
     assert [None if view is None else available(view) for view in views] == [2, 1, None, 0]
     assert slow.reads == 1
+
+
+async def test_a_crowd_shares_looks_at_reservations_and_each_sees_its_own(database: Database) -> None:
+    slow = SlowReads(database)
+    gate = SqlGate(slow)
+    await gate.apply(SKU, [Provision(100), *[reserve(f"r{n}", f"owner-{n}") for n in range(50)]])
+    lookout = Lookout(find_in(slow))
+    first = asyncio.create_task(lookout.look("r0"))
+    await slow.made.acquire()
+    await gate.apply(SKU, [Move(Transition.CONFIRM, f"r{n}") for n in range(50)])
+    crowd = [asyncio.create_task(lookout.look(f"r{n % 50}")) for n in range(100)]
+    nothing = asyncio.create_task(lookout.look("never-was"))
+    slow.let_go(2)
+    before, *after = await asyncio.gather(first, *crowd)
+    assert before is not None
+    assert before.status is Status.ACTIVE
+    assert [r and (r.reservation_id, r.owner_id, r.status) for r in after] == [
+        (f"r{n % 50}", f"owner-{n % 50}", Status.CONFIRMED) for n in range(100)
+    ]
+    assert (await nothing, slow.reads) == (None, 2)
+
+
+async def test_a_reservation_is_seen_as_expired_from_its_deadline_on(database: Database) -> None:
+    clock = SetClock(database)
+    await SqlGate(clock).apply(SKU, [Provision(1), reserve("a")])
+    lookout, seen = Lookout(find_in(clock)), []
+    for advance_ms in (0, MINUTE - 1, 1):
+        clock.advance(advance_ms)
+        seen.append(await lookout.look("a"))
+    assert [r and r.status for r in seen] == [Status.ACTIVE, Status.ACTIVE, Status.EXPIRED]
+
+
+async def test_a_crowd_shares_looks_at_orders_and_each_sees_its_own_newest(database: Database) -> None:
+    numbers = {"nobody": 0, "ada": 1, "bob": 3, "cem": ORDERS_SHOWN, "dee": ORDERS_SHOWN + 1, "eve": 3 * ORDERS_SHOWN}
+    sold = [order(f"{n:03}-{buyer}", buyer) for buyer, count in numbers.items() for n in range(count)]
+    await database.write(lambda c: c.execute(insert(orders), sold))
+    slow = SlowReads(database)
+    slow.let_go(1)
+    lookout = Lookout(orders_in(slow))
+    pages = await asyncio.gather(*[lookout.look(buyer) for buyer in numbers])
+    assert slow.reads == 1
+    assert [page is not None and page[1] for page in pages] == [count > ORDERS_SHOWN for count in numbers.values()]
+    for buyer, page in zip(numbers, pages, strict=True):
+        listed = await database.read(partial(list_orders, limit=ORDERS_SHOWN, buyer_id=buyer))
+        assert listed == (page or ([], False))
+
+
+def order(order_id: str, buyer_id: str) -> dict[str, object]:
+    return {
+        "order_id": order_id, "reservation_id": f"r-{order_id}", "sale_id": "sale", "sku_id": SKU, "buyer_id": buyer_id,
+        "quantity": 1, "amount": 100, "currency": "EUR", "payment": "wallet", "status": "confirmed", "created_at": NOW,
+    }  # fmt: skip
 
 
 async def test_one_who_leaves_does_not_take_the_answer_along(database: Database) -> None:

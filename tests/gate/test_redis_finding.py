@@ -1,0 +1,102 @@
+"""Finding reservations where Redis is the gate: together, from Redis or the ledger, pool by pool."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis_tampering import Through, over
+
+from holdfast.domain.command import Move, Provision, Transition
+from holdfast.domain.reservation import Status, new_reservation_id
+from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.gate.encoding import Keys
+from holdfast.gate.link.port import Command
+from holdfast.gate.redis_views import RedisViews
+from redis_world import RedisWorld
+from worlds import SKU, reserve
+
+OTHER = "other"
+
+
+class Counting(Through):
+    """Counts the calls; those about a pool may hang, or break off."""
+
+    calls = 0
+    hung = ""
+    broken = ""
+
+    async def call(self, key: str, *commands: Command) -> list[Any]:
+        self.calls += 1
+        if key == self.hung:
+            await asyncio.Event().wait()
+        if key == self.broken:
+            raise OutcomeUnknown("the connection broke off")
+        return await super().call(key, *commands)
+
+
+@pytest.fixture
+def link(redis_world: RedisWorld) -> Counting:
+    return Counting(redis_world.link)
+
+
+@pytest.fixture
+def views(redis_world: RedisWorld, link: Counting) -> RedisViews:
+    return RedisViews(over(link), redis_world.clock, redis_world.splits)
+
+
+async def held(world: RedisWorld, sku_id: str, count: int) -> list[str]:
+    ids = [new_reservation_id(sku_id, "ada") for _ in range(count)]
+    # Being paid for, so that none is over: looks are by the clock of Redis, and not by that of the test.
+    settle = [Move(Transition.SETTLE, i) for i in ids]
+    await world.open_gate().apply(sku_id, [Provision(100), *[reserve(i) for i in ids], *settle])
+    return ids
+
+
+async def test_those_who_ask_at_once_share_a_call(redis_world: RedisWorld, link: Counting, views: RedisViews) -> None:
+    ids = await held(redis_world, SKU, 50)
+    await views.find(ids[0])
+    link.calls = 0
+    found = await asyncio.gather(*[views.find(i) for i in ids])
+    assert [r and r.reservation_id for r in found] == ids
+    assert link.calls == 1
+
+
+async def test_what_redis_has_forgotten_is_found_in_the_ledger(redis_world: RedisWorld, views: RedisViews) -> None:
+    ids = await held(redis_world, SKU, 6)
+    await redis_world.open_gate().apply(SKU, [Move(Transition.CONFIRM, i) for i in ids[:3]])
+    await redis_world.drain(SKU)
+    await redis_world.link.call(Keys(SKU).holds, ["HDEL", Keys(SKU).holds, *ids[:3]])
+    never_was = new_reservation_id(SKU, "ada")
+    found = await asyncio.gather(*[views.find(i) for i in [*ids, never_was, "nonsense"]])
+    assert [r and (r.reservation_id, r.status) for r in found] == [
+        *[(i, Status.CONFIRMED) for i in ids[:3]],
+        *[(i, Status.SETTLING) for i in ids[3:]],
+        None,
+        None,
+    ]
+
+
+async def test_a_pool_that_does_not_answer_holds_up_nobody_elses(
+    redis_world: RedisWorld, link: Counting, views: RedisViews
+) -> None:
+    [slow], [quick] = await held(redis_world, SKU, 1), await held(redis_world, OTHER, 1)
+    link.hung = Keys(SKU).holds
+    waiting = asyncio.create_task(views.find(slow))
+    found = await views.find(quick)
+    assert found is not None
+    assert found.reservation_id == quick
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_look_that_breaks_off_has_changed_nothing_and_says_so(
+    redis_world: RedisWorld, link: Counting, views: RedisViews
+) -> None:
+    [held_id] = await held(redis_world, SKU, 1)
+    link.broken = Keys(SKU).holds
+    with pytest.raises(Unavailable):
+        await views.find(held_id)
+    link.broken = ""
+    found = await views.find(held_id)
+    assert found is not None
+    assert found.status is Status.SETTLING
