@@ -1,5 +1,4 @@
-"""What people ask around a purchase: look at the reservation, hold it longer, pay for it, give it
-back, look at their orders.
+"""What people ask around a purchase: to see the reservation, hold it longer, pay, give it back, see their orders.
 
 In a rush that is most of the work, so these are raw handlers, as in the fast lane, for requests as they usually are.
 Whatever is unusual (an id that cannot be one, a body with a mistake, a list with filters) is left to the routes, which
