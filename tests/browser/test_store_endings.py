@@ -26,7 +26,7 @@ def test_a_declined_payment_says_why_and_can_be_tried_again(page: Page, demo: Se
     expect(panel).to_contain_text("not enough in your account")
     expect(panel).to_contain_text("Payment refused")
     look_at(page, "declined")
-    eventually(lambda: store.counts() == (3, 0, 0), within_s=30)
+    eventually(lambda: store.counts() == (3, 0, 0))
     press(panel, "Try again")
     state(panel, "cart")
 

@@ -148,7 +148,7 @@ def test_a_revoked_key_ends_its_sessions_within_seconds(embedded: Server) -> Non
     with console(embedded, token) as client:
         assert client.get("/v1/sales").status_code == 200
         assert embedded.client.delete(f"/v1/ops/keys/{made['key_id']}").status_code == 204
-        eventually(lambda: client.get("/v1/sales").status_code == 401, within_s=30)
+        eventually(lambda: client.get("/v1/sales").status_code == 401)
 
 
 def test_a_session_ends_with_its_time(embedded: Server) -> None:

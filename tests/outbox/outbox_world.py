@@ -67,7 +67,7 @@ class OutboxWorld:
 
     async def until(self, seen: Callable[[], Awaitable[bool]]) -> None:
         """Wait for what another task writes down, which raises no event here."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await seen():  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0.01)
 
