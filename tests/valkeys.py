@@ -222,7 +222,7 @@ def running_cluster(
 ) -> Iterator[ValkeyCluster]:
     """So many primaries, each with its share of the slots."""
     bus_ports = [free_port() for _ in range(nodes + with_replica)]
-    own = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **options}
+    own = {"cluster_enabled": "yes", "cluster_node_timeout": "2000", **options}
     servers = [
         valkey(directory / f"node-{n}", cluster_port=str(bus_port), **own) for n, bus_port in enumerate(bus_ports)
     ]
@@ -288,7 +288,7 @@ def _has_met(sentinel: ValkeyProcess, *, others: int) -> bool:
 def _sentinel(directory: Path, primary: ValkeyProcess, password: str) -> ValkeyProcess:
     lines = [
         f"sentinel monitor {SERVICE} 127.0.0.1 {primary.port} 2",
-        f"sentinel down-after-milliseconds {SERVICE} 500",
+        f"sentinel down-after-milliseconds {SERVICE} 1000",
         f"sentinel failover-timeout {SERVICE} 3000",
     ]
     if primary.password:

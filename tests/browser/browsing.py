@@ -36,8 +36,10 @@ def window(browser: Browser, **settings: object) -> Iterator[Page]:
     opened, complaints = context.new_page(), list[str]()
     opened.on("pageerror", lambda error: complaints.append(f"error: {error}"))
     opened.on("console", lambda message: _note(message, complaints))
-    yield opened
-    context.close()
+    try:
+        yield opened
+    finally:
+        context.close()
     assert complaints == []
 
 

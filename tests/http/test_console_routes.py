@@ -40,13 +40,14 @@ def test_the_figures_of_a_sale_follow_what_is_bought(store: Store) -> None:
 
 
 def test_what_is_paid_for_and_what_returns_is_told_apart(quick: Store) -> None:
-    quick.open(total_units=3, hold_seconds=1, payment="wallet")
+    quick.open(total_units=3, hold_seconds=60, payment="wallet")
     quick.server.client.post(
         "/v1/wallets/rich/credit", json={"amount": 9_999, "currency": "EUR", "idempotency_key": quick.sale_id}
     )
     with quick.buyer("rich") as rich:
         bought = sale_body(rich.purchase(), 201)
         assert rich.client.post(f"/v1/reservations/{bought['reservation_id']}/confirm").status_code == 202
+    assert quick.change(hold_seconds=1).status_code == 200
     quick.buy("late")
 
     def ended() -> dict[str, Any]:

@@ -81,7 +81,7 @@ class OutboxWorld:
 
     @asynccontextmanager
     async def delivering(
-        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 5.0, places: int = 32
+        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 60.0, places: int = 32
     ) -> AsyncIterator[Deliverer]:
         deliverer = Deliverer(
             self.database, Sender(private=True, timeout_s=timeout_s), delays_s=delays_s, places=places

@@ -25,7 +25,7 @@ BUYERS = 30
 
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])
 def settings_given(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]:
-    given: dict[str, object] = {"data": tmp_path}
+    given: dict[str, object] = {"data": tmp_path, "patience_ms": 60_000, "redis_timeout_ms": 20_000}
     if request.param != "sqlite":
         given["database_url"] = new_postgres_database(request.getfixturevalue("postgres_url"))
     if request.param == "redis":
@@ -80,7 +80,7 @@ async def test_fifty_sales_sell_out_at_once_each_exactly(house: House) -> None:
     # Each has its turn: the slowest sale is done no later than a few times as long after the quickest.
     ends = sorted(max(seconds for _, seconds in told) for told in by_sale.values())
     print(f"sold out after {ends[0]:.3f} s to {ends[-1]:.3f} s")
-    assert ends[-1] < max(5 * ends[0], 10.0)
+    assert ends[-1] < max(5 * ends[0], 60.0)
 
 
 async def test_fifty_pools_and_their_deadlines_are_looked_at(house: House) -> None:
