@@ -102,6 +102,14 @@ class ValkeyProcess:
         os.kill(self.pid, signal.SIGCONT)
         self._is_frozen = False
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
+
     def command(self, *words: str | bytes | int) -> Any:
         """One command on a connection of its own; gives text, and dictionaries where redis-py makes them."""
         with self._client() as client:
