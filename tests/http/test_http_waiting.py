@@ -51,7 +51,7 @@ async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served(short: S
 
 
 def dropped(server: Server) -> float:
-    return scrape(server)["holdfast_dropped_total"].get("line_full", 0)
+    return scrape(server).get("holdfast_dropped_total", {}).get("line_full", 0)
 
 
 async def until_answered(calls: list["asyncio.Task[Answer]"], count: int) -> None:
