@@ -165,14 +165,12 @@ class ProviderConformance:
         assert (await provider.capture(payment)).state is PaymentState.CAPTURED
         assert await stage.captures(payment.key) == [1]
 
-    async def test_a_charge_slower_than_our_patience_is_found_later(
-        self, stage: Stage, provider: PaymentProvider
-    ) -> None:
+    async def test_a_charge_slower_than_our_patience_is_found_later(self, stage: Stage) -> None:
         charge = new_charge(stage.methods["slow"])
         async with closing(stage.provider(timeout_s=SHORT_S)) as impatient:
             with pytest.raises(OutcomeUnknown):
                 await impatient.authorise(charge)
-        found = await self._found_in_the_end(provider, charge.key)
+            found = await self._found_in_the_end(impatient, charge.key)
         assert found.state is PaymentState.AUTHORISED
         assert await stage.captures(charge.key) == [0]
 
