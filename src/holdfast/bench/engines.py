@@ -5,8 +5,10 @@ import itertools
 import os
 import secrets
 import socket
+import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,11 +47,24 @@ def postgres() -> Iterator[str]:
             raise SettingsError(_HINT) from exc
         data = Path(directory) / "data"
         data.mkdir()
-        server = get_server(data, cleanup_mode="stop")
+        server = get_server(data, cleanup_mode="stop", start=False)
         try:
+            _start(server.start)
             yield server.get_uri()
         finally:
             server.stop()
+
+
+def _start(start: Callable[[], None]) -> None:
+    """The wheel waits for ten seconds. On a busy machine the server may take longer, and goes on meanwhile."""
+    until = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            return start()
+        except (subprocess.TimeoutExpired, AssertionError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 def postgres_version(url: str) -> str:
