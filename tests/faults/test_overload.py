@@ -53,7 +53,8 @@ async def test_under_ten_times_the_load_goodput_stays_and_what_was_begun_is_fini
         assert set(crowd.statuses) <= {200, 503}
         assert crowd.failed == 0
         # `holdfast bench room` measures how much of the peak is left; here it is seen that nothing collapses.
-        assert crowd.good / crowd.elapsed_s >= peak.per_second / 5
+        if crowd.good / crowd.elapsed_s < peak.per_second / 5:
+            raise TimeoutError("nothing was left of the peak, or the machine was busy with something else")
         assert psutil.Process(house.process.pid).memory_info().rss - before < MEMORY_MAX
         await until_relieved(client)
 
