@@ -15,7 +15,7 @@ class SetClock:
     def advance(self, ms: int) -> None:
         self.now += ms
 
-    def now_ms(self, connection: Connection) -> int:
+    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
         return self.now
 
     async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:

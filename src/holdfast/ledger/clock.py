@@ -20,6 +20,18 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import BigInteger, Connection, cast, extract, func
+
+POSTGRES_NOW_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
+
+
+class Clock(Protocol):
+    """The engine's; see `Database.now_ms`."""
+
+    def __call__(self, connection: Connection, read_along: int | None = None, /) -> int: ...
+
 
 # Unlike CLOCK_MONOTONIC it goes on while the machine sleeps, as deadlines do.
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

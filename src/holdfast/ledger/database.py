@@ -47,8 +47,8 @@ class Database(Protocol):
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent view, without waiting for writers."""
 
-    def now_ms(self, connection: Connection) -> int:
-        """The engine's clock."""
+    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
+        """The engine's clock; what a statement has read along with something else (`POSTGRES_NOW_MS`) spares asking."""
 
     async def close(self) -> None: ...
 
@@ -95,7 +95,7 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._read_threads, _transact, self._reader, work)
 
-    def now_ms(self, connection: Connection) -> int:
+    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
         return self._clock.now_ms()
 
     async def close(self) -> None:

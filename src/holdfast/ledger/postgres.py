@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 import asyncpg
-from sqlalchemy import BigInteger, Connection, cast, event, extract, func, select
+from sqlalchemy import Connection, event, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -12,6 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from holdfast.domain.breaker import Breaker
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.ledger.clock import POSTGRES_NOW_MS
 from holdfast.ledger.database import TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.postgres_url import for_asyncpg
 from holdfast.pulse import Pulse
@@ -45,7 +46,7 @@ class PostgresDatabase:
         for given_up in ("close", "invalidate"):
             for engine in (self._engine, self._probing):
                 event.listen(engine.sync_engine, given_up, _drop)
-        self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
+        self._now = select(POSTGRES_NOW_MS)
 
     @property
     def breaker(self) -> Breaker:
@@ -93,8 +94,8 @@ class PostgresDatabase:
         except POSTGRES_FAILURES as exc:
             raise Unavailable(f"PostgreSQL is not available: {exc!r}") from exc
 
-    def now_ms(self, connection: Connection) -> int:
-        return int(connection.execute(self._now).scalar_one())
+    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
+        return int(connection.execute(self._now).scalar_one()) if read_along is None else read_along
 
     async def close(self) -> None:
         await self._pulse.close()

@@ -10,7 +10,7 @@ from holdfast.domain.room import RoomAsk, Stand, Use
 from holdfast.errors import Busy
 from holdfast.gate.lines import Lines
 from holdfast.ledger.database import Database
-from holdfast.ledger.room_batch import RoomQueries
+from holdfast.ledger.room_queries import RoomQueries
 from holdfast.room.bell import Bell
 
 # Each waits for as long as the desk's patience lasts: half a minute together, in which a crowd that comes all at once
