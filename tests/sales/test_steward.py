@@ -162,8 +162,11 @@ class FailingDatabase:
         self._count()
         return await self._clock.read(work)
 
-    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
-        return self._clock.now_ms(connection, read_along)
+    def now_ms(self, connection: Connection) -> int:
+        return self._clock.now_ms(connection)
+
+    def known_now_ms(self) -> int | None:
+        return self._clock.known_now_ms()
 
     async def close(self) -> None: ...
 

@@ -28,9 +28,11 @@ POSTGRES_NOW_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteg
 
 
 class Clock(Protocol):
-    """The engine's; see `Database.now_ms`."""
+    """The engine's: a `Database`."""
 
-    def __call__(self, connection: Connection, read_along: int | None = None, /) -> int: ...
+    def now_ms(self, connection: Connection) -> int: ...
+
+    def known_now_ms(self) -> int | None: ...
 
 
 # Unlike CLOCK_MONOTONIC it goes on while the machine sleeps, as deadlines do.

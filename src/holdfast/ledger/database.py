@@ -41,14 +41,21 @@ READERS = 4
 class Database(Protocol):
     dialect_name: str
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
-        """Run `work` in one transaction; when this returns, it is on disk. Brief work may keep the event loop."""
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
+        """Run `work` in one transaction; when this returns, it is on disk. Brief work may keep the event loop. Work at
+        once is a single statement: PostgreSQL commits it by itself, in one round trip instead of three."""
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent view, without waiting for writers."""
 
-    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
-        """The engine's clock; what a statement has read along with something else (`POSTGRES_NOW_MS`) spares asking."""
+    def now_ms(self, connection: Connection) -> int:
+        """The engine's clock."""
+
+    def known_now_ms(self) -> int | None:
+        """The same, where it is known without a question; None on PostgreSQL, whose statements can tell it along with
+        what they are for (`POSTGRES_NOW_MS`)."""
 
     async def close(self) -> None: ...
 
@@ -75,7 +82,9 @@ class SqliteDatabase:
         self._write_thread = ThreadPoolExecutor(1, "sqlite-write")
         self._read_threads = ThreadPoolExecutor(READERS, "sqlite-read")
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
         # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
         # A caller that leaves must not take the connection away from under its own commit.
         return await asyncio.shield(self._write(work, brief=brief))
@@ -95,7 +104,10 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._read_threads, _transact, self._reader, work)
 
-    def now_ms(self, connection: Connection, read_along: int | None = None) -> int:
+    def now_ms(self, connection: Connection) -> int:
+        return self._clock.now_ms()
+
+    def known_now_ms(self) -> int | None:
         return self._clock.now_ms()
 
     async def close(self) -> None:

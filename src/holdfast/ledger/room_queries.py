@@ -7,6 +7,8 @@ lock, the time and the places are one statement there, and all that is written i
 A statement sees what was committed before it began, but the row that it locks as it is now: if it had to wait for the
 lock, the places it found may be of before. They count only if the room is still the one it saw; else they are looked up
 again. That is why whoever changes a place writes the room's row as well, be it without a change.
+
+A batch of nothing but joins is written in a single statement where possible (`join_at_once.py`).
 """
 
 from collections.abc import Sequence
@@ -15,11 +17,15 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 from sqlalchemy import (
+    CTE,
+    BigInteger,
     ColumnClause,
     Connection,
     Executable,
     Row,
+    ScalarSelect,
     Select,
+    Subquery,
     Text,
     Update,
     bindparam,
@@ -39,13 +45,13 @@ from holdfast.ledger.rooms import make_room
 from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, rows_parameter
 
 _CHANGED = [places.c[name] for name in ("sale_id", "arrival", "place", "stale_at", "pass_until", "used_at", "ended_at")]
-_JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at")]
+JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at")]
 # All of a room but what the usher remembers, which is long and not needed here.
-_ROOM = [c for c in rooms.c if c.name != "ushering"]
-_of_sale = rooms.c.sale_id == bindparam("of_sale")
-_count = update(rooms).where(_of_sale).values({name: rooms.c[name] + bindparam(f"more_{name}") for name in COUNTED})
+ROOM = [c for c in rooms.c if c.name != "ushering"]
+of_sale_id = rooms.c.sale_id == bindparam("of_sale")
+_count = update(rooms).where(of_sale_id).values({name: rooms.c[name] + bindparam(f"more_{name}") for name in COUNTED})
 
-_places_of = msgspec.json.Decoder(list[Place]).decode
+places_from = msgspec.json.Decoder(list[Place]).decode
 
 
 class Loaded(Struct, frozen=True):
@@ -72,7 +78,7 @@ class RoomQueries:
         buyers = encode_rows((sale_id, buyer_id) for buyer_id in dict.fromkeys(ask.buyer_id for ask in asks))
         loaded = self._engine.load(connection, sale_id, buyers, clock)
         if loaded is None:
-            make_room(connection, sale_id, clock(connection))
+            make_room(connection, sale_id, clock.now_ms(connection))
             loaded = self._engine.load(connection, sale_id, buyers, clock)
             assert loaded is not None
         batch = RoomBatch(loaded.room, {place.buyer_id: place for place in loaded.found}, loaded.now)
@@ -84,16 +90,16 @@ class RoomQueries:
 
 class _Sqlite:
     def __init__(self) -> None:
-        self._room = select(*_ROOM).where(_of_sale)
-        self._find = _find_places("sqlite")
+        self._room = select(*ROOM).where(of_sale_id)
+        self._find = find_places("sqlite")
         self._change = update_places("sqlite")
-        self._insert = insert_rows("sqlite", places, _JOINED)
+        self._insert = insert_rows("sqlite", places, JOINED)
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
         row = connection.execute(self._room, {"of_sale": sale_id}).one_or_none()
         if row is None:
             return None
-        return Loaded(_room_in(row), _found(connection, self._find, buyers), clock(connection))
+        return Loaded(room_in(row), _found(connection, self._find, buyers), clock.now_ms(connection))
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         if batch.changed:
@@ -106,19 +112,20 @@ class _Sqlite:
 class _Postgres:
     def __init__(self) -> None:
         self._load = _load_at_once()
-        self._find = _find_places("postgresql")
+        self._find = find_places("postgresql")
         self._change = update_places("postgresql")
-        given = rows_parameter("postgresql", _JOINED)
-        join = insert(places).from_select([c.name for c in _JOINED], select(*given.c))
+        given = rows_parameter("postgresql", JOINED)
+        join = insert(places).from_select([c.name for c in JOINED], select(*given.c))
         self._join_and_count = _count.add_cte(join.cte("joined"))
         self._change_and_count = _count.add_cte(self._change.cte("changed"))
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
-        row = connection.execute(self._load, {"of_sale": sale_id, "rows": buyers}).one_or_none()
+        given = {"of_sale": sale_id, "rows": buyers, "now": clock.known_now_ms()}
+        row = connection.execute(self._load, given).one_or_none()
         if row is None:
             return None
-        found = _places_of(row.found) if row.is_as_seen else _found(connection, self._find, buyers)
-        return Loaded(_room_in(row), found, clock(connection, row.now))
+        found = places_from(row.found) if row.is_as_seen else _found(connection, self._find, buyers)
+        return Loaded(room_in(row), found, row.now)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         """What ends a place and what makes another of the same buyer cannot be one statement: the order of its parts is
@@ -135,21 +142,30 @@ class _Postgres:
 
 
 def _load_at_once() -> Select[Any]:
-    """The lock is taken in a subquery, because only what is outside of it is computed when the lock is there."""
+    room = locked_room()
+    return select(room, places_as_json(find_places("postgresql").subquery("found")).label("found"))
+
+
+def locked_room() -> Subquery:
+    """On PostgreSQL: the room, the time (`:now`, if that is given), and whether it is still as this statement saw it.
+
+    The lock is taken in a subquery, because only what is outside of it is computed when the lock is there.
+    """
     version: ColumnClause[str] = literal_column("rooms.ctid")
-    room = select(*_ROOM, version.label("version")).where(_of_sale).with_for_update().subquery("room")
-    seen = select(version).select_from(rooms).where(_of_sale).scalar_subquery()
-    found = _find_places("postgresql").subquery("found")
-    found_json = select(func.coalesce(cast(func.json_agg(found.table_valued()), Text), "[]")).scalar_subquery()
+    locked = select(*ROOM, version.label("version")).where(of_sale_id).with_for_update().subquery("locked")
+    seen = select(version).select_from(rooms).where(of_sale_id).scalar_subquery()
     return select(
-        *(room.c[c.name] for c in _ROOM),
-        POSTGRES_NOW_MS.label("now"),
-        (room.c.version == seen).label("is_as_seen"),
-        found_json.label("found"),
-    )
+        *(locked.c[c.name] for c in ROOM),
+        func.coalesce(bindparam("now", type_=BigInteger), POSTGRES_NOW_MS).label("now"),
+        (locked.c.version == seen).label("is_as_seen"),
+    ).subquery("room")
 
 
-def _find_places(dialect_name: str) -> Select[Any]:
+def places_as_json(found: Subquery | CTE) -> ScalarSelect[str]:
+    return select(func.coalesce(cast(func.json_agg(found.table_valued()), Text), "[]")).scalar_subquery()
+
+
+def find_places(dialect_name: str) -> Select[Any]:
     return rows_matching(dialect_name, places, [places.c.sale_id, places.c.buyer_id], places.c.ended_at.is_(None))
 
 
@@ -161,8 +177,8 @@ def update_places(dialect_name: str) -> Update:
     return update(places).where(*same).values({c.name: given.c[c.name] for c in _CHANGED[2:]})
 
 
-def _room_in(row: Row[Any]) -> RoomState:
-    return RoomState(**{c.name: getattr(row, c.name) for c in _ROOM})
+def room_in(row: Row[Any]) -> RoomState:
+    return RoomState(**{c.name: getattr(row, c.name) for c in ROOM})
 
 
 def _found(connection: Connection, find: Executable, buyers: str) -> list[Place]:

@@ -63,7 +63,7 @@ class LineBench:
         self._in_line = size
 
     def _joining(self, asks: list[Join]) -> Callable[[Connection], object]:
-        return lambda connection: self._queries.apply(connection, _SALE, asks, self._database.now_ms)
+        return lambda connection: self._queries.apply(connection, _SALE, asks, self._database)
 
     def _join(self) -> Join:
         number = next(self._numbers)
