@@ -16,6 +16,7 @@ from holdfast.errors import OutcomeUnknown
 from holdfast.ledger import join_at_once
 from holdfast.ledger.database import open_database
 from holdfast.ledger.postgres import PostgresDatabase
+from holdfast.ledger.room_queries import locked_room
 from holdfast.ledger.room_tables import places
 from holdfast.room.desk import Desk
 from worlds import NOW
@@ -131,7 +132,7 @@ async def test_without_a_look_whether_the_room_is_as_it_was_seen_she_would_be_gi
     line: Hall, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And is refused by the last wall, the index."""
-    guarded = join_at_once.locked_room()
+    guarded = locked_room()
     blind = select(*(c for c in guarded.c if c.name != "is_as_seen"), true().label("is_as_seen")).subquery("room")
     monkeypatch.setattr(join_at_once, "locked_room", lambda: blind)
     line.desk = Desk(line.clock)
