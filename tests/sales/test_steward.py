@@ -165,6 +165,9 @@ class FailingDatabase:
     def now_ms(self, connection: Connection) -> int:
         return self._clock.now_ms(connection)
 
+    def known_now_ms(self) -> int | None:
+        return self._clock.known_now_ms()
+
     async def close(self) -> None: ...
 
 

@@ -64,7 +64,9 @@ class SqliteDatabase:
         self._write_thread = ThreadPoolExecutor(1, "sqlite-write")
         self._read_threads = ThreadPoolExecutor(READERS, "sqlite-read")
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
         # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -112,6 +114,9 @@ class SqliteDatabase:
         return await loop.run_in_executor(self._read_threads, _transact, self._reader, work)
 
     def now_ms(self, connection: Connection) -> int:
+        return self._clock.now_ms()
+
+    def known_now_ms(self) -> int | None:
         return self._clock.now_ms()
 
     async def close(self) -> None:
