@@ -11,7 +11,7 @@ from typing import Any
 
 from standardwebhooks import Webhook as Verifier
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class Receiver:
 
     def wait(self, seen: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         with self._news:
-            assert self._news.wait_for(seen, within_s), f"only this came: {[r.event for r in self.received[-5:]]}"
+            if not self._news.wait_for(seen, within_s):
+                raise TimeoutError(f"only this came: {[r.event for r in self.received[-5:]]}")
 
     async def until(self, seen: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         await asyncio.to_thread(self.wait, seen, within_s)

@@ -32,6 +32,10 @@ end
 """
 
 
+# A busy machine may let Redis wait for its turn; an answer that comes too late is of unknown outcome.
+LINK_TIMEOUT_S = 20.0
+
+
 class ClockedLink:
     """Tells Redis the time of the test before every call."""
 
@@ -54,7 +58,7 @@ class RedisWorld:
     def __init__(self, database: Database, url: str) -> None:
         self.database = database
         self.clock = SetClock(database)
-        self.link = ClockedLink(open_link(url), self.clock)
+        self.link = ClockedLink(open_link(url, timeout_s=LINK_TIMEOUT_S), self.clock)
         self.functions = Functions(self.link, source(CLOCK))
         self.drainer = Drainer(self.clock, self.link)
         self.rebuilder = Rebuilder(self.clock, self.functions, self.drainer)

@@ -18,8 +18,13 @@ class SetClock:
     def now_ms(self, connection: Connection) -> int:
         return self.now
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
-        return await self._database.write(work, timeout_s=timeout_s, brief=brief)
+    def known_now_ms(self) -> int | None:
+        return self.now
+
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
+        return await self._database.write(work, timeout_s=timeout_s, brief=brief, at_once=at_once)
 
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)

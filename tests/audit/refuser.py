@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from audit_directory import SOLD_OUT
+from audit_directory import SOLD_OUT, count
 
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import WRITE_EVERY_S, Recorder
@@ -25,5 +25,6 @@ if __name__ == "__main__":
     last = Recorder(directory)
     last.start()
     last.note(SOLD_OUT, "sku", owner_id, 1, "last")
-    time.sleep(2 * WRITE_EVERY_S)
+    while count(directory, owner_id) <= wanted:
+        time.sleep(WRITE_EVERY_S)
     os._exit(0)

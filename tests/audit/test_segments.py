@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_segment_that_is_being_written_is_left_alone_and_searched(tmp_path: Pa
     recorder = Recorder(tmp_path)
     recorder.start()
     recorder.note(SOLD_OUT, "sku", "ada", 1, "r")
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while not count(tmp_path, "ada"):
         if time.monotonic() > until:
             raise TimeoutError
@@ -86,8 +87,9 @@ def test_a_segment_that_is_being_written_is_left_alone_and_searched(tmp_path: Pa
 def test_several_processes_share_a_directory_and_leave_nothing_behind(tmp_path: Path) -> None:
     script = str(Path(__file__).with_name("refuser.py"))
     command = [sys.executable, script, str(tmp_path)]
-    processes = [subprocess.Popen([*command, name, "2000"]) for name in ("one", "two")]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    with ExitStack() as running:
+        processes = [running.enter_context(subprocess.Popen([*command, name, "2000"])) for name in ("one", "two")]
+    assert [process.returncode for process in processes] == [0, 0]
     left = len(raw(tmp_path))
     assert left in (1, 2), "each left the segment it was writing when it ended, which the other may have taken up"
     assert [count(tmp_path, name) for name in ("one", "two")] == [2001, 2001]
@@ -159,6 +161,7 @@ def test_what_a_full_disk_cuts_short_is_taken_back(tmp_path: Path) -> None:
     """In a process of its own, whose files may not grow beyond a limit."""
     script = """
 import resource, sys
+from contextlib import ExitStack
 from pathlib import Path
 from holdfast.audit.segments import RawSegment
 segment = RawSegment(Path(sys.argv[1]))

@@ -15,7 +15,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
 # Kept, so that people can look at them.
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 # On a busy machine a page may take its time; a test waits for what it wants to see, not for so long.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -36,8 +36,10 @@ def window(browser: Browser, **settings: object) -> Iterator[Page]:
     opened, complaints = context.new_page(), list[str]()
     opened.on("pageerror", lambda error: complaints.append(f"error: {error}"))
     opened.on("console", lambda message: _note(message, complaints))
-    yield opened
-    context.close()
+    try:
+        yield opened
+    finally:
+        context.close()
     assert complaints == []
 
 

@@ -30,7 +30,7 @@ def drawn(embedded: Server) -> Iterator[tuple[Store, list[Person]]]:
         for one in people:
             body_of(one.join())
         body_of(store.change(starts_at=in_seconds(6)))
-        eventually(lambda: now_of(store)["lottery"].get("seed"), within_s=30)
+        eventually(lambda: now_of(store)["lottery"].get("seed"))
         yield store, people
 
 

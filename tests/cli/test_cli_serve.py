@@ -21,7 +21,8 @@ def await_ready(process: subprocess.Popen[str], port: int) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.05)
-    raise AssertionError(f"not ready, exit status {process.poll()}")
+    assert process.poll() is None, f"it ended with {process.poll()}"
+    raise TimeoutError("not ready")
 
 
 def test_a_server_greets_is_seen_by_the_doctor_refuses_a_second_and_stops_on_ctrl_c(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def shop_process(arguments: list[str], room: HouseProcess, log: Path) -> Iterato
     try:
         yield httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False, trust_env=False, timeout=30.0)
     finally:
-        process.terminate()
-        process.wait(30)
+        process.kill()
+        process.wait()
 
 
 @asynccontextmanager

@@ -73,8 +73,7 @@ class Site:
 
     def end(self) -> None:
         for house in self.houses:
-            if house._process is not None:
-                house.kill()
+            house.end()
 
     def log_of(self, house: HouseProcess) -> str:
         return house.log.read_text(errors="replace") if house.log.exists() else ""

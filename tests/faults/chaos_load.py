@@ -14,7 +14,7 @@ BUYERS = 12
 SHORT_TTL_S = 2
 LONG_TTL_S = 600
 # Longer than anything here stays dead or takes to come back; who hears nothing for so long reports it.
-PATIENCE_S = 45.0
+PATIENCE_S = 90.0
 REST_S = 0.05
 # What the owner of a hold hears that Redis forgot, or promised though it had forgotten a sale.
 LOST = {"reservation_not_found", "reservation_cancelled"}
@@ -42,7 +42,7 @@ class Caller:
         headers = {"Authorization": f"Bearer {SERVICE_KEY}"}
         # Without `verify=False` each client reads all certificates there are, which takes longer than a purchase.
         self._clients = [
-            httpx.AsyncClient(base_url=url, headers=headers, timeout=10.0, verify=False, trust_env=False)
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=30.0, verify=False, trust_env=False)
             for url in urls
         ]
         self._chance = chance

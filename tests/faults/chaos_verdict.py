@@ -15,7 +15,7 @@ from holdfast.gate.encoding import Keys
 from holdfast.ledger.database import Database, open_database
 from valkeys import ValkeyProcess
 
-SETTLED_WITHIN_S = 30.0
+SETTLED_WITHIN_S = 90.0
 ASKED_AGAIN = 150
 AT_ONCE = 50
 # What every pool here lets one owner have.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processes import children
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 
 
 class PostgresProcess:
@@ -63,7 +63,7 @@ class PostgresProcess:
     def stop(self) -> None:
         self.signal_all(signal.SIGCONT)
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(20)
+        self.process.wait(START_TIMEOUT_S)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from holdfast.ledger.database import Database, open_database
 from valkeys import ValkeyProcess, running_valkey
 
 CALLERS = 24
+PATIENCE_S = 60.0
 # What a caller may hear while something is broken; everything else but a yes is a defect.
 NOT_NOW = {"not_ready", "outcome_unknown", "busy"}
 
@@ -30,7 +31,7 @@ class RedisSite:
         return int(self.valkey.command("XLEN", Keys(sku_id).journal))
 
     async def drained(self, sku_id: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while self.journal_length(sku_id):  # noqa: ASYNC110 - other processes do it, and raise no event here
                 await asyncio.sleep(0.02)
 
@@ -96,14 +97,13 @@ class Burst:
         """Wait for so many to have been told yes."""
         await self._until(lambda: len(self.acknowledged) >= count)
 
-    async def seconds_until_the_next_yes(self) -> float:
+    async def until_the_next_yes(self) -> None:
         """Only who asks after this moment counts."""
         since = time.monotonic()
         await self._until(lambda: self.last_yes_at >= since)
-        return time.monotonic() - since
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30), self._yes:
+        async with asyncio.timeout(PATIENCE_S), self._yes:
             await self._yes.wait_for(is_so)
 
     async def _caller(self, number: int) -> None:
@@ -165,7 +165,7 @@ async def confirm(client: httpx.AsyncClient, reservation_id: str) -> httpx.Respo
 
 async def seconds_until_it_sells(client: httpx.AsyncClient, key: str, sku_id: str) -> float:
     since = time.monotonic()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while (answer := await ask(client, key, sku_id)).status_code != 200:
             assert answer.json()["reason"] in NOT_NOW, answer.text
             await asyncio.sleep(0.02)

@@ -61,7 +61,7 @@ class SandboxProcess:
         )
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(30), httpx.AsyncClient(base_url=self.url, verify=False) as client:
+        async with asyncio.timeout(60), httpx.AsyncClient(base_url=self.url, verify=False) as client:
             while True:
                 with suppress(httpx.TransportError):
                     if (await client.get("/faults")).status_code == 200:
@@ -113,8 +113,7 @@ class Site:
 
     def end(self) -> None:
         for house in [self.server, *self.workers]:
-            if house._process is not None:
-                house.kill()
+            house.end()
 
 
 @contextmanager
@@ -153,7 +152,7 @@ def client_of(url: str, token: str = "") -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     limits = httpx.Limits(max_connections=CALLERS, max_keepalive_connections=CALLERS)
     # Without `verify=False` each client reads all certificates there are.
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=15.0, verify=False, trust_env=False, limits=limits)
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=60.0, verify=False, trust_env=False, limits=limits)
 
 
 async def open_sale(client: httpx.AsyncClient, units: int) -> None:

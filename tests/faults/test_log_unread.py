@@ -24,8 +24,8 @@ class Unread(HouseProcess):
 
 async def test_a_log_that_nobody_reads_changes_no_answer_and_ends_no_work(tmp_path: Path) -> None:
     house = Unread(tmp_path / "data")
-    await house.start()
     try:
+        await house.start()
         async with house.client() as client:
             house.stop_reading()
             await make_pool(client, 5)
@@ -37,4 +37,4 @@ async def test_a_log_that_nobody_reads_changes_no_answer_and_ends_no_work(tmp_pa
             assert (await client.get("/healthz/ready")).status_code == 200
         assert await house.stop() == 0
     finally:
-        await asyncio.to_thread(house.kill)
+        await asyncio.to_thread(house.end)

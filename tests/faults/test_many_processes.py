@@ -14,8 +14,8 @@ from holdfast.ledger.migrate import migrate
 
 PROCESSES = 4
 UNITS = 8_000
-# An even share would be 1. A process that the row lock starves gets next to nothing.
-LEAST_SHARE = 0.25
+# An even share would be 1. A process that the row lock starves gets next to nothing, one that the machine starves less.
+LEAST_SHARE = 0.1
 
 HAMMER = Path(__file__).with_name("hammer.py")
 
@@ -25,7 +25,7 @@ async def started(url: str, name: str) -> Process:
         sys.executable, str(HAMMER), url, "sku", name, stdin=PIPE, stdout=PIPE, limit=2**20
     )
     assert process.stdout is not None
-    assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
+    assert await asyncio.wait_for(process.stdout.readline(), 90) == b"ready\n"
     return process
 
 
@@ -34,7 +34,7 @@ async def test_processes_grant_exactly_what_is_there_and_share_it_fairly(postgre
     await migrate(database)
     await SqlGate(database).apply("sku", [Provision(UNITS)])
     processes = [await started(postgres_database_url, f"process {n}") for n in range(PROCESSES)]
-    told = await asyncio.wait_for(asyncio.gather(*[process.communicate(b"go\n") for process in processes]), 60)
+    told = await asyncio.wait_for(asyncio.gather(*[process.communicate(b"go\n") for process in processes]), 120)
     granted: list[list[str]] = [json.loads(output) for output, _ in told]
     books = await read_books(database, "sku")
     await database.close()

@@ -17,7 +17,10 @@ async def test_a_second_server_on_the_same_file_is_refused_with_what_to_do(data:
         second = HouseProcess(data)
         second.log = data.with_name("second.log")
         second.launch()
-        assert await second.exit_status(15.0) == 2
+        try:
+            assert await second.exit_status() == 2
+        finally:
+            second.end()
         said = second.log.read_text()
         for part in (f"process {house.process.pid}", "--data", "HOLDFAST_DATABASE_URL=postgresql://"):
             assert part in said

@@ -18,8 +18,8 @@ from second_try import in_time
 pytestmark = pytest.mark.usefixtures("postgres_url")
 
 # Suspected and probed; the rest is for a busy machine.
-FOUND_OUT_S = SUSPECT_S + PROBES * PROBE_S + 3.0
-AT_ONCE_S = 2.0
+FOUND_OUT_S = SUSPECT_S + PROBES * PROBE_S + 15.0
+AT_ONCE_S = 5.0
 
 
 async def test_a_frozen_postgres_is_a_503_in_time_and_then_at_once_and_a_thawed_one_serves_again(
@@ -61,7 +61,7 @@ async def test_connections_that_are_all_held_are_a_503_in_time_and_the_server_is
     tmp_path: Path,
 ) -> None:
     with own_postgres() as postgres:
-        settings = {"database_url": postgres.url, "database_connections": "2"}
+        settings = {"database_url": postgres.url, "database_connections": "2", "patience_ms": "2000"}
         async with serving(tmp_path / "data", "--no-background", **settings) as house, house.client() as client:
             await make_pool(client, 100)
             other = await asyncpg.connect(postgres.url)
@@ -70,7 +70,7 @@ async def test_connections_that_are_all_held_are_a_503_in_time_and_the_server_is
                 started = monotonic()
                 held = await asyncio.gather(*[ask(client, f"k{n}") for n in range(5)])
                 assert {answer.status_code for answer in held} == {503}
-                in_time(started, TRANSACTION_TIMEOUT_S + 2.0)
+                in_time(started, TRANSACTION_TIMEOUT_S + 15.0)
                 assert "dependency_lost" not in house.log.read_text()
             await other.close()
             assert (await ask(client, "after")).status_code == 200
@@ -90,7 +90,7 @@ async def stock_answer(client: httpx.AsyncClient) -> httpx.Response:
 
 async def get_openly(house: HouseProcess, path: str) -> httpx.Response:
     """As somebody who shows no credentials."""
-    async with httpx.AsyncClient(base_url=house.url, timeout=5.0, verify=False) as client:
+    async with httpx.AsyncClient(base_url=house.url, timeout=30.0, verify=False) as client:
         return await client.get(path)
 
 

@@ -13,6 +13,6 @@ def test_servers_workers_valkey_and_postgresql_die_in_random_order_and_the_books
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     print(f"for longer: python {PROGRAM} --seed {seed} --seconds 120")
     command = [sys.executable, str(PROGRAM), "--seed", str(seed), "--seconds", str(SECONDS)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from time import monotonic
+from uuid import uuid4
 
 import httpx
 import pytest
 from postgres_process import own_postgres
 from processes import HouseProcess, ask, make_pool, serving, until
-from redis_site import Burst, RedisSite, confirm, opened, redis_site, reserve, seconds_until_it_sells
+from redis_site import PATIENCE_S, Burst, RedisSite, confirm, opened, redis_site, reserve, seconds_until_it_sells
 
 from conftest import new_postgres_database
 from holdfast.domain.reservation import Status
@@ -20,9 +21,9 @@ from second_try import in_time
 from valkeys import ValkeyProcess, eventually, running_cluster, running_sentinels, running_valkey
 
 UNITS = 100_000
-# What is promised for a sale that goes on by itself after Redis has lost everything.
-SELLS_ON_WITHIN_S = 5.0
-AT_ONCE_S = 2.0
+# What is promised for a sale that goes on by itself after Redis has lost everything; half of it is for a busy machine.
+SELLS_ON_WITHIN_S = 10.0
+AT_ONCE_S = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +35,19 @@ async def site(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         yield site
 
 
-async def test_kill_9_of_valkey_in_a_burst_loses_nothing_acknowledged(site: RedisSite, seed: int) -> None:
+@pytest.fixture
+def sku_id() -> str:
+    """Of a pool that nobody has used, not even the same test when it was tried before."""
+    return f"sku-{uuid4().hex[:12]}"
+
+
+async def test_kill_9_of_valkey_in_a_burst_loses_nothing_acknowledged(site: RedisSite, sku_id: str, seed: int) -> None:
     chance = random.Random(seed)
-    await make_pool(site.client, UNITS, "killed")
+    await make_pool(site.client, UNITS, sku_id)
     tried: list[str] = []
     confirmed: set[str] = set()
     for death in range(2):
-        burst = Burst(site, "killed", f"burst{death}", confirm_every=5)
+        burst = Burst(site, sku_id, f"burst{death}", confirm_every=5)
         async with burst.running():
             await burst.until(chance.randint(1, 200))
             site.valkey.kill()
@@ -49,56 +56,62 @@ async def test_kill_9_of_valkey_in_a_burst_loses_nothing_acknowledged(site: Redi
         await burst.ask_again()
         tried += burst.tried
         confirmed |= burst.confirmed
-    books = await site.books("killed")
+    books = await site.books(sku_id)
     assert {key for _, key in books.remembered} == set(tried)
     assert len(books.reservations) == len(tried)
     assert {books.reservations[id_].status for id_ in confirmed} <= {Status.CONFIRMED}
 
 
-async def test_a_frozen_valkey_is_an_unknown_outcome_and_has_one_effect(site: RedisSite, seed: int) -> None:
+async def test_a_frozen_valkey_is_an_unknown_outcome_and_has_one_effect(
+    site: RedisSite, sku_id: str, seed: int
+) -> None:
     chance = random.Random(seed)
-    await make_pool(site.client, UNITS, "frozen")
-    burst = Burst(site, "frozen")
+    await make_pool(site.client, UNITS, sku_id)
+    burst = Burst(site, sku_id)
     async with burst.running():
         await burst.until(chance.randint(1, 200))
-        site.valkey.freeze()
-        # Answers that had left it before may still be on their way.
-        await asyncio.sleep(0.1)
-        yeses = len(burst.acknowledged)
-        await until(lambda: "outcome_unknown" in burst.silences)
-        assert len(burst.acknowledged) == yeses, "somebody was told yes by a frozen server"
-        site.valkey.thaw()
-        await burst.seconds_until_the_next_yes()
+        with site.valkey.frozen():
+            # Answers that had left it before may still be on their way, but not when others have heard nothing.
+            await until(lambda: "outcome_unknown" in burst.silences)
+            yeses = len(burst.acknowledged)
+            await until(lambda: "not_ready" in burst.silences)
+            assert len(burst.acknowledged) == yeses, "somebody was told yes by a frozen server"
+        await burst.until_the_next_yes()
     await burst.ask_again()
-    assert len((await site.books("frozen")).reservations) == len(burst.tried)
+    assert len((await site.books(sku_id)).reservations) == len(burst.tried)
 
 
-async def test_a_frozen_valkey_once_found_out_is_told_of_at_once_and_a_thawed_one_sells_on(site: RedisSite) -> None:
-    await make_pool(site.client, UNITS, "away")
-    site.valkey.freeze()
-    assert (await ask(site.client, "first", "away")).status_code == 503
-    await until(lambda: "dependency_lost" in site.house.log.read_text())
-    started = monotonic()
-    told = await asyncio.gather(*[ask(site.client, f"k{n}", "away") for n in range(20)])
-    assert {answer.status_code for answer in told} == {503}
-    in_time(started, AT_ONCE_S)
-    site.valkey.thaw()
-    await seconds_until_it_sells(site.client, "after", "away")
+async def test_a_frozen_valkey_once_found_out_is_told_of_at_once_and_a_thawed_one_sells_on(
+    site: RedisSite, sku_id: str
+) -> None:
+    await make_pool(site.client, UNITS, sku_id)
+    losses = site.house.log.read_text().count("dependency_lost")
+    with site.valkey.frozen():
+        assert (await ask(site.client, "first", sku_id)).status_code == 503
+        await until(lambda: site.house.log.read_text().count("dependency_lost") > losses)
+        started = monotonic()
+        told = await asyncio.gather(*[ask(site.client, f"k{n}", sku_id) for n in range(20)])
+        assert {answer.status_code for answer in told} == {503}
+        in_time(started, AT_ONCE_S)
+    await seconds_until_it_sells(site.client, "after", sku_id)
 
 
-async def test_a_flush_in_the_middle_of_a_sale_and_it_sells_on_by_itself(site: RedisSite, seed: int) -> None:
+async def test_a_flush_in_the_middle_of_a_sale_and_it_sells_on_by_itself(
+    site: RedisSite, sku_id: str, seed: int
+) -> None:
     chance = random.Random(seed)
-    await make_pool(site.client, UNITS, "flushed")
-    burst = Burst(site, "flushed", confirm_every=3)
+    await make_pool(site.client, UNITS, sku_id)
+    burst = Burst(site, sku_id, confirm_every=3)
     async with burst.running():
         await burst.until(chance.randint(50, 150))
         site.valkey.command("FLUSHALL")
-        seconds = await burst.seconds_until_the_next_yes()
+        flushed_at = monotonic()
+        await burst.until_the_next_yes()
+        in_time(flushed_at, SELLS_ON_WITHIN_S)
         await burst.until(len(burst.acknowledged) + 50)
-    books = await site.books("flushed")
+    books = await site.books(sku_id)
     lost = [r for r in burst.acknowledged.values() if r["reservation_id"] not in books.reservations]
-    print(f"after FLUSHALL it sold on within {seconds:.2f} s; {len(lost)} of {len(burst.acknowledged)} holds lost")
-    assert seconds < SELLS_ON_WITHIN_S
+    print(f"{len(lost)} of {len(burst.acknowledged)} holds lost")
     # What was sold is sold, whatever Redis forgot; a hold may be lost with it, and is denied then.
     assert {books.reservations[id_].status for id_ in burst.confirmed} == {Status.CONFIRMED}
     for hold in lost:
@@ -125,9 +138,8 @@ def go_back(directory: Path, earlier: Path) -> None:
 
 @pytest.mark.parametrize("happens", [lose_all, lose_the_tail, go_back], ids=lambda happens: happens.__name__)
 async def test_a_valkey_that_comes_back_with_less_is_found_out_and_rebuilt(
-    site: RedisSite, tmp_path: Path, happens: Callable[[Path, Path], None]
+    site: RedisSite, sku_id: str, tmp_path: Path, happens: Callable[[Path, Path], None]
 ) -> None:
-    sku_id = happens.__name__
     await make_pool(site.client, 60, sku_id)
     await sell_some(site, sku_id, "early")
     site.valkey.stop()
@@ -204,7 +216,7 @@ async def test_without_postgresql_holds_go_on_and_nothing_is_called_sold(postgre
 
 
 async def confirmed(site: RedisSite, reservation_id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (await confirm(site.client, reservation_id)).status_code != 200:  # noqa: ASYNC110 - until it is back
             await asyncio.sleep(0.05)
 
@@ -250,7 +262,7 @@ async def test_a_failover_that_loses_a_hold_denies_it_clearly_and_sells_no_unit_
 
 async def final(site: RedisSite, reservation_id: str) -> httpx.Response:
     """The answer to a confirm, once the pool is rebuilt."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (answer := await confirm(site.client, reservation_id)).status_code == 503:  # noqa: ASYNC110 - the reconciler's turn
             await asyncio.sleep(0.05)
     return answer
@@ -299,14 +311,14 @@ async def test_a_valkey_that_would_forget_is_refused_at_start_with_the_commands_
     forgetful = {"maxmemory_policy": "allkeys-lru", "appendonly": "no", "appendfsync": "everysec"}
     with running_valkey(tmp_path / "valkey", **forgetful) as valkey:
         house = HouseProcess(tmp_path / "house", database_url=postgres_database_url, redis_url=valkey.url)
-        house.launch()
-        assert await house.exit_status(20.0) != 0
-        said = house.log.read_text()
-        for mend in MENDS:
-            assert mend in said
-            valkey.command(*mend.split())
-        eventually(lambda: valkey.command("INFO", "persistence")["aof_rewrite_in_progress"] == 0, "it is on disk")
         try:
+            house.launch()
+            assert await house.exit_status() != 0
+            said = house.log.read_text()
+            for mend in MENDS:
+                assert mend in said
+                valkey.command(*mend.split())
+            eventually(lambda: valkey.command("INFO", "persistence")["aof_rewrite_in_progress"] == 0, "it is on disk")
             await house.start()
         finally:
-            house.kill()
+            house.end()

@@ -38,13 +38,9 @@ async def test_a_rebuild_whose_process_is_killed_while_it_loads_is_finished_by_t
             await engine.drainer.catch_up("big")
             while await engine.drainer.pass_once():
                 pass
-        server.command("FLUSHALL")
         house = HouseProcess(tmp_path / "house", **where)
-        house.launch()
-        eventually(lambda: state_of(server) == "loading", "the rebuild has begun")
-        house.kill()
-        assert state_of(server) == "loading"
         try:
+            kill_while_it_loads(server, house)
             await house.start()
             eventually(lambda: state_of(server) == "open", "the rebuild was finished")
             async with house.client() as client:
@@ -52,7 +48,19 @@ async def test_a_rebuild_whose_process_is_killed_while_it_loads_is_finished_by_t
                 assert (shown["available"], shown["held"]) == (5, HOLDS)
                 assert (await client.post("/v1/ops/reconcile")).json()["ok"]
         finally:
-            house.kill()
+            house.end()
+
+
+def kill_while_it_loads(server: ValkeyProcess, house: HouseProcess) -> None:
+    """It does not load for long: whoever looks too late lets it begin again."""
+    for _ in range(10):
+        server.command("FLUSHALL")
+        house.launch()
+        eventually(lambda: state_of(server) in ("loading", "open"), "the rebuild has begun")
+        house.kill()
+        if state_of(server) == "loading":
+            return
+    raise TimeoutError("every rebuild was over before it could be interrupted")
 
 
 def state_of(server: ValkeyProcess) -> Any:
@@ -110,7 +118,7 @@ async def pay(client: httpx.AsyncClient, reservation_id: str) -> httpx.Response:
 
 
 async def settled(client: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             report = (await client.post("/v1/ops/reconcile")).json()
             if report["ok"] and not any(pool["journal_lag"] for pool in report["data"]):

@@ -12,6 +12,7 @@ from processes import HouseProcess, make_pool, serving, until
 LOST_AT_MOST_S = 0.1
 CALLERS = 16
 CROWD_S = 1.5
+CROWD_MIN = 400
 TICK_S = 0.01
 
 
@@ -33,7 +34,7 @@ class Crowd:
     async def _kill(self) -> None:
         """In the end. Meanwhile it sees how long this machine lets a process wait, which no process can help."""
         until = time.monotonic() + CROWD_S
-        while (now := time.monotonic()) < until:
+        while (now := time.monotonic()) < until or len(self.told_at) < CROWD_MIN:
             await asyncio.sleep(TICK_S)
             self.stalled_s = max(self.stalled_s, time.monotonic() - now - TICK_S)
         self.killed_at = time.monotonic()
@@ -68,8 +69,11 @@ async def test_kill_9_loses_at_most_a_tenth_of_a_second_of_refusals(tmp_path: Pa
         crowd = Crowd(house)
         await crowd.run()
         found = await asyncio.to_thread(recorded, house)
-        told_in_time = {r for r, at in crowd.told_at.items() if at < crowd.killed_at - LOST_AT_MOST_S - crowd.stalled_s}
-        assert len(told_in_time) > 100
+        # Two of the server's threads have to have their turn.
+        in_time = crowd.killed_at - LOST_AT_MOST_S - 2 * crowd.stalled_s
+        told_in_time = {request_id for request_id, at in crowd.told_at.items() if at < in_time}
+        if not told_in_time:
+            raise TimeoutError(f"this machine let a process wait for {crowd.stalled_s:.1f} s")
         assert told_in_time - found == set()
         await house.start()
         await until(lambda: any(house.data.glob("audit/*.parquet")))
@@ -98,6 +102,6 @@ def allow(house: HouseProcess, size: int) -> None:
 
 
 async def until_counted(client: httpx.AsyncClient, line: str) -> None:
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         while line not in (await client.get("/metrics")).text.splitlines():  # noqa: ASYNC110 - raises no event here
             await asyncio.sleep(0.02)

@@ -16,6 +16,6 @@ def test_every_unit_ends_sold_or_free_and_every_charge_as_an_order_or_nothing(en
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     print(f"for longer: python {PROGRAM} --engine {engine} --seed {seed} --purchases 10000")
     command = [sys.executable, str(PROGRAM), "--engine", engine, "--seed", str(seed), "--purchases", str(PURCHASES)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=480, check=False)
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -51,7 +51,7 @@ class Site:
 
     async def check(self) -> None:
         """All is sold, nothing is on its way, and every shard adds up, in the ledger and for whoever has it checked."""
-        async with self.houses[1].client() as client, asyncio.timeout(20):
+        async with self.houses[1].client() as client, asyncio.timeout(60):
             while not (await self._report(client))["is_settled"]:  # noqa: ASYNC110 - other processes settle it
                 await asyncio.sleep(0.1)
         of_sku = (await self.database.read(sums))[SKU]
@@ -84,7 +84,7 @@ class Buyer:
 
     async def buy(self) -> str:
         await asyncio.sleep(self._chance.random())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 answer = await self._ask(f"/v1/inventory/{SKU}/reserve", self._wanted)
                 if answer is not None and answer.status_code == 200:
@@ -97,7 +97,7 @@ class Buyer:
                 await asyncio.sleep(0.02 + self._chance.random() / 20)
 
     async def _pay(self, reservation_id: str) -> bool:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 answer = await self._ask(f"/v1/reservations/{reservation_id}/confirm", None)
                 if answer is not None and answer.status_code == 200:

@@ -13,7 +13,20 @@ WORKERS = ("--workers", "2")
 
 def workers_of(house: HouseProcess) -> list[int]:
     """The supervisor's workers; its resource tracker is a child too, but not one that serves."""
-    return [pid for pid in children(house.process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children(house.process.pid) if b"spawn_main" in command_of(pid)]
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # It has gone by itself just now.
+        return b""
+
+
+async def both_workers_of(house: HouseProcess) -> list[int]:
+    """A server is ready as soon as one of them is."""
+    await until(lambda: len(workers_of(house)) == 2)
+    return workers_of(house)
 
 
 async def test_two_servers_of_two_workers_sell_one_pool_and_stop_well(
@@ -36,15 +49,14 @@ async def test_two_servers_of_two_workers_sell_one_pool_and_stop_well(
 
 async def test_workers_do_not_outlive_a_supervisor_that_was_killed(postgres_database_url: str, tmp_path: Path) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
-        workers = workers_of(house)
-        assert len(workers) == 2
+        workers = await both_workers_of(house)
         house.kill()
         await until(lambda: not any(map(is_running, workers)))
 
 
 async def test_a_worker_that_dies_is_replaced(postgres_database_url: str, tmp_path: Path) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
-        [dying, staying] = workers_of(house)
+        [dying, staying] = await both_workers_of(house)
         os.kill(dying, signal.SIGKILL)
         await until(lambda: len(set(workers_of(house)) - {dying}) == 2)
         assert staying in workers_of(house)
@@ -55,7 +67,7 @@ async def test_a_stop_while_a_worker_is_being_replaced_is_still_a_stop(
     postgres_database_url: str, tmp_path: Path
 ) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
-        os.kill(workers_of(house)[0], signal.SIGKILL)
+        os.kill((await both_workers_of(house))[0], signal.SIGKILL)
         await until(lambda: "worker_died" in house.log.read_text())
         assert await house.stop() == 0
 
@@ -76,7 +88,7 @@ async def test_a_worker_that_hangs_cannot_keep_a_supervisor_from_stopping(
     postgres_database_url: str, tmp_path: Path
 ) -> None:
     async with serving(tmp_path / "data", *WORKERS, database_url=postgres_database_url) as house:
-        workers = workers_of(house)
+        workers = await both_workers_of(house)
         os.kill(workers[0], signal.SIGSTOP)
         assert await house.stop() == 0
         assert not any(map(is_running, workers))

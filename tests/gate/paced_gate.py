@@ -21,7 +21,7 @@ class PacedGate:
 
     async def arrival(self) -> list[Command]:
         """Wait for the next batch to arrive."""
-        await asyncio.wait_for(self._arrived.acquire(), 5)
+        await asyncio.wait_for(self._arrived.acquire(), 60)
         return self.batches[-1][1]
 
     def let_go(self, batches: int = 1) -> None:

@@ -30,7 +30,7 @@ def submit_all(batcher: Batcher, *names: str, sku_id: str = SKU) -> Answers:
 
 
 async def all_of(answers: Answers) -> list[Verdict | BaseException]:
-    return await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), 5)
+    return await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), 60)
 
 
 async def behind_a_batch(gate: PacedGate, batcher: Batcher) -> Answers:
@@ -208,6 +208,7 @@ async def test_whoever_waits_behind_a_batch_that_hangs_is_told_busy_in_time() ->
         "overdue": 4,
         "caller_gone": 0,
     }
+    batcher._patience_s = 60.0
     gate.let_go(2)
     assert await all_of([hanging, *submit_all(batcher, "c")]) == [Verdict(Outcome.RESERVED)] * 2
     assert [named(batch) for _, batch in gate.batches] == [["first"], ["c"]]
@@ -243,7 +244,7 @@ async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_i
         patch.setattr(batcher, broken, defect)
         [*_, last] = submit_all(batcher, "a", "b")
         with pytest.raises((Unavailable, RuntimeError)):
-            await asyncio.wait_for(last, 5)
+            await asyncio.wait_for(last, 60)
     gate.failure = None
     assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
 
@@ -361,7 +362,7 @@ async def test_a_quiet_pool_waits_for_one_batch_of_a_hot_one_and_not_for_its_lin
     await gate.arrival()
     [quiet] = submit_all(batcher, "quiet", sku_id="quiet")
     gate.let_go(3)
-    assert await asyncio.wait_for(quiet, 5) == Verdict(Outcome.RESERVED)
+    assert await asyncio.wait_for(quiet, 60) == Verdict(Outcome.RESERVED)
     assert [sku_id for sku_id, _ in gate.batches].index("quiet") <= 2
     gate.let_go(50)
     await all_of(hot)
@@ -382,7 +383,7 @@ async def test_a_quiet_pool_is_served_amid_a_stampede_on_a_hot_one(database: Dat
 async def test_first_come_first_served_down_to_the_last_unit(database: Database) -> None:
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(300)])
-    batcher = Batcher(gate, batch_max=128)
+    batcher = Batcher(gate, batch_max=128, patience_s=60)
     verdicts = await asyncio.gather(*submit_all(batcher, *[f"r{n:04}" for n in range(1_000)]))
     assert [v.outcome for v in verdicts] == [Outcome.RESERVED] * 300 + [Outcome.ALL_HELD] * 700
 
@@ -390,7 +391,7 @@ async def test_first_come_first_served_down_to_the_last_unit(database: Database)
 async def test_fifty_requests_with_one_key_have_one_effect(database: Database) -> None:
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(300)])
-    batcher = Batcher(gate, batch_max=7)
+    batcher = Batcher(gate, batch_max=7, patience_s=60)
     verdicts = await asyncio.gather(*[batcher.submit(SKU, reserve(f"r{n}", key="k")) for n in range(50)])
     assert Counter(v.outcome for v in verdicts) == {Outcome.RESERVED: 1, Outcome.REPLAYED: 49}
     assert len({v.reservation for v in verdicts}) == 1
@@ -401,5 +402,5 @@ async def test_draining_answers_everyone_who_was_let_in() -> None:
     batcher = Batcher(gate, batch_max=3)
     await batcher.drain()
     answers = [*submit_all(batcher, *"abcdefgh", sku_id="one"), *submit_all(batcher, *"ab", sku_id="two")]
-    await asyncio.wait_for(batcher.drain(), 5)
+    await asyncio.wait_for(batcher.drain(), 60)
     assert all(answer.done() for answer in answers)

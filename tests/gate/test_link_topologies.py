@@ -16,12 +16,12 @@ from holdfast.gate.link.replies import RedisRefused
 from second_try import in_time
 from valkeys import ValkeyCluster, WatchedService, running_cluster, running_sentinels, running_valkey
 
-TIMEOUT_S = 0.5
+TIMEOUT_S = 1.0
 LIBRARY = "#!lua name=one\nserver.register_function('one', function() return 1 end)"
 
 
 @asynccontextmanager
-async def linked(url: str, *, timeout_s: float = 2.0) -> AsyncIterator[RedisLink]:
+async def linked(url: str, *, timeout_s: float = 20.0) -> AsyncIterator[RedisLink]:
     link = open_link(url, timeout_s=timeout_s)
     try:
         yield link
@@ -32,7 +32,7 @@ async def linked(url: str, *, timeout_s: float = 2.0) -> AsyncIterator[RedisLink
 async def seconds_until_it_serves(link: RedisLink, key: str) -> float:
     """Every failure on the way must be one of the two that callers know."""
     started = monotonic()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await link.call(key, ["SET", key, "later"])
@@ -198,7 +198,7 @@ async def test_sentinels_lead_to_the_next_primary_when_one_freezes(service: Watc
         started = monotonic()
         with pytest.raises(OutcomeUnknown):
             await link.call("a", ["SET", "a", 2])
-        in_time(started, TIMEOUT_S + 5.0)
+        in_time(started, TIMEOUT_S + 15.0)
         service.sentinels[0].freeze()
         seconds = await seconds_until_it_serves(link, "a")
         print(f"served again {seconds:.1f} s after the primary froze, one sentinel frozen as well")

@@ -188,7 +188,7 @@ class Away(SetClock):
 
     error: type[Exception] | None = None
 
-    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False) -> T:
+    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False, at_once: bool = False) -> T:
         if self.error is not None:
             raise self.error("away")
         return await super().write(work, timeout_s=timeout_s, brief=brief)

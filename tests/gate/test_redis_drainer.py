@@ -69,7 +69,7 @@ async def test_one_that_dies_between_commit_and_trim_has_the_next_go_on_exactly_
 
 
 class NeverCommits(SetClock):
-    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False) -> T:
+    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False, at_once: bool = False) -> T:
         raise Unavailable("no commit")
 
 

@@ -106,7 +106,7 @@ def seconds_between(earlier: str, later: str) -> float:
     return (moment(later) - moment(earlier)).total_seconds()
 
 
-def eventually(look: Callable[[], T], *, within_s: float = 30.0) -> T:
+def eventually(look: Callable[[], T], *, within_s: float = 60.0) -> T:
     """Look until there is something to see, and give it."""
     deadline = time.monotonic() + within_s
     while not (seen := look()):

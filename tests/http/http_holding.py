@@ -3,15 +3,27 @@
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from time import monotonic
 
 import asyncpg
 from http_calling import Shop
 from http_serving import Server
 
+from holdfast.ledger.database import TRANSACTION_TIMEOUT_S
+from second_try import in_time
+
 
 @asynccontextmanager
 async def held_up(server: Server, shop: Shop) -> AsyncIterator[None]:
-    """Meanwhile nothing is decided on this pool: somebody else has its lock."""
+    """Meanwhile nothing is decided on this pool: somebody else has its lock, for no longer than transactions last."""
+    since = monotonic()
+    async with _locked(server, shop):
+        yield
+    in_time(since, TRANSACTION_TIMEOUT_S - 0.5)
+
+
+@asynccontextmanager
+async def _locked(server: Server, shop: Shop) -> AsyncIterator[None]:
     url = server.environment.get("HOLDFAST_DATABASE_URL")
     if url is None:
         with closing(sqlite3.connect(server.directory / "data" / "holdfast.db", isolation_level=None)) as connection:

@@ -36,7 +36,7 @@ class Person:
     def _with(self, ticket: str | None) -> dict[str, str]:
         return {"Holdfast-Ticket": self.ticket if ticket is None else ticket}
 
-    def await_pass(self, within_s: float = 30.0) -> str:
+    def await_pass(self, within_s: float = 60.0) -> str:
         """Asks until it is their turn."""
 
         def admitted() -> str:

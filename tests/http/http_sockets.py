@@ -11,7 +11,7 @@ from typing import Any
 
 from http_serving import SERVICE_KEY, Server
 
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 
 
 @dataclass(frozen=True)

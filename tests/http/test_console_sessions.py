@@ -148,7 +148,7 @@ def test_a_revoked_key_ends_its_sessions_within_seconds(embedded: Server) -> Non
     with console(embedded, token) as client:
         assert client.get("/v1/sales").status_code == 200
         assert embedded.client.delete(f"/v1/ops/keys/{made['key_id']}").status_code == 204
-        eventually(lambda: client.get("/v1/sales").status_code == 401, within_s=30)
+        eventually(lambda: client.get("/v1/sales").status_code == 401)
 
 
 def test_a_session_ends_with_its_time(embedded: Server) -> None:
@@ -172,8 +172,8 @@ def test_another_key_with_every_scope_ends_the_sessions_of_the_one_before(tmp_pa
 
 def test_somebody_who_tries_keys_or_cookies_is_slowed_down(tmp_path: Path) -> None:
     with started(tmp_path, settings={"LIMIT_LOOPBACK": "1"}) as server:
-        answers = [sign_in(server, f"hf_{'0' * 30}{number:04}").status_code for number in range(30)]
-        assert answers[0] == 401
-        assert 429 in answers
+        assert sign_in(server, f"hf_{'0' * 32}").status_code == 401
+        # Fewer come back than are asked for.
+        eventually(lambda: sign_in(server, f"hf_{'1' * 32}").status_code == 429)
         with console(server, "made.up") as client:
-            assert client.get("/v1/sales").status_code == 429
+            eventually(lambda: client.get("/v1/sales").status_code == 429)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import altcha
 import pytest
@@ -141,15 +141,15 @@ def test_buckets_stay_few_and_forget_the_idle_first(few_buckets: int) -> None:
 async def test_limits_cost_a_service_less_than_a_microsecond(house: House) -> None:
     authorization = f"Bearer {house.settings.service_key_text()}"
     await house.doorkeeper.identify(authorization)
-    recognise, rounds, best = house.doorkeeper.recognise, 20_000, float("inf")
-    for _ in range(5):
-        started = perf_counter()
+    recognise, rounds, best = house.doorkeeper.recognise, 5_000, float("inf")
+    for _ in range(20):
+        started = thread_time()
         for _ in range(rounds):
             caller = recognise(authorization)
             assert caller is not None
             if caller.buyer_id is not None:
                 house.door.limits.check_buyer(request(), caller)
-        best = min(best, (perf_counter() - started) / rounds)
+        best = min(best, (thread_time() - started) / rounds)
     print(f"{best * 1e9:.0f} ns")
     assert best < 1e-6
 

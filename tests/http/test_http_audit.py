@@ -48,7 +48,7 @@ def test_a_buyer_who_got_nothing_can_be_told_why(embedded: Server, pool: Shop) -
 
 def test_refusals_and_reservations_are_one_timeline_and_expired_ones_stay_in_it(embedded: Server, pool: Shop) -> None:
     problem_of(pool.reserve("ada", 3), 409)
-    pool.hold("ada", 2, ttl_seconds=1)
+    pool.hold("ada", 2, ttl_seconds=4)
     problem_of(pool.reserve("ada"), 409)
     expected = ["refused", "reservation.created", "refused", "reservation.expired"]
     eventually(lambda: types(embedded, buyer_id="ada", sku_id=pool.sku_id) == expected)

@@ -109,10 +109,10 @@ def test_batches_are_measured(embedded: Server, pool: Shop) -> None:
     for name in ("holdfast_batch_commands", "holdfast_decide_seconds", "holdfast_commit_seconds"):
         assert _grown(before, after, f"{name}_count")[""] == 2
     assert _grown(before, after, "holdfast_batch_commands_sum")[""] == 2
-    assert 0 < _grown(before, after, "holdfast_decide_seconds_sum")[""] < 1
-    assert 0 < _grown(before, after, "holdfast_commit_seconds_sum")[""] < 5
+    assert 0 < _grown(before, after, "holdfast_decide_seconds_sum")[""] < 30
+    assert 0 < _grown(before, after, "holdfast_commit_seconds_sum")[""] < 30
     assert after["holdfast_waiting_commands"][""] == 0
-    assert 0 <= after["holdfast_expirer_lag_seconds"][""] < 10
+    assert 0 <= after["holdfast_expirer_lag_seconds"][""] < 60
 
 
 def _grown(before: Samples, after: Samples, name: str) -> dict[str, float]:

@@ -101,10 +101,9 @@ def test_what_the_workers_count_adds_up(pair: Server) -> None:
 def test_a_worker_that_dies_is_replaced_and_all_stop_together(pair: Server) -> None:
     victim, survivor = workers_of(pair)
     victim.kill()
-    victim.wait(5)
+    victim.wait(60)
     eventually(lambda: len({w.pid for w in workers_of(pair)} - {victim.pid}) == 2)
-    for _ in range(10):
-        assert pair.is_ready()
+    eventually(lambda: all(pair.is_ready() for _ in range(10)))
     workers = workers_of(pair)
     assert survivor in workers
     assert pair.stop() == 0
@@ -116,8 +115,8 @@ def test_workers_do_not_outlive_the_one_that_watches_over_them(request: pytest.F
         eventually(lambda: len(workers_of(server)) == 2)
         workers = workers_of(server)
         server.process.kill()
-        server.process.wait(5)
-        gone, alive = psutil.wait_procs(workers, timeout=10)
+        server.process.wait(60)
+        gone, alive = psutil.wait_procs(workers, timeout=60)
         for worker in alive:
             worker.kill()
         assert len(gone) == 2

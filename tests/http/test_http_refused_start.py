@@ -145,6 +145,6 @@ def test_uvicorn_is_told_that_a_server_could_not_start(tmp_path: Path) -> None:
         "--port",
         str(free_port()),
     ]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
     assert ran.returncode != 0
     assert str(tmp_path / "file") in ran.stderr

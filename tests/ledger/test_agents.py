@@ -14,7 +14,7 @@ from holdfast.settings import Settings
 from holdfast.settlement.agents import Agents
 from holdfast.settlement.expire import Expirer
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 async def for_ever() -> None:

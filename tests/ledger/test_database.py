@@ -69,7 +69,7 @@ class Pause:
     def here(self) -> None:
         self._loop.call_soon_threadsafe(self.reached.set)
         if isinstance(self._resume, threading.Event):
-            assert self._resume.wait(10)
+            assert self._resume.wait(60)
         else:
             await_only(self._resume.wait())
 
@@ -87,9 +87,9 @@ def paused(pause: Pause) -> Callable[[Connection], None]:
 
 async def test_a_reader_does_not_wait_for_a_writer_and_sees_only_what_is_committed(database: Database) -> None:
     pause = Pause(database)
-    writing = asyncio.create_task(database.write(paused(pause)))
+    writing = asyncio.create_task(database.write(paused(pause), timeout_s=60.0))
     await pause.reached.wait()
-    assert await asyncio.wait_for(rows(database), 2) == 0
+    assert await asyncio.wait_for(rows(database), 30) == 0
     pause.resume()
     await writing
     assert await rows(database) == 1
@@ -126,7 +126,7 @@ async def test_a_transaction_that_takes_too_long_is_cut_off_and_its_connection_i
     for _ in range(4):
         with pytest.raises(Unavailable):
             await database.write(lambda connection: connection.execute(select(func.pg_sleep(60))), timeout_s=0.1)
-    assert await asyncio.wait_for(database.read(lambda c: c.execute(text("SELECT 1")).scalar_one()), 2) == 1
+    assert await asyncio.wait_for(database.read(lambda c: c.execute(text("SELECT 1")).scalar_one()), 30) == 1
     await database.close()
 
 
@@ -134,7 +134,7 @@ async def test_when_every_connection_is_taken_the_next_caller_is_told_soon(postg
     database = postgres_database
     await database.write(service_keys.create)
     pauses = [Pause(database) for _ in range(2)]
-    writing = [asyncio.create_task(database.write(paused(pause))) for pause in pauses]
+    writing = [asyncio.create_task(database.write(paused(pause), timeout_s=60.0)) for pause in pauses]
     await asyncio.gather(*[pause.reached.wait() for pause in pauses])
     with pytest.raises(Unavailable):
         await asyncio.wait_for(rows(database), 30)
@@ -161,10 +161,10 @@ async def test_brief_work_waits_for_another_writer_without_holding_up_the_loop(s
     other = sqlite3.connect(sqlite_file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     writing = asyncio.create_task(database.write(put, brief=True))
-    assert await asyncio.wait_for(rows(database), 2) == 0
+    assert await asyncio.wait_for(rows(database), 30) == 0
     assert not writing.done()
     other.execute("COMMIT")
-    await asyncio.wait_for(writing, 4)
+    await asyncio.wait_for(writing, 30)
     assert await rows(database) == 1
     await database.close()
 

@@ -29,7 +29,7 @@ def test_it_starts_with_the_hosts_time_and_goes_on() -> None:
     clock = own_clock()
     first = clock.now_ms()
     assert abs(first - time.time_ns() // 1_000_000) < 1_000
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while clock.now_ms() == first and time.monotonic() < deadline:
         pass
     assert clock.now_ms() > first

@@ -67,7 +67,7 @@ class OutboxWorld:
 
     async def until(self, seen: Callable[[], Awaitable[bool]]) -> None:
         """Wait for what another task writes down, which raises no event here."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await seen():  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0.01)
 
@@ -81,7 +81,7 @@ class OutboxWorld:
 
     @asynccontextmanager
     async def delivering(
-        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 5.0, places: int = 32
+        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 60.0, places: int = 32
     ) -> AsyncIterator[Deliverer]:
         deliverer = Deliverer(
             self.database, Sender(private=True, timeout_s=timeout_s), delays_s=delays_s, places=places

@@ -128,7 +128,7 @@ async def test_a_dead_receiver_keeps_no_other_waiting(world: OutboxWorld) -> Non
     release = threading.Event()
 
     def hang(_received: Received) -> Reply:
-        release.wait(30)
+        release.wait(120)
         return Reply()
 
     with receiving(hang) as dead, receiving() as quick:
@@ -149,7 +149,7 @@ async def test_a_receiver_that_is_too_slow_is_tried_again_under_the_same_id(worl
     def slow_once(_received: Received) -> Reply:
         if not slow.is_set():
             slow.set()
-            release.wait(5)
+            release.wait(60)
         return Reply()
 
     release = threading.Event()
@@ -157,7 +157,7 @@ async def test_a_receiver_that_is_too_slow_is_tried_again_under_the_same_id(worl
         webhook = await world.add(receiver.url, "reservation.created")
         await world.live()
         await world.relay.pass_once()
-        async with world.delivering(timeout_s=0.2):
+        async with world.delivering(timeout_s=1.5):
             await receiver.until(lambda: len(receiver.received) == 2)
             await world.until_nothing_waits()
         release.set()
@@ -261,7 +261,7 @@ async def test_an_attempt_that_came_back_after_its_lease_writes_nothing(world: O
 
     def stall(_received: Received) -> Reply:
         held.set()
-        hold.wait(10)
+        hold.wait(60)
         return Reply()
 
     with receiving(stall) as receiver:
@@ -273,7 +273,7 @@ async def test_an_attempt_that_came_back_after_its_lease_writes_nothing(world: O
             async def written_down() -> bool:
                 return not deliverer._tasks and not deliverer._answers
 
-            await asyncio.to_thread(held.wait, 10)
+            await asyncio.to_thread(held.wait, 60)
             await world.database.write(lambda c: c.execute(update(deliveries).values(fence=deliveries.c.fence + 1)))
             hold.set()
             await receiver.until_accepted(1)

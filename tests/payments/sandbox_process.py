@@ -13,7 +13,7 @@ import httpx
 
 from holdfast.bench.engines import free_port
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 _INHERITED = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
 
 
@@ -51,7 +51,7 @@ class SandboxProcess:
         self.process.wait()
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=15.0, verify=False, trust_env=False)
+        return httpx.AsyncClient(base_url=self.url, timeout=60.0, verify=False, trust_env=False)
 
     async def set_faults(self, **faults: Any) -> None:
         async with self.client() as client:

@@ -12,7 +12,9 @@ from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.payments.stripe.provider import StripeProvider
 from stripe_server import API_KEY, StripeServer
 
-TIMEOUT_S = 0.5
+TIMEOUT_S = 20.0
+# Half of what a slow provider takes.
+SHORT_S = 0.5
 _number = count(1)
 
 

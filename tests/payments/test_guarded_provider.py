@@ -21,7 +21,7 @@ async def test_it_is_left_alone_while_it_is_away_and_tried_by_one_when_it_is_bac
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_sandbox(tmp_path) as sandbox:
-        provider = GuardedProvider("sandbox", SandboxProvider(sandbox.url, 1.0))
+        provider = GuardedProvider("sandbox", SandboxProvider(sandbox.url, 20.0))
         assert (await provider.authorise(charge("k0"))).state is PaymentState.AUTHORISED
         sandbox.kill()
         for n in range(FAILURES_MAX):
@@ -42,7 +42,7 @@ async def test_it_is_left_alone_while_it_is_away_and_tried_by_one_when_it_is_bac
 
 async def test_a_refusal_is_an_answer(tmp_path: Path) -> None:
     async with running_sandbox(tmp_path) as sandbox:
-        provider = GuardedProvider("sandbox", SandboxProvider(sandbox.url, 1.0))
+        provider = GuardedProvider("sandbox", SandboxProvider(sandbox.url, 20.0))
         paid = await provider.capture(await provider.authorise(charge("k0")))
         for n in range(2 * FAILURES_MAX):
             with pytest.raises(RefundRefused):

@@ -55,7 +55,7 @@ async def told(path: Path, method: str, *, count: int, failures: int = 0) -> lis
         receiver(calls, failures) as url,
         running_sandbox(path, "--webhook-url", url, payment_sandbox_webhook_secret=SECRET) as sandbox,
         sandbox.client() as client,
-        asyncio.timeout(20.0),
+        asyncio.timeout(60.0),
     ):
         await client.post("/authorise", json={"key": "k", "amount": 1, "currency": "EUR", "method": method})
         await client.post("/capture", json={"key": "k"})

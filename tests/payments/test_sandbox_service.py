@@ -49,8 +49,7 @@ async def outcomes(provider: SandboxProvider, keys: list[str]) -> dict[str, str]
 
 async def test_what_was_answered_is_in_the_books_after_a_kill(tmp_path: Path) -> None:
     sandbox = SandboxProcess(tmp_path, "--data", "books.db")
-    await sandbox.start()
-    provider = SandboxProvider(sandbox.url, 5.0)
+    provider = SandboxProvider(sandbox.url, 20.0)
     answered: list[str] = []
 
     async def buy() -> None:
@@ -58,14 +57,15 @@ async def test_what_was_answered_is_in_the_books_after_a_kill(tmp_path: Path) ->
             payment = await provider.capture(await provider.authorise(new_charge(None)))
             answered.append(payment.key)
 
-    buyers = [asyncio.create_task(buy()) for _ in range(8)]
-    async with asyncio.timeout(30.0):
-        while len(answered) < 200:  # noqa: ASYNC110 - the buyers raise no event
-            await asyncio.sleep(0.01)
-    sandbox.kill()
-    await asyncio.gather(*buyers, return_exceptions=True)
-    await sandbox.start()
     try:
+        await sandbox.start()
+        buyers = [asyncio.create_task(buy()) for _ in range(8)]
+        async with asyncio.timeout(60.0):
+            while len(answered) < 200:  # noqa: ASYNC110 - the buyers raise no event
+                await asyncio.sleep(0.01)
+        sandbox.kill()
+        await asyncio.gather(*buyers, return_exceptions=True)
+        await sandbox.start()
         captures = {entry["key"]: entry["captures"] for entry in await sandbox.books(limit=77)}
         assert [key for key in answered if captures.get(key) != 1] == []
         again = await provider.look_up(answered[0])
@@ -107,7 +107,7 @@ async def test_the_same_seed_strikes_the_same_keys_whatever_the_order(tmp_path: 
     for order in (keys, keys[::-1]):
         async with running_sandbox(tmp_path) as sandbox:
             await sandbox.set_faults(seed=seed, decline=0.2, lost_reply=0.1, error=0.1)
-            provider = SandboxProvider(sandbox.url, 10.0)
+            provider = SandboxProvider(sandbox.url, 20.0)
             seen.append(await outcomes(provider, order))
             await provider.close()
     assert seen[0] == seen[1]
@@ -119,7 +119,7 @@ async def test_the_same_seed_strikes_the_same_keys_whatever_the_order(tmp_path: 
 
 async def test_retries_get_through_faults_in_the_end(faulty: SandboxProcess, seed: int) -> None:
     await faulty.set_faults(seed=seed, lost_reply=0.4, error=0.4)
-    provider = SandboxProvider(faulty.url, 10.0)
+    provider = SandboxProvider(faulty.url, 20.0)
     charge = new_charge(None)
     states: list[PaymentState] = []
     for _ in range(100):
@@ -134,10 +134,11 @@ async def test_retries_get_through_faults_in_the_end(faulty: SandboxProcess, see
 
 async def test_a_silent_lost_reply_is_a_timeout_and_the_charge_is_there(faulty: SandboxProcess) -> None:
     await faulty.set_faults(lost_reply=1, lost_reply_silent=True)
-    provider = SandboxProvider(faulty.url, 0.2)
+    impatient, provider = SandboxProvider(faulty.url, 1.0), SandboxProvider(faulty.url, 20.0)
     charge = new_charge(None)
     with pytest.raises(OutcomeUnknown, match="Timeout"):
-        await provider.authorise(charge)
+        await impatient.authorise(charge)
+    await impatient.close()
     await faulty.set_faults()
     found = await provider.look_up(charge.key)
     await provider.close()
@@ -146,10 +147,10 @@ async def test_a_silent_lost_reply_is_a_timeout_and_the_charge_is_there(faulty: 
 
 
 async def test_a_sandbox_that_flaps_is_unavailable_then_back_then_gone_again(faulty: SandboxProcess) -> None:
-    provider = SandboxProvider(faulty.url, 5.0)
-    await faulty.set_faults(down_ms=150, up_ms=150)
+    provider = SandboxProvider(faulty.url, 20.0)
+    await faulty.set_faults(down_ms=500, up_ms=500)
     seen: list[bool] = []
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60.0):
         while seen[-3:] != [False, True, False]:
             is_up = next(iter((await outcomes(provider, [new_charge(None).key])).values())) == "authorised"
             if not seen or seen[-1] != is_up:
@@ -162,7 +163,7 @@ async def test_a_sandbox_that_flaps_is_unavailable_then_back_then_gone_again(fau
 
 async def test_what_is_refused_while_down_never_happened(faulty: SandboxProcess) -> None:
     await faulty.set_faults(down_ms=1)
-    provider = SandboxProvider(faulty.url, 5.0)
+    provider = SandboxProvider(faulty.url, 20.0)
     charge = new_charge(None)
     with pytest.raises(Unavailable):
         await provider.authorise(charge)
@@ -173,11 +174,11 @@ async def test_what_is_refused_while_down_never_happened(faulty: SandboxProcess)
 
 
 async def test_a_pending_payment_is_authorised_in_the_end(faulty: SandboxProcess) -> None:
-    await faulty.set_faults(pending=1, pending_ms=100)
-    provider = SandboxProvider(faulty.url, 5.0)
+    await faulty.set_faults(pending=1, pending_ms=1_000)
+    provider = SandboxProvider(faulty.url, 20.0)
     payment = await provider.authorise(new_charge(None))
     assert payment.state is PaymentState.PENDING
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60.0):
         while payment.state is PaymentState.PENDING:
             found = await provider.look_up(payment.key)
             assert found is not None

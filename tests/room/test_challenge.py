@@ -159,6 +159,9 @@ async def test_checking_a_proof_costs_a_hundredth_of_solving_it_at_most(door: Do
     proof = solve(given)
     solving = time.process_time() - started
     payload = altcha.Payload.from_base64(proof)
-    started = time.process_time()
-    assert door.challenges._verify(payload, "drop", "ada") is Entry.ADMITTED
-    assert (time.process_time() - started) * 100 < solving
+    checking = []
+    for _ in range(5):
+        started = time.process_time()
+        assert door.challenges._verify(payload, "drop", "ada") is Entry.ADMITTED
+        checking.append(time.process_time() - started)
+    assert min(checking) * 100 < solving

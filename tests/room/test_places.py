@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
-from room_world import SALE, Hall
+from room_world import PATIENCE_S, SALE, Hall
 from sqlalchemy import select
 
 from holdfast.domain.room import Admit, Standing, Use
@@ -112,7 +112,7 @@ async def test_what_people_do_with_their_passes_is_counted_once_however_late_it_
 
 async def test_a_line_that_is_full_says_busy_and_nobody_in_it_is_lost(hall: Hall) -> None:
     await hall.open()
-    hall.desk = Desk(hall.clock, batch_max=2, line_max=3)
+    hall.desk = Desk(hall.clock, batch_max=2, line_max=3, patience_s=PATIENCE_S)
     waiting = asyncio.gather(hall.join(["a"]), hall.join(["b"]), hall.join(["c"]))
     await asyncio.sleep(0)
     with pytest.raises(Busy):
@@ -133,7 +133,7 @@ async def test_a_use_that_a_full_line_has_no_room_for_is_noted_a_moment_later(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _let_ada_in(hall, monkeypatch)
-    hall.desk = Desk(hall.clock, batch_max=2, line_max=3)
+    hall.desk = Desk(hall.clock, batch_max=2, line_max=3, patience_s=PATIENCE_S)
     waiting = asyncio.gather(hall.join(["a"]), hall.join(["b"]), hall.join(["c"]))
     await asyncio.sleep(0)
     hall.desk.note_use(hall.sale.sale_id, Use("ada", 1))
@@ -151,7 +151,7 @@ async def test_a_use_that_waited_too_long_is_noted_again_and_counted_once(
     hall.desk.note_use(hall.sale.sale_id, Use("ada", 1), more_tries=1_000_000)
     await asyncio.sleep(0.05)
     assert (await hall.room()).passes_used == 0
-    hall.desk._patience_s = 2.0
+    hall.desk._patience_s = PATIENCE_S
     await _until_a_pass_was_used(hall)
     await hall.desk.drain()
     assert ((await hall.room()).passes_used, (await hall.room()).units_taken) == (1, 1)

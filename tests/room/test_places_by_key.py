@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from holdfast.ledger.database import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.room_batch import _update_places
+from holdfast.ledger.room_queries import update_places
 
 LINE = 300
 
@@ -17,7 +17,7 @@ def steps(connection: Connection) -> list[str]:
     insert = "INSERT INTO places (sale_id, arrival, buyer_id, ticket_id, joined_at) VALUES ('drop', :n, :who, 't', 0)"
     connection.execute(text(insert), people)
     connection.execute(text("ANALYZE"))
-    statement = str(_update_places("sqlite").compile(dialect=connection.dialect))
+    statement = str(update_places("sqlite").compile(dialect=connection.dialect))
     plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", ("[]",))
     return [str(row[3]) for row in plan]
 

@@ -35,7 +35,7 @@ def site() -> Iterator[Site]:
 
 def rush(site: Site, name: str, *, users: int = USERS, units: int = UNITS, processes: int = 1) -> Rushed:
     """A gate that is broken may never let go of what is held; a good one does so in moments."""
-    return asyncio.run(rehearse(site, Options(hurried(name), users, units, 3, processes, ending_s=20.0)))
+    return asyncio.run(rehearse(site, Options(hurried(name), users, units, 3, processes, ending_s=60.0)))
 
 
 def failures(rushed: Rushed) -> dict[str, list[str]]:
@@ -91,7 +91,7 @@ def broken_server(directory: Path) -> Iterator[Site]:
             return False
 
     with running("broken", command, directory, environment) as process:
-        process.await_ready(is_ready, 30.0)
+        process.await_ready(is_ready, 90.0)
         yield Site(url, secret, key)
 
 
@@ -116,7 +116,7 @@ def test_the_command_starts_a_server_of_its_own_and_leaves_nothing_behind(tmp_pa
     command = python("holdfast", "rush", "--scenario", "vouchers", "--users", "60", "--units", "15", "--json")
     command += ["--report", "r.html"]
     ran = subprocess.run(
-        command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False
+        command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=240, check=False
     )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)

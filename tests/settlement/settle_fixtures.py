@@ -37,7 +37,7 @@ async def world(place: Place, swept: Swept) -> AsyncIterator[SettleWorld]:
         await _prove(database)
         return
     valkey.command("FLUSHALL")
-    settings = Settings(database_url=url, redis_url=valkey.url)
+    settings = Settings(database_url=url, redis_url=valkey.url, redis_timeout_ms=20_000)
     async with open_engine(settings, database) as opened:
         built = SettleWorld(engine, database, opened.gate, opened.drainer)
         built.reconciler = opened.reconciler
@@ -60,7 +60,7 @@ def sandbox(_sandbox: Sandbox) -> Sandbox:
 
 @pytest.fixture
 async def providers(sandbox: Sandbox) -> AsyncIterator[Providers]:
-    provider = SandboxProvider(sandbox.url, timeout_s=1.0)
+    provider = SandboxProvider(sandbox.url, timeout_s=20.0)
     yield {"sandbox": provider}
     await provider.close()
 

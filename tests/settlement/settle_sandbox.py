@@ -15,7 +15,7 @@ from holdfast.bench.engines import free_port
 class Sandbox:
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        self.client = httpx.Client(base_url=self.url, timeout=5.0, trust_env=False, verify=False)
+        self.client = httpx.Client(base_url=self.url, timeout=60.0, trust_env=False, verify=False)
 
     def faults(self, **faults: object) -> None:
         assert self.client.put("/faults", json=faults).status_code == 200
@@ -44,7 +44,7 @@ def running_sandbox(*options: str) -> Iterator[Sandbox]:
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     sandbox = Sandbox(port)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not sandbox.is_up():
             assert process.poll() is None
             if time.monotonic() > deadline:

@@ -99,7 +99,7 @@ class SettleWorld:
 
     async def settle_all(self, settler: Settler) -> None:
         """Until nothing is due, whatever has to be waited for."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 await settler.settle_all()
                 await self.drain()

@@ -34,11 +34,11 @@ async def test_purchases_do_not_wait_for_a_look_nor_the_look_for_them(world: Set
 
     def hold(_connection: Connection) -> bool:
         has_begun.set()
-        return is_over.wait(20)
+        return is_over.wait(60)
 
-    writer = asyncio.create_task(world.database.write(hold, timeout_s=30))
-    await asyncio.to_thread(has_begun.wait, 20)
-    report = await asyncio.wait_for(audit.look(thorough=True), 10)
+    writer = asyncio.create_task(world.database.write(hold, timeout_s=90))
+    await asyncio.to_thread(has_begun.wait, 60)
+    report = await asyncio.wait_for(audit.look(thorough=True), 60)
     is_over.set()
     assert await writer
     assert report.is_ok

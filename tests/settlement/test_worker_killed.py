@@ -31,7 +31,7 @@ from valkeys import running_valkey
 
 pytest_plugins = ("settle_fixtures",)
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 class Worker:
@@ -41,7 +41,7 @@ class Worker:
         directory.mkdir(exist_ok=True)
         self._log = directory / "worker.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-        own = {"DATA": str(directory / "data"), "PAYMENT_TIMEOUT_MS": "30000"} | settings
+        own = {"DATA": str(directory / "data"), "PAYMENT_TIMEOUT_MS": "60000"} | settings
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast", "worker"],

@@ -13,6 +13,9 @@ SLOW_PAYMENTS = Scenario(
     "slow-payments", "Payment works off 60 a second", stock=20_000, line=60_000, seconds=1_200, payments_per_second=60
 )
 STALL = Scenario("stall", "The gate stands still for 10 s", stock=8_000, line=40_000, seconds=900, stall_s=(20, 30))
+EAGER = Scenario(
+    "eager", "Everybody joins in the first six seconds", stock=8_000, line=40_000, seconds=900, joining_until_s=6
+)
 SURGE = Scenario(
     "surge",
     "The target is ten times what the gate can do",
@@ -38,4 +41,4 @@ TINY = Scenario("tiny", "10 units, a line of 50,000, half come", stock=10, line=
 HUGE = Scenario("huge", "More stock than people", stock=100_000, line=15_000, seconds=240, is_lasting=True)
 PAIRS = Scenario("pairs", "One to four units each", stock=3_001, line=30_000, seconds=900, units=(1, 2, 2, 4))
 
-EVERY = [STEADY, NO_SHOWS, NO_BUYERS, SLOW_PAYMENTS, STALL, SURGE, RETURNS, RESTOCK, TINY, HUGE, PAIRS]
+EVERY = [STEADY, NO_SHOWS, NO_BUYERS, SLOW_PAYMENTS, STALL, EAGER, SURGE, RETURNS, RESTOCK, TINY, HUGE, PAIRS]

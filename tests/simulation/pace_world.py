@@ -32,6 +32,8 @@ class Scenario:
     # Purchases the gate decides per second, and when it decides none at all.
     gate_per_second: float = 5_000.0
     stall_s: tuple[float, float] | None = None
+    # Until when everybody joins, which makes the gate's answers slow, however few buy.
+    joining_until_s: float = 0.0
     payments_per_second: float = 5_000.0
     # Units added later: second and number.
     restock: tuple[float, int] | None = None
@@ -202,7 +204,7 @@ class World:
         stall = self.scenario.stall_s
         if stall is not None and stall[0] * 1_000 <= self.now < stall[1] * 1_000:
             return float(self.now - self.gate[0][0]) if self.gate else 5.0
-        slowest = 5.0
+        slowest = 400.0 if self.now < self.scenario.joining_until_s * 1_000 else 5.0
         for _ in range(int(self.scenario.gate_per_second * STEP_MS / 1_000)):
             if not self.gate:
                 break

@@ -1,4 +1,4 @@
-"""The pace in simulated sales: eleven scenarios, three seeds each, and the same laws hold in all of them."""
+"""The pace in simulated sales: twelve scenarios, three seeds each, and the same laws hold in all of them."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from draw_pace import FIGURES, figures
 from pace_laws import aimd_without_knee, constant, gradient
-from pace_scenarios import EVERY, HUGE, NO_SHOWS, RESTOCK, SLOW_PAYMENTS, STALL, STEADY, SURGE, TINY
+from pace_scenarios import EAGER, EVERY, HUGE, NO_SHOWS, RESTOCK, SLOW_PAYMENTS, STALL, STEADY, SURGE, TINY
 from pace_world import Moment, Scenario, World
 
 SEEDS = (1, 2, 3)
@@ -64,6 +64,13 @@ def test_a_stall_takes_the_rate_down_within_two_seconds_and_it_recovers(seed: in
     assert called_between(world, 22, 30) < STALL.target
     assert at(world, 40).rate > STALL.target / 2
     assert at(world, 60).rate > STALL.target * 0.9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_gate_made_slow_by_those_who_join_teaches_nothing_about_those_who_buy(seed: int) -> None:
+    world = played(EAGER, seed)
+    assert at(world, 6).rate < EAGER.target / 10
+    assert at(world, 20).rate > EAGER.target * 0.9
 
 
 @pytest.mark.parametrize("seed", SEEDS)

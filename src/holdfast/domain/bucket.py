@@ -4,6 +4,7 @@ A bucket is kept as the one moment at which it will be full again (the generic c
 refilled, an idle bucket can be forgotten, and one number per address or buyer is all the memory it takes.
 """
 
+from functools import lru_cache
 from math import ceil, floor
 
 from msgspec import Struct
@@ -24,7 +25,18 @@ class Policy(Struct, frozen=True):
     @property
     def header(self) -> str:
         """`RateLimit-Policy`, as draft-ietf-httpapi-ratelimit-headers has it."""
-        return f'"{self.name}";q={self.burst};w={self.window_seconds}'
+        return _policy_header(self)
+
+
+# Thousands in a second are told the same few words.
+@lru_cache(maxsize=64)
+def _policy_header(policy: Policy) -> str:
+    return f'"{policy.name}";q={policy.burst};w={policy.window_seconds}'
+
+
+@lru_cache(maxsize=1_024)
+def _left_header(name: str, remaining: int, next_ms: int) -> str:
+    return f'"{name}";r={remaining};t={ceil(next_ms / 1_000)}'
 
 
 class Taken(Struct, frozen=True):
@@ -37,7 +49,7 @@ class Taken(Struct, frozen=True):
 
     def header(self, policy: Policy) -> str:
         """`RateLimit`: how many are left, and in how many seconds there will be more."""
-        return f'"{policy.name}";r={self.remaining};t={ceil(self.next_ms / 1_000)}'
+        return _left_header(policy.name, self.remaining, self.next_ms)
 
 
 def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:

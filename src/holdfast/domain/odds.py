@@ -32,9 +32,10 @@ class Seen(Struct, frozen=True):
         return (self.did + 1) / (self.did + self.did_not + 2)
 
     @property
-    def spread(self) -> float:
-        """The variance of the share itself: how little is known about it."""
-        return self.share * (1 - self.share) / (self.did + self.did_not + 3)
+    def share_and_spread(self) -> tuple[float, float]:
+        """And the variance of the share itself: how little is known about it."""
+        share = self.share
+        return share, share * (1 - share) / (self.did + self.did_not + 3)
 
 
 class Group(Struct, frozen=True):
@@ -68,10 +69,16 @@ def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, basket: Baske
     """The chance that `wanted` of the units that are not sold yet are left over by those before."""
     if unsold < wanted:
         return 0.0
-    if sum(group.people for group in before) * max(basket.mean, 1.0) + wanted <= unsold and basket.variance == 0:
+    # One walk, with nothing looked up twice: this is reckoned for everyone who joins.
+    people, buyers, variance = 0, 0.0, 0.0
+    for group in before:
+        share, spread = group.seen.share_and_spread
+        people += group.people
+        buyers += group.people * share
+        variance += _variance(group.people, share, spread, basket)
+    if people * max(basket.mean, 1.0) + wanted <= unsold and basket.variance == 0:
         return 1.0
-    mean = sum(group.people * group.seen.share for group in before) * basket.mean
-    deviation = sqrt(sum(_variance(group, basket) for group in before))
+    mean, deviation = buyers * basket.mean, sqrt(variance)
     # Half a unit more, because units are whole and the curve is not.
     spare = unsold - wanted + 0.5 - mean
     if deviation == 0:
@@ -79,11 +86,10 @@ def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, basket: Baske
     return 0.5 * (1 + erf(spare / deviation / sqrt(2)))
 
 
-def _variance(group: Group, basket: Basket) -> float:
-    people, share = group.people, group.seen.share
+def _variance(people: int, share: float, spread: float, basket: Basket) -> float:
     by_chance = people * (share * basket.variance + share * (1 - share) * basket.mean**2)
     # Of not knowing the share, which does not even out over more people: n (n - 1) pairs are wrong together.
-    by_ignorance = people * (people - 1) * group.seen.spread * basket.mean**2
+    by_ignorance = people * (people - 1) * spread * basket.mean**2
     return by_chance + by_ignorance
 
 

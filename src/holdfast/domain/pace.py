@@ -17,9 +17,9 @@ said to be under pressure when it was slower than its limit over the last second
 chance says nothing about load, and where one in ten does, halving at each would leave a tenth of the rate. Under
 pressure the rate is halved, every 0.4 s, down to a hundredth of the target; else it grows by a tenth of the target per
 second, up to the target. But people take seconds to come and buy after they were called, so growing until it hurts
-would overshoot each time: what was served under pressure is remembered as the **knee**, and beyond it the rate grows
-ten times as slowly. A law that follows the gradient of latency, and one without the knee, were simulated beside it:
-docs/PACE.md has the figures.
+would overshoot each time: what was served under pressure is remembered as the **knee** (once people have had the time
+to buy), and beyond it the rate grows ten times as slowly. A law that follows the gradient of latency, and one without
+the knee, were simulated beside it: docs/PACE.md has the figures.
 
 The invariants, whatever is observed: `serving` never goes back; it never passes the end of the line; whenever somebody
 is called, those inside are expected to take no more than is available (or it is a single person, and nobody else
@@ -65,6 +65,8 @@ EASE_EVERY_MS = 400
 PRESSURE_WINDOW_MS, MOST_PRESSURE = 1_500, 3.0
 EASE_BY = 0.5
 GROW_PER_SECOND = 0.1
+# Those called need that long to come and buy, and `bought_per_second` to be near what they do.
+KNEE_AFTER_MS = 15_000
 FEEL_PER_SECOND = 0.01
 LEAST_RATE = 0.01
 
@@ -159,6 +161,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     eased_at: int = 0
     # The rate that was sustained when there was too much: beyond it the way is felt for slowly.
     knee_per_second: float = inf
+    # When the first was seen who bought: what is served says nothing about what could be before that was a while ago.
+    bought_since: int | None = None
     bought_per_second: float = 0.0
     settled_per_second: float = 0.0
     counts: Counts = Counts()
@@ -215,13 +219,20 @@ def _grown(pace: Pace, elapsed_ms: int) -> Pace:
 
 
 def _eased(pace: Pace, served_per_second: float, now: int) -> Pace:
-    # The best that was served since trouble began: a gate that stands still says nothing about what it can do.
-    served = served_per_second / (pace.shows.value * pace.buys.value)
-    knee = served if pace.knee_per_second == inf else max(served, pace.knee_per_second)
+    knee = _knee(pace, served_per_second, now)
     if now - pace.eased_at < EASE_EVERY_MS:
         return replace(pace, knee_per_second=knee)
     rate = max(pace.rate_per_second * EASE_BY, pace.target_per_second * LEAST_RATE)
     return replace(pace, rate_per_second=rate, eased_at=now, knee_per_second=knee)
+
+
+def _knee(pace: Pace, served_per_second: float, now: int) -> float:
+    """The best that was served since trouble began: a gate that stands still says nothing about what it can do, and
+    neither does one that was made slow by those who join, when hardly anybody has had the time to buy."""
+    if pace.bought_since is None or now - pace.bought_since < KNEE_AFTER_MS:
+        return pace.knee_per_second
+    served = served_per_second / (pace.shows.value * pace.buys.value)
+    return served if pace.knee_per_second == inf else max(served, pace.knee_per_second)
 
 
 def advance(pace: Pace, seen: Observation, now: int, limits: Limits = DEFAULT_LIMITS, law: Law = aimd) -> Pace:
@@ -280,6 +291,7 @@ def _learn(pace: Pace, seen: Observation, now: int) -> Pace:
         buys=pace.buys.after(new.passes_used, new.passes_lapsed, elapsed),
         lingering=pace.lingering.after(new.stale_used, seen.stale, elapsed),
         units_each=max(1.0, units_each),
+        bought_since=now if pace.bought_since is None and new.passes_used else pace.bought_since,
         bought_per_second=_smoothed(pace.bought_per_second, new.passes_used, elapsed),
         settled_per_second=_smoothed(pace.settled_per_second, new.settled, elapsed),
     )

@@ -20,6 +20,20 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import BigInteger, Connection, cast, extract, func
+
+POSTGRES_NOW_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
+
+
+class Clock(Protocol):
+    """The engine's: a `Database`."""
+
+    def now_ms(self, connection: Connection) -> int: ...
+
+    def known_now_ms(self) -> int | None: ...
+
 
 # Unlike CLOCK_MONOTONIC it goes on while the machine sleeps, as deadlines do.
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

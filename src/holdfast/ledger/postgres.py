@@ -3,15 +3,16 @@
 from typing import Any, TypeVar
 
 import asyncpg
-from sqlalchemy import BigInteger, Connection, cast, event, extract, func, select
+from sqlalchemy import Connection, event, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from holdfast.domain.breaker import Breaker
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.ledger.clock import POSTGRES_NOW_MS
 from holdfast.ledger.database import TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.postgres_url import for_asyncpg
 from holdfast.pulse import Pulse
@@ -40,41 +41,46 @@ class PostgresDatabase:
         self._engine = create_async_engine(
             address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
+        self._engine_at_once = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
         self._pulse = Pulse("postgresql", self._probe)
         for given_up in ("close", "invalidate"):
             for engine in (self._engine, self._probing):
                 event.listen(engine.sync_engine, given_up, _drop)
-        self._now = select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger))
+        self._now = select(POSTGRES_NOW_MS)
 
     @property
     def breaker(self) -> Breaker:
         """Open while the server does not answer."""
         return self._pulse.breaker
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
         committing = False
 
         def tracked(connection: Connection) -> T:
             nonlocal committing
+            # A statement that commits by itself may have done so whenever its answer is lost.
+            committing = at_once
             result = work(connection)
             committing = True
             connection.commit()
             return result
 
         try:
-            return await self._run(tracked, timeout_s)
+            return await self._run(self._engine_at_once if at_once else self._engine, tracked, timeout_s)
         except Unavailable as exc:
             if committing:
                 raise OutcomeUnknown("the commit may or may not have happened") from exc
             raise
 
     async def read(self, work: Work[T]) -> T:
-        return await self._run(work, TRANSACTION_TIMEOUT_S)
+        return await self._run(self._engine, work, TRANSACTION_TIMEOUT_S)
 
-    async def _run(self, work: Work[T], timeout_s: float) -> T:
+    async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float) -> T:
         try:
-            async with self._pulse.call(timeout_s), self._engine.connect() as connection:
+            async with self._pulse.call(timeout_s), engine.connect() as connection:
                 return await connection.run_sync(work)
         except IntegrityError:
             raise
@@ -95,6 +101,9 @@ class PostgresDatabase:
 
     def now_ms(self, connection: Connection) -> int:
         return int(connection.execute(self._now).scalar_one())
+
+    def known_now_ms(self) -> int | None:
+        return None
 
     async def close(self) -> None:
         await self._pulse.close()

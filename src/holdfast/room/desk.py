@@ -10,7 +10,8 @@ from holdfast.domain.room import RoomAsk, Stand, Use
 from holdfast.errors import Busy
 from holdfast.gate.lines import Lines
 from holdfast.ledger.database import Database
-from holdfast.ledger.room_batch import RoomQueries
+from holdfast.ledger.join_at_once import JoinAtOnce
+from holdfast.ledger.room_queries import RoomQueries
 from holdfast.room.bell import Bell
 
 # Each waits for as long as the desk's patience lasts: half a minute together, in which a crowd that comes all at once
@@ -32,14 +33,24 @@ class Desk(Lines[RoomAsk, Stand]):
         self._database = database
         self._bell = bell or Bell()
         self._queries = RoomQueries(database.dialect_name)
+        self._at_once = None if database.dialect_name == "sqlite" else JoinAtOnce()
 
     async def _work(self, sale_id: str, asks: Sequence[RoomAsk], /) -> list[Stand]:
-        stands = await self._database.write(partial(self._answer, sale_id, asks), brief=True)
+        stands = await self._join_at_once(sale_id, asks)
+        if stands is None:
+            stands = await self._database.write(partial(self._answer, sale_id, asks), brief=True)
         self._bell.ring()
         return stands
 
+    async def _join_at_once(self, sale_id: str, asks: Sequence[RoomAsk]) -> list[Stand] | None:
+        joins = None if self._at_once is None else self._at_once.joins_in(asks)
+        if self._at_once is None or joins is None:
+            return None
+        now = self._database.known_now_ms()
+        return await self._database.write(partial(self._at_once.join, sale_id, joins, now), at_once=True)
+
     def _answer(self, sale_id: str, asks: Sequence[RoomAsk], connection: Connection) -> list[Stand]:
-        return self._queries.apply(connection, sale_id, asks, self._database.now_ms)
+        return self._queries.apply(connection, sale_id, asks, self._database)
 
     def note_use(self, sale_id: str, use: Use, more_tries: int = NOTES_MORE_TRIES) -> None:
         """Nobody waits for it, so it has time: one that was dropped under load is noted again a moment later. One that

@@ -119,10 +119,14 @@ class _Kind(Struct, eq=False):
     claims: Any
     max_life_s: int
     known: dict[str, Any] = {}
+    head: bytes = b""
+    """The same in front of every token that is signed here."""
+
+    def __post_init__(self) -> None:
+        self.head = base64url(_encode({"alg": self.algorithm, "kid": self.key_id, "typ": self.typ})) + b"."
 
     def sign(self, claims: Ticket | Pass, *, remember: bool = False) -> str:
-        head = _encode({"alg": self.algorithm, "kid": self.key_id, "typ": self.typ})
-        content = base64url(head) + b"." + base64url(_encode(claims))
+        content = self.head + base64url(_encode(claims))
         token = (content + b"." + base64url(self.signature(content))).decode()
         if remember:
             self._remember(token, claims)

