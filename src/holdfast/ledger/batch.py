@@ -55,7 +55,8 @@ class BatchQueries:
         counted = [of_pool, reservations.c.counted]
 
         # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
-        self._lock_pool = select(pools).where(pools.c.sku_id == bindparam("sku_id")).with_for_update()
+        self._see_pool = select(pools).where(pools.c.sku_id == bindparam("sku_id"))
+        self._lock_pool = self._see_pool.with_for_update()
         self._lock_name = select(func.pg_advisory_xact_lock(func.hashtext(bindparam("sku_id"))))
         self._named = rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool)
         self._keys = rows_matching(
@@ -105,6 +106,10 @@ class BatchQueries:
             connection.execute(self._lock_name, {"sku_id": sku_id})
             row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
         return LockedPool(sku_id, row, commands)
+
+    def see(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
+        """As if it were locked, for who is not going to change anything."""
+        return LockedPool(sku_id, connection.execute(self._see_pool, {"sku_id": sku_id}).one_or_none(), commands)
 
     def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
         pool, sku_id = locked.pool, locked.sku_id

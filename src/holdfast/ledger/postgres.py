@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, cast, event, extract, func, selec
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from holdfast.domain.breaker import Breaker
@@ -40,6 +40,7 @@ class PostgresDatabase:
         self._engine = create_async_engine(
             address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
+        self._glancing = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
         self._pulse = Pulse("postgresql", self._probe)
         for given_up in ("close", "invalidate"):
@@ -63,18 +64,21 @@ class PostgresDatabase:
             return result
 
         try:
-            return await self._run(tracked, timeout_s)
+            return await self._run(self._engine, tracked, timeout_s)
         except Unavailable as exc:
             if committing:
                 raise OutcomeUnknown("the commit may or may not have happened") from exc
             raise
 
     async def read(self, work: Work[T]) -> T:
-        return await self._run(work, TRANSACTION_TIMEOUT_S)
+        return await self._run(self._engine, work, TRANSACTION_TIMEOUT_S)
 
-    async def _run(self, work: Work[T], timeout_s: float) -> T:
+    async def glance(self, work: Work[T]) -> T:
+        return await self._run(self._glancing, work, TRANSACTION_TIMEOUT_S)
+
+    async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float) -> T:
         try:
-            async with self._pulse.call(timeout_s), self._engine.connect() as connection:
+            async with self._pulse.call(timeout_s), engine.connect() as connection:
                 return await connection.run_sync(work)
         except IntegrityError:
             raise
