@@ -6,9 +6,9 @@ will find the truth.
 
 Sold-out memory. After a refusal for want of stock, attempts within `memory_s` get the same answer from memory, so a
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key is not answered from memory: it
-may be the repeat of one that won, in this process or another, and the same key must get the same answer. But for as long
-as that memory lasts, the batches of its pool begin `GATHER_S` apart: there is nothing to be had by being quick, and who
-comes meanwhile is answered by one look at the keys instead of many. The first to come after a pause does not wait.
+may be the repeat of one that won, in this process or another, and the same key must get the same answer. But while that
+memory lasts, the batches of its pool begin `GATHER_S` apart: nothing is to be had by being quick, and those who come
+meanwhile are answered by one look at their keys instead of many. Who comes after a pause does not wait.
 
 Slowness. How long the last batch of a pool took, counted from when the first in it came, is kept for a moment: the pace
 of a waiting room slows down by it.
@@ -28,8 +28,8 @@ from holdfast.domain.shards import whole_of
 from holdfast.gate.lines import Lines, Waiting
 from holdfast.gate.port import Gate
 
-# Short beside the time in which people feel an answer to be at once; at 5,000 attempts a second, 25 share a look.
-GATHER_S = 0.005
+# At 5,000 attempts a second, 15 share a look. A batch of some hundreds takes longer than this, so they do not gather.
+GATHER_S = 0.003
 
 # An answer tells about the gate for this long.
 SLOWNESS_S = 1.0

@@ -74,6 +74,7 @@ ROOM = [
     ("a join at 1,000/s, open loop, p50 and p99", latency("join")),
     ("`now` at 1,000/s, open loop, p50 and p99", latency("now")),
     ("sold-out answers with a key at 5,000/s, open loop, p50 and p99", latency("sold_out")),
+    ("the same of a bare RSGI handler", latency("sold_out_bare")),
 ]
 
 
