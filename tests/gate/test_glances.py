@@ -129,6 +129,14 @@ async def test_other_reasons_come_before_an_empty_pool(gate: SqlGate, clock: Cou
     assert await told(gate, stranger(1)) == [Outcome.PAUSED]
 
 
+async def test_an_overdue_hold_of_their_own_is_not_in_anybodys_way(gate: SqlGate, clock: CountingWrites) -> None:
+    """Though that of another was due before it."""
+    await gate.apply(SKU, [Provision(2, Rules(per_owner_limit=1)), reserve("s1", "bob", ttl_ms=2 * MINUTE)])
+    for expected in (Outcome.BUYER_LIMIT, Outcome.BUYER_LIMIT, Outcome.RESERVED):
+        assert await told(gate, reserve(f"b {clock.now}", "bob", key="b")) == [expected]
+        clock.advance(MINUTE)
+
+
 async def test_what_is_known_of_pools_is_bounded(clock: CountingWrites, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "UNCHANGED_MAX", 2)
     gate = SqlGate(clock)

@@ -20,8 +20,8 @@ from sqlalchemy import Connection
 from holdfast import metrics
 from holdfast.domain.command import Command, Reserve, Verdict
 from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Changes, Decision
-from holdfast.ledger.batch import BatchQueries, LockedPool
+from holdfast.domain.state import Changes
+from holdfast.ledger.batch import BatchQueries
 from holdfast.ledger.database import Database
 
 # Pools of which it is known that a glance may be enough. Beyond that, all are found out anew.
@@ -46,29 +46,30 @@ class SqlGate:
 
     async def _glance(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
         """The verdicts, if they change nothing."""
-        if not all(isinstance(command, Reserve) for command in commands):
+        attempts = [command for command in commands if isinstance(command, Reserve)]
+        if len(attempts) < len(commands):
             return None
 
-        def look(connection: Connection) -> Decision:
-            return self._decide(connection, self.queries.see(connection, sku_id, commands), commands)[0]
+        def look(connection: Connection) -> list[Verdict] | None:
+            state, decided_at = self.queries.see(connection, sku_id, attempts)
+            now = max(self._database.now_ms(connection), decided_at)
+            if any(reservation.is_due(now) for reservation in state.reservations.values()):
+                return None
+            decision = decide(state, attempts, now)
+            return decision.verdicts if decision.changes == _NOTHING else None
 
-        decision = await self._database.glance(look)
-        return decision.verdicts if decision.changes == _NOTHING else None
+        return await self._database.glance(look)
 
     def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         locked = self.queries.lock(connection, sku_id, commands)
-        decision, now = self._decide(connection, locked, commands)
-        self.queries.store(connection, locked, decision.changes, now)
-        self._note(sku_id, decision.changes)
-        return decision.verdicts
-
-    def _decide(self, connection: Connection, locked: LockedPool, commands: Sequence[Command]) -> tuple[Decision, int]:
         now = max(self._database.now_ms(connection), locked.decided_at)
         state = self.queries.load(connection, locked, commands, now)
         started = perf_counter()
         decision = decide(state, commands, now)
         metrics.DECIDE_SECONDS.observe(perf_counter() - started)
-        return decision, now
+        self.queries.store(connection, locked, decision.changes, now)
+        self._note(sku_id, decision.changes)
+        return decision.verdicts
 
     def _note(self, sku_id: str, changes: Changes) -> None:
         if changes != _NOTHING:
