@@ -29,5 +29,8 @@ class SetClock:
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)
 
+    async def glance(self, work: Work[T]) -> T:
+        return await self._database.glance(work)
+
     async def close(self) -> None:
         await self._database.close()

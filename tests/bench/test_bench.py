@@ -79,7 +79,7 @@ def test_the_room_is_measured_beside_a_bare_handler(engine: str) -> None:
     figures, ratios = report["figures"], report["ratios"]
     assert ratios["bare_handler"] == pytest.approx(figures["now"] / figures["bare_handler"], rel=0.01)
     assert ratios["overload_of_peak"] == pytest.approx(figures["overload"] / figures["purchases"], rel=0.01, abs=0.001)
-    assert set(report["latency_ms"]) == {"joins_desk", "join", "now", "sold_out"}
+    assert set(report["latency_ms"]) == {"joins_desk", "join", "now", "sold_out", "sold_out_bare"}
     assert report["memory_mb"]["attempts"] > 0
 
 

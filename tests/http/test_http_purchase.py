@@ -68,6 +68,21 @@ def test_a_repeat_is_told_the_first_answer_and_says_so(store: Store) -> None:
         assert body_of(bob.purchase(key="k"), 201)["reservation_id"] != first.json()["reservation_id"]
 
 
+def test_a_repeat_is_told_the_first_answer_while_others_hear_that_nothing_is_left(store: Store) -> None:
+    store.open(total_units=1)
+    with store.buyer() as ada, store.buyer("bob") as bob:
+        first = ada.purchase(key="k")
+        for _ in range(3):
+            problem_of(bob.purchase(key="k"), 409, "all_held")
+            again = ada.purchase(key="k")
+            assert (again.status_code, again.content) == (200, first.content)
+        assert ada.client.delete(f"/v1/reservations/{first.json()['reservation_id']}").status_code == 204
+        bought = bob.purchase(key="k")
+        assert bought.status_code == 201
+        assert bob.purchase(key="k").content == bought.content
+        problem_of(ada.purchase(key="another"), 409, "all_held")
+
+
 async def test_fifty_requests_at_once_under_one_key_are_one_purchase(store: Store) -> None:
     store.open(total_units=100, per_buyer_limit=None)
     asked = request_bytes(

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.util import await_only
 
 from holdfast.errors import SettingsError, Unavailable
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.database import Database, SqliteDatabase, open_database
 from holdfast.ledger.keys import Scope, create_key
+from holdfast.ledger.migrate import migrate
 from holdfast.ledger.tables import service_keys
 from holdfast.settings import load_settings
 from worlds import NOW
@@ -95,12 +96,43 @@ async def test_a_reader_does_not_wait_for_a_writer_and_sees_only_what_is_committ
     assert await rows(database) == 1
 
 
+async def test_brief_work_that_changed_nothing_does_not_wait_for_a_thread_to_commit(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'a.db'}")
+    assert isinstance(database, SqliteDatabase)
+    await migrate(database)
+    by: list[threading.Thread] = []
+    event.listen(database._writer, "commit", lambda _: by.append(threading.current_thread()))
+    await database.glance(lambda c: c.execute(text("SELECT 1")).scalar())
+    await database.write(lambda c: c.execute(text("DELETE FROM pools WHERE total < 0")), brief=True)
+    assert by == [threading.current_thread()] * 2
+    await database.write(put, brief=True)
+    assert by[2] != threading.current_thread()
+    await database.close()
+
+
 # --- PostgreSQL only: a transaction there can be cut off.
 
 
 @pytest.fixture
 async def postgres_database(postgres_database_url: str) -> Database:
     return open_database(postgres_database_url, connections=2)
+
+
+async def test_a_glance_sees_one_moment_and_changes_nothing(postgres_database: Database) -> None:
+    database = postgres_database
+    await database.write(service_keys.create)
+
+    def twice(connection: Connection) -> tuple[int, int]:
+        count = select(func.count()).select_from(service_keys)
+        before = connection.execute(count).scalar_one()
+        await_only(database.write(put))
+        return before, connection.execute(count).scalar_one()
+
+    assert await database.glance(twice) == (0, 0)
+    with pytest.raises(Unavailable, match="read-only"):
+        await database.glance(put)
+    assert await rows(database) == 1
+    await database.close()
 
 
 async def test_a_caller_who_goes_leaves_nothing_behind(postgres_database: Database) -> None:

@@ -162,6 +162,10 @@ class FailingDatabase:
         self._count()
         return await self._clock.read(work)
 
+    async def glance(self, work: Any) -> Any:
+        self._count()
+        return await self._clock.glance(work)
+
     def now_ms(self, connection: Connection) -> int:
         return self._clock.now_ms(connection)
 

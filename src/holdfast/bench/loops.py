@@ -9,6 +9,8 @@ import asyncio
 import re
 import sys
 from collections import Counter, deque
+from collections.abc import Iterator
+from itertools import chain, count
 from time import perf_counter
 from typing import cast
 
@@ -16,6 +18,8 @@ from holdfast.bench.failure import BenchFailed
 from holdfast.bench.load import Load
 
 _TICK_S = 0.001
+# Some 50 MB of requests with tokens. Making one takes the driver about as long as sending it.
+_MADE_BEFOREHAND = 100_000
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NO_BODY = frozenset({b"204", b"304"})
 
@@ -66,12 +70,11 @@ class _Loop:
         self.asked = 0
         self.started = 0.0
         self.ended = 0.0
-        self._filling = load.filling()
-        self._pieces = [piece.encode() for piece in load.pieces()]
+        self._requests = _requests(load)
 
     def next_request(self) -> bytes:
         self.asked += 1
-        return self._filling(self.asked).join(self._pieces)
+        return next(self._requests)
 
     def count(self, caller: Caller, status: bytes) -> float:
         now = self.ended = perf_counter()
@@ -86,6 +89,14 @@ class _Loop:
     def finish(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
+
+
+def _requests(load: Load) -> Iterator[bytes]:
+    """Those of an open loop are made beforehand: it must not be late on its own account."""
+    filling, pieces = load.filling(), [piece.encode() for piece in load.pieces()]
+    made = min(int(load.seconds * (load.rate_per_second or 0)), _MADE_BEFOREHAND)
+    beforehand = [filling(number).join(pieces) for number in range(1, made + 1)]
+    return chain(beforehand, (filling(number).join(pieces) for number in count(made + 1)))
 
 
 class ClosedLoop(_Loop):

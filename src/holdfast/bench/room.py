@@ -126,7 +126,7 @@ class DeskBench:
 
 def bench_room(engine: str, seconds: float, connections: int) -> Report:
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(seconds * (FIGURES + 3 + 2 * rounds_in(seconds))).shown())
+        progress = stack.enter_context(Progress(seconds * (FIGURES + 4 + 2 * rounds_in(seconds))).shown())
         with progress.step("starting the servers"):
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
             url = None if engine == "sqlite" else stack.enter_context(postgres())
@@ -143,12 +143,14 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
             ours.figure("bare_rsgi", "a constant from an RSGI handler", partial(_looking, bare["rsgi"], "bench")),
         ]
         measured = measure(figures, seconds, progress)
-        with progress.step("latency", seconds * 3):
+        with progress.step("latency", seconds * 2):
             open_loop = {
                 "join": ours.open_loop("join", ours.joins(), seconds),
                 "now": ours.open_loop("now", ours.now(), seconds),
-                "sold_out": storm.sold_out(seconds),
             }
+        open_loop |= measure(storm.sold_out(bare["rsgi"]), seconds, progress)
+        refused = open_loop["sold_out"]
+        open_loop["sold_out"] = replace(refused, about=f"{refused.about}, {storm.shed:,} of them shed")
         before = server.process.memory_mb()
         # At the end, because a server that has seen a storm is careful for a while; and longer, because a storm's first
         # moments are unlike the rest of it.

@@ -29,10 +29,11 @@ class Needed(Struct, frozen=True):
 
 
 def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) -> Needed:
-    """None at all if the batch cannot run short of stock.
+    """None at all if the batch cannot run short of stock, or there are none that have a deadline.
 
     `already` is how many reservations it sees for other reasons: they may be the earliest, and be gone when it looks;
-    and so may one more for each command.
+    and so may one more for each command that can end one. An attempt ends none but those that are due and of its owner,
+    which are seen already, and those whose units it wants.
 
     Of those that are due, each holds at least one unit, so as many as there are units missing is always enough. Those
     due later return nothing now, however many units are missing: one of them says when there is hope again.
@@ -46,7 +47,7 @@ def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) ->
     totals = [pool.total if c.total is None else c.total for c in provisions]
     shrinking += sum(total - pool.total for total in totals if total < pool.total)
     missing = wanted - shrinking - pool.available
-    if missing <= 0 and not expiring:
+    if not pool.active_reservations or (missing <= 0 and not expiring):
         return Needed()
-    gone = already + len(commands)
+    gone = already + len(others)
     return Needed(due=max(missing, 0) + expiring + gone, later=gone + 1)

@@ -6,7 +6,9 @@ will find the truth.
 
 Sold-out memory. After a refusal for want of stock, attempts within `memory_s` get the same answer from memory, so a
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key is not answered from memory: it
-may be the repeat of one that won, and the same key must get the same answer.
+may be the repeat of one that won, in this process or another, and the same key must get the same answer. But while that
+memory lasts, the batches of its pool begin `GATHER_S` apart: nothing is to be had by being quick, and those who come
+meanwhile are answered by one look at their keys instead of many. Who comes after a pause does not wait.
 
 Slowness. How long the last batch of a pool took, counted from when the first in it came, is kept for a moment: the pace
 of a waiting room slows down by it.
@@ -26,6 +28,9 @@ from holdfast.domain.shards import whole_of
 from holdfast.gate.lines import Lines, Waiting
 from holdfast.gate.port import Gate
 
+# At 5,000 attempts a second, 15 share a look. A batch of some hundreds takes longer than this, so they do not gather.
+GATHER_S = 0.003
+
 # An answer tells about the gate for this long.
 SLOWNESS_S = 1.0
 
@@ -34,6 +39,7 @@ _OUT_OF_STOCK = frozenset({Outcome.SOLD_OUT, Outcome.ALL_HELD})
 
 class _Memory(Struct, frozen=True):
     verdict: Verdict
+    since: float
     until: float
 
 
@@ -89,6 +95,10 @@ class Batcher(Lines[Command, Verdict]):
             slowest[sku_id] = max(slowest.get(sku_id, 0.0), seconds * 1000)
         return slowest
 
+    def _rest_s(self, key: str) -> float:
+        memory = self._memories.get(whole_of(key))
+        return 0.0 if memory is None else min(memory.since + GATHER_S, memory.until) - monotonic()
+
     def _show_waiting(self) -> None:
         metrics.WAITING.set(sum(map(len, self._lines.values())))
 
@@ -119,4 +129,4 @@ class Batcher(Lines[Command, Verdict]):
         lasts = self._memory_s
         if last.retry_after_ms is not None:
             lasts = min(lasts, last.retry_after_ms / 1000)
-        self._memories[sku_id] = _Memory(last, started + lasts)
+        self._memories[sku_id] = _Memory(last, started, started + lasts)

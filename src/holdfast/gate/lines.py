@@ -81,6 +81,9 @@ class Lines(Generic[Ask, Answer]):
     async def _serve(self, key: str, line: deque[Waiting[Ask, Answer]]) -> None:
         try:
             while line:
+                rest_s = self._rest_s(key)
+                if rest_s > 0:
+                    await asyncio.sleep(rest_s)
                 batch = self._next_batch(line)
                 if batch:
                     await self._decide(key, batch)
@@ -144,6 +147,10 @@ class Lines(Generic[Ask, Answer]):
 
     def _note(self, key: str, batch: list[Waiting[Ask, Answer]], answers: Sequence[Answer], started: float) -> None:
         """For who wants to remember what a batch was told, before its callers hear of it."""
+
+    def _rest_s(self, key: str) -> float:
+        """For who wants the next batch of a line to gather for a while."""
+        return 0.0
 
     def _show_waiting(self) -> None:
         """For who shows how many wait."""

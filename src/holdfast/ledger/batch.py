@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, true, update
 
 from holdfast.counting import count_returns
 from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
@@ -55,7 +55,8 @@ class BatchQueries:
         counted = [of_pool, reservations.c.counted]
 
         # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
-        self._lock_pool = select(pools).where(pools.c.sku_id == bindparam("sku_id")).with_for_update()
+        of_name = pools.c.sku_id == bindparam("sku_id")
+        self._lock_pool = select(pools).where(of_name).with_for_update()
         self._lock_name = select(func.pg_advisory_xact_lock(func.hashtext(bindparam("sku_id"))))
         self._named = rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool)
         self._keys = rows_matching(
@@ -79,6 +80,9 @@ class BatchQueries:
         )
         self._due = earliest.where(reservations.c.expires_at <= bindparam("now"))
         self._later = earliest.where(reservations.c.expires_at > bindparam("now"))
+        first = earliest.limit(1).subquery("first")
+        named = [c.label(f"first_{c.name}") for c in first.c]
+        self._see_pool = select(pools, *named).select_from(pools.outerjoin(first, true())).where(of_name)
 
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
@@ -106,6 +110,19 @@ class BatchQueries:
             row = connection.execute(self._lock_pool, {"sku_id": sku_id}).one_or_none()
         return LockedPool(sku_id, row, commands)
 
+    def see(self, connection: Connection, sku_id: str, attempts: Sequence[Reserve]) -> tuple[State, int]:
+        """What attempts need that change nothing, and when the pool last changed, without locking it.
+
+        Of the reservations that is the one with the earliest deadline: if it is due, something will change.
+        """
+        row = connection.execute(self._see_pool, {"sku_id": sku_id}).one_or_none()
+        if row is None:
+            return State(sku_id), 0
+        pool, first = pool_from_row(row), _first_in(row)
+        tallies = self._load_tallies(connection, sku_id, attempts) if pool.rules.count_owners else {}
+        keys = self._load_keys(connection, sku_id, attempts)
+        return State(sku_id, pool, {r.reservation_id: r for r in first}, keys, tallies), row.decided_at
+
     def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
         pool, sku_id = locked.pool, locked.sku_id
         if pool is None:
@@ -117,10 +134,9 @@ class BatchQueries:
         if locked.counts_owners:
             if not pool.rules.count_owners:
                 connection.execute(self._count_all, {"of_sku_id": sku_id})
-            owners = encode_rows([o] for o in {c.owner_id for c in commands if isinstance(c, Reserve)})
-            given = {"sku_id": sku_id, "rows": owners}
+            given = {"sku_id": sku_id, "rows": _owners_of(commands)}
             found += _reservations(connection.execute(self._due_of_owners, {**given, "now": now}))
-            tallies = {row[0]: Tally(int(row[1]), int(row[2])) for row in connection.execute(self._tallies, given)}
+            tallies = self._load_tallies(connection, sku_id, commands)
             # Overdue holds moved by this batch change tallies of owners that did not reserve; nobody asks for those.
         needed = needed_by_deadline(pool, commands, len(found))
         for statement, limit in ((self._due, needed.due), (self._later, needed.later)):
@@ -140,6 +156,10 @@ class BatchQueries:
         if not ids:
             return []
         return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))
+
+    def _load_tallies(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> dict[str, Tally]:
+        rows = connection.execute(self._tallies, {"sku_id": sku_id, "rows": _owners_of(commands)})
+        return {row[0]: Tally(int(row[1]), int(row[2])) for row in rows}
 
     def _load_keys(
         self, connection: Connection, sku_id: str, commands: Sequence[Command]
@@ -213,6 +233,27 @@ def reservation_from_row(row: Row[Any]) -> Reservation:
         row.created_at,
         row.expires_at,
     )
+
+
+def _first_in(row: Row[Any]) -> list[Reservation]:
+    """The reservation with the earliest deadline, where the row of a pool was read together with it."""
+    if row.first_reservation_id is None:
+        return []
+    return [
+        Reservation(
+            row.first_reservation_id,
+            row.first_sku_id,
+            row.first_owner_id,
+            row.first_quantity,
+            Status(row.first_status),
+            row.first_created_at,
+            row.first_expires_at,
+        )
+    ]
+
+
+def _owners_of(commands: Sequence[Command]) -> str:
+    return encode_rows([o] for o in {c.owner_id for c in commands if isinstance(c, Reserve)})
 
 
 def _reservations(rows: Any) -> list[Reservation]:

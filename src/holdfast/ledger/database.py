@@ -32,6 +32,9 @@ class Database(Protocol):
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent view, without waiting for writers."""
 
+    async def glance(self, work: Work[T]) -> T:
+        """Run brief work that only reads, on a consistent view, as cheaply as can be."""
+
     def now_ms(self, connection: Connection) -> int:
         """The engine's clock."""
 

@@ -42,6 +42,7 @@ class PostgresDatabase:
             address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
         self._engine_at_once = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._glancing = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
         self._pulse = Pulse("postgresql", self._probe)
         for given_up in ("close", "invalidate"):
@@ -77,6 +78,9 @@ class PostgresDatabase:
 
     async def read(self, work: Work[T]) -> T:
         return await self._run(self._engine, work, TRANSACTION_TIMEOUT_S)
+
+    async def glance(self, work: Work[T]) -> T:
+        return await self._run(self._glancing, work, TRANSACTION_TIMEOUT_S)
 
     async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float) -> T:
         try:

@@ -105,13 +105,22 @@ class SqliteDatabase:
         if connection is None:
             return await loop.run_in_executor(self._write_thread, _transact_all, self._writer, works)
         with connection:
+            before = _rows_changed(connection)
             results = _do_all(connection, works)
-            await loop.run_in_executor(self._write_thread, _commit, connection)
+            if _rows_changed(connection) == before:
+                # Nothing waits for the disk, so nobody need wait for the thread.
+                _commit(connection)
+            else:
+                await loop.run_in_executor(self._write_thread, _commit, connection)
             return results
 
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._read_threads, _transact, self._reader, work)
+
+    async def glance(self, work: Work[T]) -> T:
+        # Here the lock costs nothing, and the connection that writes is the one the event loop may use.
+        return await self.write(work, brief=True)
 
     def now_ms(self, connection: Connection) -> int:
         return self._clock.now_ms()
@@ -179,6 +188,12 @@ def _begin_at_once(engine: Engine) -> Connection | None:
         connection.close()
         return None
     return connection
+
+
+def _rows_changed(connection: Connection) -> int:
+    """By this connection, since it was opened."""
+    sqlite: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment]
+    return sqlite.total_changes
 
 
 def _transact(engine: Engine, work: Work[T]) -> T:

@@ -74,6 +74,7 @@ ROOM = [
     ("a join at 1,000/s, open loop, p50 and p99", latency("join")),
     ("`now` at 1,000/s, open loop, p50 and p99", latency("now")),
     ("sold-out answers with a key at 5,000/s, open loop, p50 and p99", latency("sold_out")),
+    ("the same of a bare RSGI handler", latency("sold_out_bare")),
 ]
 
 
@@ -111,9 +112,10 @@ def room(measured: Measured) -> str:
     return _section(
         "`holdfast bench room --engine …`. In Redis mode the line is in PostgreSQL.",
         by_engine(measured, "room", "", ROOM),
-        "Sold-out answers with a key go to the engine, because the same key must get the same answer. At 5,000/s the"
-        " driver needs a core itself: part of that latency is its own. A storm comes over 2,048 connections; whoever"
-        " finds none free for two seconds gives up, and everybody else is told 201 or 503, nothing else.",
+        "Sold-out answers with a key go to the engine, because the same key must get the same answer (ADR 0010). What a"
+        " bare handler takes at the same rate is the driver's and the machine's own latency. A storm comes over 2,048"
+        " connections; whoever finds none free for two seconds gives up, and everybody else is told 201 or 503, nothing"
+        " else.",
     )
 
 
