@@ -23,9 +23,11 @@ Change = Callable[[SetClock], list[Command]]
 class CountingWrites(SetClock):
     writes = 0
 
-    async def write(self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False) -> T:
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, at_once: bool = False
+    ) -> T:
         self.writes += 1
-        return await super().write(work, timeout_s=timeout_s, brief=brief)
+        return await super().write(work, timeout_s=timeout_s, brief=brief, at_once=at_once)
 
 
 async def told(gate: SqlGate, *commands: Command, sku_id: str = SKU) -> list[Outcome]:

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.util import await_only
 
 from holdfast.errors import SettingsError, Unavailable
-from holdfast.ledger.database import Database, SqliteDatabase, open_database
+from holdfast.ledger.database import Database, open_database
 from holdfast.ledger.keys import Scope, create_key
 from holdfast.ledger.migrate import migrate
+from holdfast.ledger.sqlite import SqliteDatabase
 from holdfast.ledger.tables import service_keys
 from holdfast.settings import load_settings
 from worlds import NOW
