@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     stripe_api_base: str = Field("", description="Another address of Stripe's API, for tests; default: Stripe's own.")
     stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Signs what Stripe tells us: whsec_….")
     settlement_rate_per_second: int = Field(5000, ge=1, description="Payments taken up per second, by each worker.")
-    settlement_parallel: int = Field(64, ge=1, le=1000, description="Payments under way at once, in each worker.")
+    settlement_parallel: int = Field(256, ge=1, le=1000, description="Payments under way at once, in each worker.")
     settlement_attempts_max: int = Field(12, ge=1, le=100, description="Attempts before an item waits for a person.")
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="How long one call to a payment provider may take."

@@ -75,7 +75,9 @@ def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_the_room_is_measured_beside_a_bare_handler(engine: str) -> None:
     report = run("room", "--engine", engine, "--seconds", "0.2", "--connections", "32")
-    check_shape(report, {"joins", "joins_desk", "now", "bare_handler", "bare_rsgi", "purchases", "overload"})
+    check_shape(
+        report, {"joins", "joins_desk", "now", "bare_handler", "bare_rsgi", "refusals", "purchases", "overload"}
+    )
     figures, ratios = report["figures"], report["ratios"]
     assert ratios["bare_handler"] == pytest.approx(figures["now"] / figures["bare_handler"], rel=0.01)
     assert ratios["overload_of_peak"] == pytest.approx(figures["overload"] / figures["purchases"], rel=0.01, abs=0.001)

@@ -8,26 +8,34 @@ NOTHING = Asked(0, 0.001)
 
 
 def test_everyone_is_answered_where_there_is_time() -> None:
-    decided = turn([Asked(100, 0.001), Asked(10, 0.005)], Asked(10, 0.005), 0.2)
+    decided = turn([Asked(100, 0.001), Asked(10, 0.003)], Asked(10, 0.001), Asked(10, 0.005), 0.2)
     assert (decided.answered, decided.settled) == (1, 1)
 
 
 def test_where_there_is_not_all_get_the_same_part() -> None:
-    decided = turn([Asked(300, 0.001), Asked(20, 0.005)], NOTHING, 0.2)
+    decided = turn([Asked(300, 0.001), Asked(20, 0.005)], NOTHING, NOTHING, 0.2)
     assert decided.answered == pytest.approx(0.5)
 
 
-def test_orders_are_settled_beside_the_answers_a_few_between_many() -> None:
-    decided = turn([Asked(10_000, 0.001)], Asked(1_000, 0.001), 0.2)
-    # 64 orders and 256 requests are under way at once.
-    assert decided.settled * 1_000 * 0.001 == pytest.approx(0.2 * 64 / (64 + 256))
-    assert decided.answered * 10_000 * 0.001 == pytest.approx(0.2 * 256 / (64 + 256))
+def test_orders_are_settled_beside_the_answers_step_by_step() -> None:
+    decided = turn([Asked(10_000, 0.001)], NOTHING, Asked(1_000, 0.008), 0.2)
+    # 256 orders and 256 requests are under way at once, and of an order an eighth is done in its turn.
+    assert decided.settled * 1_000 * 0.008 == pytest.approx(0.1)
+    assert decided.answered * 10_000 * 0.001 == pytest.approx(0.1)
 
 
+def test_those_who_join_come_after_those_who_buy_but_not_after_orders() -> None:
+    decided = turn([Asked(50, 0.001)], Asked(100_000, 0.001), Asked(1_000, 0.008), 0.2)
+    assert decided.answered == 1
+    assert decided.settled * 1_000 * 0.008 == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("joins", [0, 3, 10_000])
 @pytest.mark.parametrize(("asked", "orders"), [(50, 10_000), (10_000, 5), (0, 500), (500, 0)])
-def test_no_time_is_lost_and_none_is_made_up(asked: int, orders: int) -> None:
-    decided = turn([Asked(asked, 0.001)], Asked(orders, 0.001), 0.2)
+def test_no_time_is_lost_and_none_is_made_up(asked: int, orders: int, joins: int) -> None:
+    decided = turn([Asked(asked, 0.001)], Asked(joins, 0.001), Asked(orders, 0.001), 0.2)
     spent = decided.answered * asked * 0.001 + decided.settled * orders * 0.001
-    assert spent == pytest.approx(0.2)
+    assert spent <= 0.2 + 1e-9
+    assert spent + joins * 0.001 >= 0.2 - 1e-9
     assert 0 <= decided.answered <= 1
     assert 0 <= decided.settled <= 1

@@ -51,6 +51,8 @@ def test_a_rush_of_every_kind_passes(site: Site, name: str) -> None:
     assert sorted(testimony.number for testimony in rushed.testimonies) == list(range(USERS))
     figures = body(rushed)["figures"]
     assert figures["sold"] > 0
+    assert sum(units for _, units in rushed.sold) == figures["sold"]
+    assert 0 < figures["fifty_percent_after_s"] <= figures["ninety_percent_after_s"] < figures["seconds"]
     assert sum(figures["endings"].values()) == USERS
     assert figures["endings"].get("cut_off", 0) == 0
     assert figures["latency_ms"]["purchase"]["p50"] > 0

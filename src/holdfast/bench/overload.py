@@ -47,9 +47,16 @@ class OverloadBench:
         """In this order: the storm is ten times what was served at ease just before."""
         about = f"purchases sold while {TIMES} times as many come, open loop"
         return [
+            Figure("refusals", "purchases over HTTP when all is sold, each of another buyer", self._refused),
             Figure("purchases", "purchases over HTTP, each of another buyer", self._at_ease),
             Figure("overload", about, self._in_storm),
         ]
+
+    def _refused(self, seconds: float) -> Round:
+        answers = self._drive(replace(self._purchases(0).load, connections=self._connections, seconds=seconds))
+        if set(answers.statuses) != {409} or answers.failed:
+            raise BenchFailed(f"refusals: wanted 409 only, got {answers.statuses} and {answers.failed} broken")
+        return Round(answers.per_second)
 
     def _at_ease(self, seconds: float) -> Round:
         shot = self._purchases(MAX_TOTAL_UNITS)

@@ -6,7 +6,7 @@ from holdfast.plan.facts import Facts, Payment
 from holdfast.plan.figures import Figures
 
 # `HOLDFAST_SETTLEMENT_PARALLEL`: payments that one worker has under way with a provider at once.
-PAYMENTS_PARALLEL = 64
+PAYMENTS_PARALLEL = 256
 NO_LIMIT = 1e12
 
 

@@ -70,7 +70,7 @@ class _Known(Struct, frozen=True):
 _OF_LEDGER = ("postgres", "sqlite")
 _KNOWN = {
     "purchase": _Known("room", "purchases", "purchases over HTTP by buyers with a key, one server process"),
-    "refusal": _Known("http", "sold_out", "sold-out answers over HTTP, one server process"),
+    "refusal": _Known("room", "refusals", "purchases refused over HTTP, with a key, one server process"),
     "join": _Known("room", "joins", "joins over HTTP, one server process"),
     "look": _Known("room", "now", "looks at `now`, one server process"),
     "edge": _Known("http", "bare_rsgi", "constant answers by an RSGI handler, one core; no proxy was measured"),
@@ -82,9 +82,9 @@ _KNOWN = {
 _MARKS = {"available": "http", "holdfast_limited": "gate", "joins": "room", "one_per_order": "settlement"}
 _BY_HAND = "no bench has it: processor time of one request, docs/PLAN.md"
 _WITHOUT_A_BENCH = {
-    "confirm": Figure(600, "carts confirmed over HTTP, one server process", _BY_HAND),
-    "watch": Figure(700, "looks at a reservation over HTTP, one server process", _BY_HAND),
-    "receipt": Figure(500, "looks at one's orders over HTTP, one server process", _BY_HAND),
+    "confirm": Figure(3_400, "carts confirmed over HTTP, one server process", _BY_HAND),
+    "watch": Figure(9_000, "looks at a reservation over HTTP, one server process", _BY_HAND),
+    "receipt": Figure(8_000, "looks at one's orders over HTTP, one server process", _BY_HAND),
     "card": Figure(480, "orders through the sandbox by one worker", _BY_HAND),
     "drain": Figure(33_000, "changes drained by one worker", "no bench has it: docs/BENCHMARKS.md, Measured by hand"),
     "ledger": Figure(

@@ -188,7 +188,8 @@ class Simulation:
         """Decides who is answered in this step; gives what that takes."""
         each_s, orders = self._settling_s(), self._buyers(self.settling)
         asked = self._asked()
-        decided = turn(asked, Asked(orders if each_s else 0, each_s), budget_s)
+        joins = Asked(self.joining if self.facts.has_room else 0, self.figures.join.seconds_each)
+        decided = turn(asked, joins, Asked(orders if each_s else 0, each_s), budget_s)
         for share in self._turns:
             share.part = decided.answered
         self._paid.part = decided.settled

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import Unavailable
+from holdfast.http.times import millis
 from holdfast.rush.operator import Line, Operator, OrderRow, ReservationRow, Stock
 from holdfast.rush.visitor import Offer
 
@@ -50,6 +51,11 @@ class Books(Struct, frozen=True):
     payments: list[Payment] | None = None
     """None if nobody could be asked."""
     balances: dict[str, int] = {}
+
+    def sold(self) -> list[tuple[float, int]]:
+        """When units were sold for good, in seconds by the server's clock, and how many; in that order."""
+        orders = [order for sale in self.sales for order in sale.orders if order.refunded_amount == 0]
+        return sorted((millis(order.created_at) / 1_000, order.quantity) for order in orders)
 
 
 async def read_books(

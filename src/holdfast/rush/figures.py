@@ -1,6 +1,6 @@
 """What is said of a rush in numbers."""
 
-from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -11,7 +11,6 @@ from holdfast.rush.scenario import body_of
 from holdfast.rush.tally import BIN_S
 from holdfast.rush.testimony import Testimony
 from holdfast.rush.visitor import Offer
-from holdfast.rush.watch import Sample
 
 _POINTS = 120
 
@@ -58,21 +57,21 @@ def asked_and_granted(testimonies: list[Testimony]) -> Pairs:
     return [(grant.asked_at, grant.answered_at) for one in testimonies for grant in one.grants[:1]]
 
 
-def sold_out_after_s(rushed: Rushed) -> float | None:
-    return _first_s(rushed, lambda sample: sample.available == 0 and sample.held == 0 and sample.sold > 0)
-
-
-def _first_s(rushed: Rushed, is_so: Callable[[Sample], bool]) -> float | None:
-    """How long after the opening that was seen first."""
-    return next((round(sample.asked_at - _opened_at(rushed), 2) for sample in rushed.samples if is_so(sample)), None)
+def sold_after_s(rushed: Rushed, part: float = 1.0) -> float | None:
+    """How long after the opening so many were sold. The books know it best: who looks waits for an answer, and under
+    load for long."""
+    opened_at = _opened_at(rushed)
+    if not rushed.sold:
+        seen = (sample.asked_at for sample in rushed.samples if sample.sold >= part * sample.total_units > 0)
+        return next((round(at - opened_at, 2) for at in seen), None)
+    wanted = part * rushed.samples[-1].total_units
+    sums = accumulate(units for _, units in rushed.sold)
+    made = (at for (at, _), sold in zip(rushed.sold, sums, strict=True) if sold >= wanted)
+    return next((round(max(at - opened_at, 0.0), 2) for at in made), None)
 
 
 def _opened_at(rushed: Rushed) -> float:
     return max(rushed.starts_at, min(offer.opens_at for offer in rushed.offers))
-
-
-def _part_after_s(rushed: Rushed, part: float) -> float | None:
-    return _first_s(rushed, lambda sample: sample.sold >= part * sample.total_units)
 
 
 def wait_s(testimonies: list[Testimony], offers: list[Offer]) -> dict[str, float] | None:
@@ -97,10 +96,10 @@ def figures_of(rushed: Rushed) -> dict[str, Any]:
         "units": rushed.samples[-1].total_units if rushed.samples else rushed.options.units,
         "seconds": round(seconds, 2),
         "sold": rushed.samples[-1].sold if rushed.samples else None,
-        "sold_out_after_s": sold_out_after_s(rushed),
-        "fifty_percent_after_s": _part_after_s(rushed, 0.5),
-        "ninety_percent_after_s": _part_after_s(rushed, 0.9),
-        "ninety_nine_percent_after_s": _part_after_s(rushed, 0.99),
+        "sold_out_after_s": sold_after_s(rushed),
+        "fifty_percent_after_s": sold_after_s(rushed, 0.5),
+        "ninety_percent_after_s": sold_after_s(rushed, 0.9),
+        "ninety_nine_percent_after_s": sold_after_s(rushed, 0.99),
         "longest_line": max((sample.waiting for sample in rushed.samples), default=0),
         "attempts": attempts,
         "attempts_per_second": round(attempts / _span_s(tally.series.get("attempts", {})), 1),

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import httpx
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from holdfast.errors import HoldfastError, SettingsError
-from holdfast.rush.books import read_books
+from holdfast.rush.books import Books, read_books
 from holdfast.rush.checks import Evidence, Finding, check
 from holdfast.rush.conductor import Conductor
 from holdfast.rush.operator import Operator, opening, sale_id_of, units_of
@@ -87,6 +87,8 @@ class Rushed(Struct, frozen=True):
     findings: list[Finding]
     cpu_s: float
     memory_mb: float
+    sold: list[tuple[float, int]] = []
+    """When units were sold, as the books have it, and how many; nothing if they were not read."""
 
     @property
     def ok(self) -> bool:
@@ -125,14 +127,18 @@ async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) ->
         cutting.cancel()
         ended_s = scene.elapsed_s
         findings: list[Finding] = []
+        sold: list[tuple[float, int]] = []
         if options.checks and site.service_key:
             _tell(scene, show, "waiting until every hold has ended")
             await _until_ended(watch, offers, options)
             _tell(scene, show, "reading the books")
-            findings = await _judge(site, options, operator, offers, conductor.testimonies, watch)
+            books = await _read_books(site, options, operator, offers, conductor.testimonies)
+            findings = await _judge(site, options, conductor.testimonies, books, watch)
+            ahead_s = monotonic() - time()
+            sold = [(at + ahead_s, units) for at, units in books.sold()]
     return Rushed(
         options, site.engine, offers, scene.starts_at, ended_s, conductor.tally, conductor.testimonies,
-        watch.samples, findings, conductor.cpu_s, conductor.memory_mb,
+        watch.samples, findings, conductor.cpu_s, conductor.memory_mb, sold,
     )  # fmt: skip
 
 
@@ -203,17 +209,17 @@ async def _until_ended(watch: Watch, offers: list[Offer], options: Options) -> N
         await asyncio.sleep(_LOOK_S)
 
 
-async def _judge(
-    site: Site,
-    options: Options,
-    operator: Operator,
-    offers: list[Offer],
-    testimonies: list[Testimony],
-    watch: Watch,
-) -> list[Finding]:
+async def _read_books(
+    site: Site, options: Options, operator: Operator, offers: list[Offer], testimonies: list[Testimony]
+) -> Books:
     has_wallets = offers[0].payment == "wallet" and not options.sale_id
     owners = [one.buyer_id for one in testimonies if one.grants and one.credited] if has_wallets else []
-    books = await read_books(operator, offers, site.sandbox_url, owners)
+    return await read_books(operator, offers, site.sandbox_url, owners)
+
+
+async def _judge(
+    site: Site, options: Options, testimonies: list[Testimony], books: Books, watch: Watch
+) -> list[Finding]:
     findings = check(Evidence(testimonies, books, watch.samples, is_alone=not options.sale_id))
     if site.database_url:
         findings.append(await _verify(site))

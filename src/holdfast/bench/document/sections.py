@@ -68,6 +68,7 @@ ROOM = [
     ("÷ a bare ASGI handler", ratio_percent("bare_handler")),
     ("÷ a bare RSGI handler", ratio_percent("bare_rsgi")),
     ("purchases over HTTP, each of another buyer", figure("purchases")),
+    ("the same when all is sold: refused, each with its key", figure("refusals")),
     ("**sold while ten times as many come**, open loop", figure("overload", strong=True)),
     ("÷ the peak", ratio_percent("overload_of_peak")),
     ("memory of the server before the storm, and after", memory),
