@@ -57,7 +57,7 @@ def _reason(item: pytest.Item, reports: list[pytest.TestReport]) -> tuple[str, s
     if not failed:
         return None
     said = "\n".join(report.longreprtext for report in failed)
-    if any(report.is_late for report in failed):
+    if all(report.is_late for report in failed):
         return RAN_LATE, said
     return None if WRONG_AT_ONCE.intersection(Path(item.path).parts) else (WAS_WRONG, said)
 
@@ -99,8 +99,8 @@ class Again:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.said[RAN_LATE]:
             terminalreporter.section("ran out of time, and were tried once more")
-            for nodeid in sorted(self.said[RAN_LATE]):
-                terminalreporter.line(nodeid)
+            for nodeid, said in sorted(self.said[RAN_LATE].items()):
+                terminalreporter.line(f"{nodeid}\n{said}\n")
         if self.said[WAS_WRONG]:
             verdict = f"more than {UNSTEADY_MAX}: this run has failed" if self.is_too_much else "look into them"
             terminalreporter.section(f"were wrong, and were tried once more ({verdict})")

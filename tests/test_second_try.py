@@ -22,6 +22,12 @@ def fresh(tmp_path):
     assert not list(tmp_path.iterdir())
     (tmp_path / "used").touch()
 
+@pytest.fixture
+def ending():
+    yield
+    if LATE_END:
+        raise TimeoutError
+
 def test_late(fresh):
     if times("late") < LATE_UNTIL:
         try:
@@ -30,7 +36,7 @@ def test_late(fresh):
             raise RuntimeError("store is away") from exc
 
 @pytest.mark.parametrize("number", range(WRONG))
-def test_wrong(fresh, number):
+def test_wrong(fresh, ending, number):
     assert times(f"wrong{number}") >= RIGHT_FROM, "a wrong answer"
 """
 
@@ -42,7 +48,7 @@ def _findable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Ran:
     def __init__(self, pytester: pytest.Pytester, where: str = "http", **settings: int) -> None:
-        chosen = {"LATE_UNTIL": 0, "WRONG": 1, "RIGHT_FROM": 0} | settings
+        chosen = {"LATE_UNTIL": 0, "LATE_END": 0, "WRONG": 1, "RIGHT_FROM": 0} | settings
         directory = pytester.mkdir(where)
         names = "".join(f"{name} = {value}\n" for name, value in chosen.items())
         (directory / "test_it.py").write_text(names + TESTS)
@@ -54,6 +60,11 @@ def test_a_test_that_was_late_once_passes_and_is_named(pytester: pytest.Pytester
     ran = Ran(pytester, where="gate", LATE_UNTIL=2)
     assert (ran.outcomes, ran.is_good) == ({"passed": 2}, True)
     assert "ran out of time, and were tried once more" in ran.text
+
+
+def test_a_wrong_answer_that_ends_late_is_wrong(pytester: pytest.Pytester) -> None:
+    ran = Ran(pytester, where="gate", RIGHT_FROM=2, LATE_END=1)
+    assert (ran.outcomes, ran.is_good) == ({"passed": 1, "failed": 1, "errors": 1}, False)
 
 
 def test_a_test_that_is_late_twice_fails(pytester: pytest.Pytester) -> None:

@@ -7,12 +7,14 @@ import pytest
 from redis_tampering import Through, over
 
 from holdfast.domain.command import Move, Provision, Transition
-from holdfast.domain.reservation import Status, new_reservation_id
+from holdfast.domain.reservation import Reservation, Status, new_reservation_id
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.encoding import Keys
 from holdfast.gate.link.port import Command
 from holdfast.gate.redis_views import RedisViews
+from holdfast.ledger.database import T, Work
 from redis_world import RedisWorld
+from set_clock import SetClock
 from worlds import SKU, reserve
 
 OTHER = "other"
@@ -100,3 +102,20 @@ async def test_a_look_that_breaks_off_has_changed_nothing_and_says_so(
     found = await views.find(held_id)
     assert found is not None
     assert found.status is Status.SETTLING
+
+
+class Away(SetClock):
+    """The ledger does not answer."""
+
+    async def read(self, work: Work[T]) -> T:
+        raise Unavailable("away")
+
+
+async def test_what_is_held_is_found_while_the_ledger_is_away_whoever_else_asks(
+    redis_world: RedisWorld, link: Counting
+) -> None:
+    ids = await held(redis_world, SKU, 2)
+    views = RedisViews(over(link), Away(redis_world.database), redis_world.splits)
+    asked = [*ids, new_reservation_id(SKU, "ada")]
+    found = await asyncio.gather(*[views.find(i) for i in asked], return_exceptions=True)
+    assert [type(one) for one in found] == [Reservation, Reservation, Unavailable]

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -140,3 +141,47 @@ async def test_those_who_are_gone_are_written_all_the_same_and_closing_waits(dat
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert await database.read(numbers) == [0, 1, 2]
+
+
+async def test_who_gives_up_closing_does_not_stop_the_writer(tmp_path: Path, brief: bool) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'other.db'}")
+    await database.write(lambda c: c.execute(text("CREATE TABLE notes (number INTEGER PRIMARY KEY)")))
+    let_go = threading.Event()
+
+    def waits(connection: Connection) -> list[int]:
+        assert let_go.wait(30)
+        return note(1)(connection)
+
+    writing = asyncio.create_task(database.write(waits))
+    behind = asyncio.create_task(database.write(note(2), brief=brief))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    let_go.set()
+    assert list(await asyncio.wait_for(asyncio.gather(writing, behind), 30)) == [[1], [1, 2]]
+    await database.close()
+
+
+async def test_whatever_work_raises_everybody_is_told(database: Database, brief: bool) -> None:
+    def careless(_connection: Connection) -> list[int]:
+        return [next(iter([]))]
+
+    seen = await asyncio.wait_for(all_at_once(database, [note(1), careless, note(2)], brief=brief), 30)
+    assert [type(each) for each in seen] == [list, RuntimeError, list]
+
+
+async def test_a_long_line_of_work_that_changes_nothing_leaves_turns_to_others(database: Database, brief: bool) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await asyncio.gather(*[database.write(numbers, brief=brief) for _ in range(1_000)])
+    beside.cancel()
+    assert turns > 10

@@ -12,6 +12,7 @@ from holdfast.rush.watch import Sample
 from holdfast.rush.wishes import Lottery
 
 PRICE, LIMIT, UNITS = 100, 1, 3
+MADE = "2026-11-16T12:00:00.000Z"
 OFFER = Offer("sale", "sku", UNITS, "cart", "sandbox", PRICE, "EUR", "fifo", False, LIMIT, 10.0, 0.0)
 
 
@@ -26,7 +27,7 @@ class World:
         self.testimonies.append(dan)
         self.reservations = [ReservationRow(f"rsv-{n}", one.buyer_id, 1, "confirmed") for n, one in self._buyers()]
         self.orders = [
-            OrderRow(f"ord-{n}", f"rsv-{n}", one.buyer_id, 1, PRICE, 0, "confirmed") for n, one in self._buyers()
+            OrderRow(f"ord-{n}", f"rsv-{n}", one.buyer_id, 1, PRICE, 0, "confirmed", MADE) for n, one in self._buyers()
         ]
         self.payments = [
             Payment(f"pay-{n}", Charge(f"rsv-{n}", one.buyer_id, "sale"), PRICE, 1) for n, one in self._buyers()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from rush_world import PRICE, World
+from rush_world import MADE, PRICE, World
 
 from holdfast.domain.lottery import Draw, Order, seed_hash
 from holdfast.rush.bots import must_get_nothing
@@ -65,7 +65,7 @@ def sell_two_to_one(world: World) -> None:
 
 def sell_more_than_there_is(world: World) -> None:
     world.reservations.append(ReservationRow("rsv-9", "eve", 1, "confirmed"))
-    world.orders.append(OrderRow("ord-9", "rsv-9", "eve", 1, PRICE, 0, "confirmed"))
+    world.orders.append(OrderRow("ord-9", "rsv-9", "eve", 1, PRICE, 0, "confirmed", MADE))
 
 
 def keep_a_hold(world: World) -> None:

@@ -75,7 +75,7 @@ class RedisViews:
         self._database = database
         self._splits = splits
         self._finders: dict[str, Lookout[Reservation]] = {}
-        self._find_in_ledger = find_in(database)
+        self._ended = Lookout(find_in(database))
 
     async def pool(self, sku_id: str) -> GatePool | None:
         keys = Keys(sku_id)
@@ -142,19 +142,16 @@ class RedisViews:
             finder = Lookout(partial(self._find_in, sku_id, Keys(name).holds))
             if shards:
                 self._finders[name] = finder
-        return await finder.look(reservation_id)
+        # Redis forgets what has ended. Whoever is found there waits for no ledger, which may be away.
+        return await finder.look(reservation_id) or await self._ended.look(reservation_id)
 
     async def _find_in(self, sku_id: str, holds: str, reservation_ids: Iterable[str]) -> Shown[Reservation]:
-        """From Redis while they are held, from the ledger when they have ended and Redis has forgotten them."""
+        """Those that are held."""
         asked = list(reservation_ids)
         stored, (seconds, micros) = await self._functions.link.call(holds, ["HMGET", holds, *asked], ["TIME"])
         now = int(seconds) * 1000 + int(micros) // 1000
-        found: dict[str, Reservation | Unavailable] = {
+        return {
             reservation_id: as_of(reservation_from(sku_id, reservation_id, decode(hold)), now)
             for reservation_id, hold in zip(asked, stored, strict=True)
             if hold is not None
         }
-        forgotten = [reservation_id for reservation_id in asked if reservation_id not in found]
-        if forgotten:
-            found.update(await self._find_in_ledger(forgotten))
-        return found

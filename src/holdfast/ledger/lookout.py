@@ -8,13 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+import structlog
 from sqlalchemy import Connection
 
 from holdfast.domain.reservation import Reservation
-from holdfast.errors import Unavailable
+from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.database import Database
 from holdfast.ledger.queries import PoolQueries, PoolView, ReservationQueries
 from holdfast.ledger.sale_lists import ListedOrders, OrderQueries
+
+log = structlog.get_logger()
 
 Seen = TypeVar("Seen")
 
@@ -86,6 +89,8 @@ class Lookout(Generic[Seen]):
         try:
             shown = await self._look_at(asked)
         except Exception as exc:
+            if not isinstance(exc, EngineError):
+                log.exception("look_failed")
             failure = exc if isinstance(exc, Unavailable) else Unavailable(str(exc))
             shown = dict.fromkeys(asked, failure)
         for key, answers in asked.items():

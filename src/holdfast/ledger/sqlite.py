@@ -34,7 +34,7 @@ BUSY_TIMEOUT_S = 5.0
 # A long listing must not keep a look at the stock waiting.
 READERS = 4
 
-# So many share a commit at most, and those who come first do not wait for the others for longer than this.
+# So many share a commit at most, and none is begun when those who came first have waited for the others so long.
 GROUP_MAX = 64
 GROUP_S = 0.01
 
@@ -77,6 +77,7 @@ class SqliteDatabase:
         return await asyncio.shield(answer)
 
     async def _serve(self) -> None:
+        group: list[_Waiting] = []
         try:
             while self._line:
                 group = self._next_group()
@@ -88,6 +89,15 @@ class SqliteDatabase:
                     _tell(waiting.answer, result)
                 # Time ran out for the others, who come first now.
                 self._line.extendleft(reversed(group[len(results) :]))
+                if self._line:
+                    # Work that changes nothing waits for nothing: a long line of it would keep the event loop.
+                    await asyncio.sleep(0)
+        except BaseException:
+            # Stopped from outside: nobody may wait for ever, and of the group nobody knows.
+            for waiting in (*group, *self._line):
+                _tell(waiting.answer, _Failed(OutcomeUnknown("the writer was stopped")))
+            self._line.clear()
+            raise
         finally:
             self._serving = None
 
@@ -130,7 +140,8 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         if self._serving is not None:
-            await self._serving
+            # Whoever gives up closing must not stop the writer.
+            await asyncio.wait([self._serving])
         for thread, engine in ((self._read_threads, self._reader), (self._write_thread, self._writer)):
             await asyncio.get_running_loop().run_in_executor(thread, engine.dispose)
             thread.shutdown()
@@ -248,7 +259,7 @@ def _do_all(connection: Connection, works: Sequence[Work[Any]]) -> list[object]:
 def _do_apart(connection: Connection, work: Work[Any]) -> object:
     """Should it fail, nothing of it is left, and the others go on; unless SQLite gave up the whole transaction."""
     cursor = connection.connection.cursor()
-    cursor.execute("SAVEPOINT work")
+    _savepoint(cursor, "SAVEPOINT work", None)
     try:
         result = _do(connection, work)
     except Exception as exc:
@@ -266,8 +277,12 @@ def _savepoint(cursor: Any, statement: str, why: Exception | None) -> None:
 
 
 def _tell(answer: "asyncio.Future[Any]", result: object) -> None:
+    if answer.done():
+        return
     if isinstance(result, _Failed):
-        answer.set_exception(result.exc)
+        # A future takes any exception but this one.
+        exc = result.exc if not isinstance(result.exc, StopIteration) else RuntimeError(repr(result.exc))
+        answer.set_exception(exc)
     else:
         answer.set_result(result)
 

@@ -54,7 +54,7 @@ class Books(Struct, frozen=True):
 
     def sold(self) -> list[tuple[float, int]]:
         """When units were sold for good, in seconds by the server's clock, and how many; in that order."""
-        orders = [order for sale in self.sales for order in sale.orders if order.refunded_amount == 0]
+        orders = [order for sale in self.sales for order in sale.orders if order.status == "confirmed"]
         return sorted((millis(order.created_at) / 1_000, order.quantity) for order in orders)
 
 

@@ -61,7 +61,7 @@ def sold_after_s(rushed: Rushed, part: float = 1.0) -> float | None:
     """How long after the opening so many were sold. The books know it best: who looks waits for an answer, and under
     load for long."""
     opened_at = _opened_at(rushed)
-    if not rushed.sold:
+    if not rushed.sold or not rushed.samples:
         seen = (sample.asked_at for sample in rushed.samples if sample.sold >= part * sample.total_units > 0)
         return next((round(at - opened_at, 2) for at in seen), None)
     wanted = part * rushed.samples[-1].total_units

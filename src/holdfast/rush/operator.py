@@ -50,7 +50,7 @@ class OrderRow(Struct, frozen=True):
     amount: int
     refunded_amount: int
     status: str
-    created_at: str = ""
+    created_at: str
 
 
 class _ReservationPage(Struct, frozen=True):

@@ -117,7 +117,7 @@ async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) ->
     _tell(scene, show, "filling wallets" if options.scenario.sale.payment == "wallet" else "getting ready")
     await conductor.prepare(_tasks(site, options, tag))
     await _make_trouble(site, options)
-    offers = await _open_sales(operator, options, tag)
+    offers, ahead_s = await _open_sales(operator, options, tag), monotonic() - time()
     watch = scene.watch = Watch(operator, offers)
     scene.starts_at = monotonic() + HEAD_START_S
     _tell(scene, show, "rush")
@@ -134,7 +134,6 @@ async def _rehearse(site: Site, scene: Scene, operator: Operator, show: Show) ->
             _tell(scene, show, "reading the books")
             books = await _read_books(site, options, operator, offers, conductor.testimonies)
             findings = await _judge(site, options, conductor.testimonies, books, watch)
-            ahead_s = monotonic() - time()
             sold = [(at + ahead_s, units) for at, units in books.sold()]
     return Rushed(
         options, site.engine, offers, scene.starts_at, ended_s, conductor.tally, conductor.testimonies,

@@ -14,8 +14,6 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.payments.port import Charge, Payment, PaymentState, Refund, RefundRefused
 from holdfast.payments.sandbox.entry import Refused
 
-# Enough that a settler with some hundred payments under way does not wait for connections.
-CONNECTIONS_MAX = 256
 # The request never left.
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
@@ -37,7 +35,8 @@ class SandboxProvider:
     def _session(self) -> aiohttp.ClientSession:
         """Opened with the first call: that needs a running loop."""
         if self._opened is None:
-            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+            # Who waits for a connection would be taken for not answered: how many there are is for the settler to say.
+            connector = aiohttp.TCPConnector(limit=0)
             self._opened = aiohttp.ClientSession(
                 connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
             )

@@ -3,6 +3,7 @@
 The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to ask again.
 """
 
+import ssl
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -38,7 +39,15 @@ class Received(Struct):
 
 
 class _Http(stripe.AIOHTTPClient):
-    """Follows nobody elsewhere: what cannot be reached there would be taken for never sent."""
+    """Follows nobody elsewhere: what cannot be reached there would be taken for never sent. And lets nobody wait for a
+    connection, which would be taken for Stripe not answering: how many are under way is for the settler to say."""
+
+    @property
+    def _session(self) -> Any:
+        if self._cached_session is None:  # Not before, because it needs the loop that runs.
+            trusted = ssl.create_default_context(cafile=stripe.ca_bundle_path)
+            self._user_connector = aiohttp.TCPConnector(ssl=trusted, limit=0)
+        return super()._session
 
     def _get_request_args_kwargs(self, *request: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
         args, kwargs = super()._get_request_args_kwargs(*request, **more)
