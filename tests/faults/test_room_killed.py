@@ -162,7 +162,9 @@ async def test_while_the_store_is_down_nobody_is_admitted_and_everyone_keeps_the
             postgres.signal_all(signal.SIGSTOP)
             asked = [join(client, "b0"), join(client, "new"), *(admission(client, n, before[n]) for n in range(3))]
             answers = await asyncio.gather(*asked)
-            assert {(a.status_code, a.json()["reason"]) for a in answers[:3]} <= {(503, "not_ready"), (503, "busy")}
+            # A join commits by itself, so what became of one that was not answered nobody knows; to repeat it is safe.
+            told = {(a.status_code, a.json()["reason"]) for a in answers[:3]}
+            assert told <= {(503, "not_ready"), (503, "busy"), (503, "outcome_unknown")}
             assert {answer.status_code for answer in answers[3:]} <= {202, 503}
             # What is known of the line is too old by now to say whose turn it is.
             async with asyncio.timeout(60):
