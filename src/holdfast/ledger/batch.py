@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, true, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, literal_column, select, true, update
 
 from holdfast.counting import count_returns
 from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
@@ -52,7 +52,10 @@ class BatchQueries:
         dialect = self._dialect_name
         of_pool = reservations.c.sku_id == bindparam("sku_id")
         by_owner = [reservations.c.owner_id]
-        counted = [of_pool, reservations.c.counted]
+        # Of a pool that is newer than its statistics PostgreSQL expects one row, and would read the whole pool for each
+        # owner, by an index of pools: so there must be none for this condition, and owners are found by theirs.
+        of_their_pool = reservations.c.sku_id.concat(literal_column("''")) == bindparam("sku_id")
+        counted = [of_pool if dialect == "sqlite" else of_their_pool, reservations.c.counted]
 
         # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
         of_name = pools.c.sku_id == bindparam("sku_id")
