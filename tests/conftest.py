@@ -81,6 +81,15 @@ def postgres_database_url(postgres_url: str) -> str:
     return new_postgres_database(postgres_url)
 
 
+@pytest.fixture
+async def migrated_postgres(postgres_database_url: str) -> AsyncIterator[Database]:
+    """A database of its own, for tests that need its statistics to themselves."""
+    database = open_database(postgres_database_url)
+    await migrate(database)
+    yield database
+    await database.close()
+
+
 @pytest.fixture(scope="session")
 def _swept_postgres_url(postgres_url: str) -> str:
     """One database that many tests use in turn, because making one takes longer than most of them."""

@@ -1,15 +1,11 @@
 """Which pools have holds that are due, however many reservations there are and whatever the statistics say."""
 
-from collections.abc import AsyncIterator
-
-import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
 from holdfast.domain.command import Command, Provision
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.migrate import migrate
+from holdfast.ledger.database import Database
 from holdfast.ledger.queries import PoolQueries
 from set_clock import SetClock
 from worlds import MINUTE, NOW, SKU, reserve
@@ -31,18 +27,10 @@ async def test_a_pool_is_due_from_its_earliest_deadline_on(database: Database) -
     assert await database.read(lambda c: queries.due_pools(c, NOW + MINUTE)) == [(SKU, NOW + MINUTE)]
 
 
-@pytest.fixture
-async def postgres_database(postgres_database_url: str) -> AsyncIterator[Database]:
-    database = open_database(postgres_database_url)
-    await migrate(database)
-    yield database
-    await database.close()
-
-
 async def test_postgres_finds_them_by_index_even_if_it_believes_that_everything_is_due(
-    postgres_database: Database,
+    migrated_postgres: Database,
 ) -> None:
-    await fill(postgres_database)
+    await fill(migrated_postgres)
 
     def plan(connection: Connection) -> str:
         connection.execute(text("ANALYZE"))
@@ -51,6 +39,6 @@ async def test_postgres_finds_them_by_index_even_if_it_believes_that_everything_
         told = statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         return "\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {told}"))
 
-    found = await postgres_database.write(plan)
+    found = await migrated_postgres.write(plan)
     assert "reservations_active_by_deadline" in found
     assert "Seq Scan on reservations" not in found

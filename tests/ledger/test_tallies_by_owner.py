@@ -1,7 +1,6 @@
 """What owners have is found by owner, whatever PostgreSQL believes about the pool."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy import Connection, text
@@ -11,17 +10,8 @@ from holdfast.domain.command import Provision
 from holdfast.domain.pool import Rules
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.migrate import migrate
+from holdfast.ledger.database import Database
 from worlds import reserve
-
-
-@pytest.fixture
-async def postgres_database(postgres_database_url: str) -> AsyncIterator[Database]:
-    database = open_database(postgres_database_url)
-    await migrate(database)
-    yield database
-    await database.close()
 
 
 async def fill(database: Database, sku_id: str) -> None:
@@ -30,10 +20,10 @@ async def fill(database: Database, sku_id: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["_tallies", "_due_of_owners"])
-async def test_in_a_pool_that_is_newer_than_the_statistics(postgres_database: Database, name: str) -> None:
-    await fill(postgres_database, "before")
-    await postgres_database.write(lambda c: c.execute(text("ANALYZE")))
-    await fill(postgres_database, "after")
+async def test_in_a_pool_that_is_newer_than_the_statistics(migrated_postgres: Database, name: str) -> None:
+    await fill(migrated_postgres, "before")
+    await migrated_postgres.write(lambda c: c.execute(text("ANALYZE")))
+    await fill(migrated_postgres, "after")
 
     def plan(connection: Connection) -> str:
         statement = getattr(BatchQueries("postgresql"), name)
@@ -43,6 +33,6 @@ async def test_in_a_pool_that_is_newer_than_the_statistics(postgres_database: Da
         told = statement.params(**known).compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         return "\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {told}"))
 
-    found = await postgres_database.read(plan)
+    found = await migrated_postgres.read(plan)
     assert "reservations_counted_by_owner" in found
     assert "reservations_by_sku" not in found

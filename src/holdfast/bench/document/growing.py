@@ -11,8 +11,9 @@ from holdfast.bench.measured import Measured
 PROSE = {
     "waiting": "More who wait together make larger batches: one lock and one fsync for all of them. Beyond some"
     " hundreds a batch is full, and whoever comes then only waits longer.",
-    "pools": "Pools do not share a batch. Where many pools are asked at once each batch is small, and what a commit"
-    " costs is paid by few: this is the price of deciding each pool by itself.",
+    "pools": "Pools do not share a batch. Where many pools are asked at once each batch is small, and what a"
+    " transaction costs is paid by few: this is the price of deciding each pool by itself. On SQLite those who wait"
+    " share a commit.",
     "held": "Buyers take a unit and give it back, so that as many stay held. A look-up, the number of units left, and"
     " the expiry of 500 that are due go by index; the conservation check goes through every reservation of the pool,"
     " and so does the rebuild of a pool that Redis has lost, in portions, so that memory stays.",
