@@ -39,9 +39,14 @@ def capacity_of(deployment: Deployment, facts: Facts, figures: Figures) -> Capac
         api=float(deployment.api) * deployment.left,
         line=figures.line.per_second,
         gate=figures.gate.per_second * deployment.shards,
-        orders=orders_of_worker(facts, figures) * max(deployment.workers, deployment.api if is_alone else 1),
+        orders=orders_of_worker(facts, figures) * _settling(deployment),
         settles_itself=is_alone,
     )
+
+
+def _settling(deployment: Deployment) -> float:
+    """Where server processes settle by themselves, what they have time for is said by their turns (counter.py)."""
+    return deployment.workers * deployment.left if deployment.workers else float(deployment.api)
 
 
 def orders_of_worker(facts: Facts, figures: Figures) -> float:

@@ -20,9 +20,9 @@ from holdfast.rush.scenario import Scenario
 # What bots are told; they are no part of the plan.
 _BOTS_TOLD = ("admission_required", "unauthorized", "no_answer")
 WITHIN = 0.2
-# Of two cores, what is left of one for the server process when it works as fast as it can, beside a crowd that does the
-# same: with more processes of our own, less.
-_LEFT = {"sqlite": 1.0, "postgres": 0.85, "redis": 0.75}
+# Of two cores, what a process of ours has of one when it works as fast as it can, beside a crowd that does the same;
+# and where there are two of them, a server and a worker.
+_LEFT, _LEFT_OF_TWO = 0.7, 0.6
 
 
 class _Measured(Struct):
@@ -97,7 +97,7 @@ def replan(rushed: Rushed, figures: Figures, headroom: float) -> Plan:
     """One of each, as a rush starts them. Only in Redis mode there is a worker; else the server settles by itself."""
     is_redis = rushed.engine == "redis"
     site = Given(
-        edge=1, api=1, shards=1, postgres=1, workers=1 if is_redis else 0, left=_LEFT[rushed.engine or "sqlite"]
+        edge=1, api=1, shards=1, postgres=1, workers=1 if is_redis else 0, left=_LEFT_OF_TWO if is_redis else _LEFT
     )
     return make_plan(facts_of_rush(rushed), figures, site, headroom)
 

@@ -25,7 +25,7 @@ what follows from the figures and no more, and docs/PLAN.md says how far that wa
 """
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, inf
 from random import Random
 
 from holdfast.domain.pace import FRESH_PART, Counts, Observation, advance, begin
@@ -46,6 +46,9 @@ LOOKS_APART = 1.5
 # Who waits for a payment looks after half a second, then each time half as long again, and every four seconds in the
 # end, as people in a rush do (rush/till.py): so after as long as half of what they have waited, and a moment.
 FIRST_WATCH_S, LATEST_WATCH_S = 0.5, 4.0
+# A decision is waited for by an event loop twice. Where it has others to answer meanwhile, the gate looks slow to the
+# pace, for as long as it remembers the last purchase (gate/batcher.py, SLOWNESS_S).
+GATE_ROUNDS, SLOWNESS_S = 2, 1.0
 
 
 class Simulation:
@@ -59,6 +62,7 @@ class Simulation:
         # Requests: looks at a payment that is under way, looks at orders, and what bots ask for.
         self.watching = self.reading = self.refusing = 0
         self.gone = 0
+        self._round_s, self._asked_at_s = 0.0, -inf
         self._line = Allowance(step_s, capacity.line)
         self._gate = Allowance(step_s, capacity.gate)
         self._orders = Allowance(step_s, capacity.orders * facts.quantity)
@@ -161,8 +165,8 @@ class Simulation:
         attempts, grants = self._sell()
         watches, receipts = self._watch(orders)
         admissions = self._admit_those_who_came()
-        joins = self._join(budget_s - work_s)
-        work_s += joins * self.figures.join.seconds_each
+        joins, newcomers_s = self._welcome(budget_s - work_s)
+        work_s += newcomers_s
         looks = self._call()
         if not self.facts.has_edge:
             work_s += looks * self.figures.look.seconds_each
@@ -188,12 +192,13 @@ class Simulation:
         """Decides who is answered in this step; gives what that takes."""
         each_s, orders = self._settling_s(), self._buyers(self.settling)
         asked = self._asked()
-        joins = Asked(self.joining if self.facts.has_room else 0, self.figures.join.seconds_each)
-        decided = turn(asked, joins, Asked(orders if each_s else 0, each_s), budget_s)
+        decided = turn(asked, self._newcomers(), Asked(orders if each_s else 0, each_s), budget_s)
         for share in self._turns:
             share.part = decided.answered
         self._paid.part = decided.settled
-        self.refusing -= self._refused.of(self.refusing)
+        self._round_s = decided.round_s
+        if not self.facts.has_room:
+            self.refusing -= self._refused.of(self.refusing)
         return decided.answered * sum(one.work_s for one in asked) + decided.settled * orders * each_s
 
     def _asked(self) -> list[Asked]:
@@ -205,9 +210,18 @@ class Simulation:
             (self.coming, figures.join.seconds_each),
             (self.watching, figures.watch.seconds_each),
             (self.reading, figures.receipt.seconds_each),
-            (self.refusing, figures.refusal.seconds_each),
+            (0 if self.facts.has_room else self.refusing, figures.refusal.seconds_each),
         ]
         return [Asked(count, seconds_each) for count, seconds_each in each if count]
+
+    def _newcomers(self) -> list[Asked]:
+        """Where there is a line: who wants to join it, and bots that try without."""
+        if not self.facts.has_room:
+            return []
+        return [
+            Asked(self.joining, self.figures.join.seconds_each),
+            Asked(self.refusing, self.figures.refusal.seconds_each),
+        ]
 
     def _settling_s(self) -> float:
         """What an order takes of a server process."""
@@ -275,6 +289,7 @@ class Simulation:
         if not self.is_open or not self.buying:
             return 0, 0
         asked = self._bought.of(self.buying)
+        self._asked_at_s = self.at_s
         wanted = min(asked, self._wanted())
         granted = self._gate.take(wanted)
         self._grant(granted)
@@ -311,14 +326,20 @@ class Simulation:
         self._admit(admitted)
         return admitted
 
-    def _join(self, budget_s: float) -> int:
-        if not self.facts.has_room or budget_s <= 0:
-            return 0
-        joins = self._line.take(min(self.joining, int(budget_s / self.figures.join.seconds_each)))
+    def _welcome(self, budget_s: float) -> tuple[int, float]:
+        """Joins, and what all newcomers take who are answered: the same part of each kind."""
+        newcomers = self._newcomers()
+        wanted_s = sum(one.work_s for one in newcomers)
+        if not wanted_s or budget_s <= 0:
+            return 0, 0.0
+        part = min(1.0, budget_s / wanted_s)
+        joins = self._line.take(int(self.joining * part))
         self.joining -= joins
         self.joined += joins
         self._in_line.put(joins, self.at_s)
-        return joins
+        self._refused.part = part
+        self.refusing -= self._refused.of(self.refusing)
+        return joins, part * wanted_s
 
     def _admit(self, count: int) -> None:
         self.admitted += count
@@ -380,8 +401,9 @@ class Simulation:
         )
 
     def _gate_ms(self) -> float:
-        """How long the gate takes for a decision, which is all that the pace sees of the servers."""
-        return self.figures.answer_ms + 1_000 * min(self.buying, self._wanted()) / self.capacity.gate
+        """How long a decision of the gate seems to take, which is all that the pace sees of the servers."""
+        crowded_s = GATE_ROUNDS * self._round_s if self.at_s - self._asked_at_s < SLOWNESS_S else 0.0
+        return self.figures.answer_ms + 1_000 * (min(self.buying, self._wanted()) / self.capacity.gate + crowded_s)
 
     def _behind_ms(self) -> float:
         """How long a purchase takes that is sent now."""
