@@ -12,7 +12,8 @@ from holdfast.domain.reservation import Reservation
 from holdfast.domain.state import State
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import Position, _remembered_values, _reservation_values
+from holdfast.ledger.batch import Position
+from holdfast.ledger.batch_writes import key_rows, reservation_rows
 from holdfast.ledger.database import Database
 from holdfast.ledger.tables import idempotency, pools, reservations
 from redis_world import RedisWorld
@@ -69,7 +70,7 @@ class Desk:
         return [e.type for e in (await self.books()).events if e.reservation_id == reservation_id]
 
 
-def sql_desk(database: Database) -> Desk:
+def sql_desk(database: Database, open_gate: Callable[[Database], Gate] = SqlGate) -> Desk:
     clock = SetClock(database)
 
     async def read(sku_id: str) -> Books:
@@ -78,7 +79,7 @@ def sql_desk(database: Database) -> Desk:
     async def put(state: State) -> None:
         await database.write(lambda connection: _put(connection, state, clock.now))
 
-    return Desk(lambda: SqlGate(clock), clock, read, put)
+    return Desk(lambda: open_gate(clock), clock, read, put)
 
 
 def redis_desk(world: RedisWorld, open_gate: Callable[[], Gate] | None = None) -> Desk:
@@ -93,8 +94,8 @@ def redis_desk(world: RedisWorld, open_gate: Callable[[], Gate] | None = None) -
 def _put(connection: Connection, state: State, now: int) -> None:
     counted = state.pool is not None and state.pool.rules.count_owners
     for table, rows in (
-        (reservations, (_reservation_values(r, counted) for r in state.reservations.values())),
-        (idempotency, map(_remembered_values, state.remembered.values())),
+        (reservations, reservation_rows(list(state.reservations.values()), counted)),
+        (idempotency, key_rows(list(state.remembered.values()))),
     ):
         for row in rows:
             connection.execute(insert(table).values(row))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, null, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
 
@@ -61,7 +61,7 @@ class UnlockedQueries(BatchQueries):
         self._meeting = meeting
 
     def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
-        row = connection.execute(select(pools).where(pools.c.sku_id == sku_id)).one_or_none()
+        row = connection.execute(select(pools, null().label("locked_at")).where(pools.c.sku_id == sku_id)).one_or_none()
         return LockedPool(sku_id, row, commands)
 
     def load(self, connection: Connection, locked: LockedPool, commands: Sequence[Command], now: int) -> State:
@@ -72,7 +72,7 @@ class UnlockedQueries(BatchQueries):
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:
     gate = SqlGate(database)
-    gate.queries = UnlockedQueries(meeting)
+    gate.queries, gate.at_once = UnlockedQueries(meeting), None
     return gate
 
 

@@ -1,9 +1,10 @@
 """What owners have is found by owner, whatever PostgreSQL believes about the pool."""
 
 import json
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Select, text
 from sqlalchemy.dialects import postgresql
 
 from holdfast.domain.command import Provision
@@ -11,6 +12,7 @@ from holdfast.domain.pool import Rules
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.batch import BatchQueries
 from holdfast.ledger.database import Database
+from holdfast.ledger.grant_at_once import GrantAtOnce, _parameters
 from worlds import reserve
 
 
@@ -19,15 +21,22 @@ async def fill(database: Database, sku_id: str) -> None:
     await SqlGate(database).apply(sku_id, [Provision(1_000, Rules(per_owner_limit=2)), *attempts])
 
 
-@pytest.mark.parametrize("name", ["_tallies", "_due_of_owners"])
-async def test_in_a_pool_that_is_newer_than_the_statistics(migrated_postgres: Database, name: str) -> None:
+STATEMENTS = {
+    "tallies": BatchQueries("postgresql")._tallies,
+    "due": BatchQueries("postgresql")._due_of_owners,
+    "at once": GrantAtOnce()._statement,
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+async def test_in_a_pool_that_is_newer_than_the_statistics(migrated_postgres: Database, statement: Select[Any]) -> None:
     await fill(migrated_postgres, "before")
     await migrated_postgres.write(lambda c: c.execute(text("ANALYZE")))
     await fill(migrated_postgres, "after")
 
     def plan(connection: Connection) -> str:
-        statement = getattr(BatchQueries("postgresql"), name)
-        values = {"sku_id": "after", "rows": json.dumps([["owner 1"], ["owner 2"]]), "now": 0}
+        rows = json.dumps([["owner 1"], ["owner 2"]])
+        values = {"sku_id": "after", "rows": rows, "now": 0} | dict(_parameters("after", [reserve()], 0))
         known = {key: value for key, value in values.items() if key in statement.compile().params}
         dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
         told = statement.params(**known).compile(dialect=dialect, compile_kwargs={"literal_binds": True})

@@ -19,9 +19,9 @@ from holdfast.ledger.postgres import PostgresDatabase
 from holdfast.ledger.room_queries import locked_room
 from holdfast.ledger.room_tables import places
 from holdfast.room.desk import Desk
+from postgres_waits import until_one_waits
 from worlds import NOW
 
-WITHIN_S = 30
 ADA = Join("ada", "another ticket")
 # With somebody in it who leaves, a batch goes the long way.
 LONG_WAY = [ADA, Leave("nobody", 99, "none")]
@@ -103,16 +103,6 @@ async def another_lets_ada_in(url: str) -> AsyncIterator[asyncpg.Connection]:
             yield other
     finally:
         await other.close()
-
-
-async def until_one_waits(other: asyncpg.Connection) -> int:
-    """Its process, in the database."""
-    waiting = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    async with asyncio.timeout(WITHIN_S):
-        while (pid := await other.fetchval(waiting)) is None:  # noqa: ASYNC110 - a wait in the database tells nobody here
-            await asyncio.sleep(0.01)
-    assert isinstance(pid, int)
-    return pid
 
 
 @pytest.mark.parametrize("asks", [[ADA], LONG_WAY], ids=["at once", "the long way"])

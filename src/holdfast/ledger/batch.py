@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, literal_column, select, true, update
+from sqlalchemy import Connection, Row, Select, bindparam, case, func, literal_column, null, select, true, update
 
 from holdfast.counting import count_returns
 from holdfast.domain.command import Command, Extend, Give, Move, Provision, Reserve, Take
@@ -12,13 +12,13 @@ from holdfast.domain.needs import counts_owners, needed_by_deadline
 from holdfast.domain.pool import Pool, Rules
 from holdfast.domain.reservation import Reservation, Status
 from holdfast.domain.rulebook import LET_GO, LIVE
-from holdfast.domain.state import Changes, Counters, Event, Remembered, State, Tally
-from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, update_rows
+from holdfast.domain.state import Changes, Counters, Remembered, State, Tally
+from holdfast.ledger.batch_writes import BatchWrites, PostgresWrites, SqliteWrites, store_changes
+from holdfast.ledger.clock import POSTGRES_NOW_MS, Clock
+from holdfast.ledger.rows import encode_rows, rows_matching
 from holdfast.ledger.sale_batch import SaleQueries
-from holdfast.ledger.tables import events, idempotency, is_active, pools, reservations
+from holdfast.ledger.tables import idempotency, is_active, pools, reservations
 from holdfast.ledger.transfers import counters_of, store_transfers
-
-_EVENT_COLUMNS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at")]
 
 
 class Position(Struct, frozen=True):
@@ -38,6 +38,14 @@ class LockedPool:
         self.position = Position() if row is None else Position(row.epoch, row.journal_seq)
         self.sale_id: str | None = None if row is None else row.sale_id
         self.counts_owners = counts_owners(self.pool, commands)
+        self._locked_at: int | None = None if row is None else row.locked_at
+
+    def now(self, connection: Connection, clock: Clock) -> int:
+        """The time, read under the lock, and never before that of the last decision."""
+        known = clock.known_now_ms()
+        if known is None:
+            known = clock.now_ms(connection) if self._locked_at is None else self._locked_at
+        return max(known, self.decided_at)
 
 
 class BatchQueries:
@@ -57,9 +65,8 @@ class BatchQueries:
         of_their_pool = reservations.c.sku_id.concat(literal_column("''")) == bindparam("sku_id")
         counted = [of_pool if dialect == "sqlite" else of_their_pool, reservations.c.counted]
 
-        # On SQLite the transaction itself is the lock, and FOR UPDATE compiles to nothing.
         of_name = pools.c.sku_id == bindparam("sku_id")
-        self._lock_pool = select(pools).where(of_name).with_for_update()
+        self._lock_pool = _locked(dialect, select(pools).where(of_name))
         self._lock_name = select(func.pg_advisory_xact_lock(func.hashtext(bindparam("sku_id"))))
         self._named = rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool)
         self._keys = rows_matching(
@@ -89,19 +96,12 @@ class BatchQueries:
 
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
-        self._insert_pool = insert(pools)
         self._count_all = (
             update(reservations)
             .where(reservations.c.sku_id == bindparam("of_sku_id"), ~reservations.c.counted)
             .values(counted=True)
         )
-        self._update_pool = update(pools).where(pools.c.sku_id == bindparam("of_sku_id"))
-        self._insert_reservations = insert_rows(dialect, reservations, list(reservations.c))
-        self._update_reservations = update_rows(
-            dialect, reservations, reservations.c.reservation_id, [reservations.c.status, reservations.c.expires_at]
-        )
-        self._insert_events = insert_rows(dialect, events, _EVENT_COLUMNS)
-        self._insert_keys = insert_rows(dialect, idempotency, list(idempotency.c))
+        self._writes: BatchWrites = SqliteWrites() if dialect == "sqlite" else PostgresWrites()
         self.sales = SaleQueries(dialect)
 
     def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
@@ -174,44 +174,22 @@ class BatchQueries:
         return {(row.owner_id, row.key): remembered_from_row(row) for row in rows}
 
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
-        sku_id = locked.sku_id
-        if changes.created:
-            counted = int(locked.counts_owners)
-            self._insert_reservations(connection, [_reservation_values(r, counted) for r in changes.created])
-        if changes.moved:
-            moved = ((r.reservation_id, r.status, r.expires_at) for r in changes.moved)
-            connection.execute(self._update_reservations, {"rows": encode_rows(moved)})
-        if changes.events:
-            self._insert_events(connection, [_event_values(sku_id, e) for e in changes.events])
-            count_returns(sku_id, changes.events)
-        if changes.remembered:
-            self._insert_keys(connection, [_remembered_values(first) for first in changes.remembered])
+        is_new, counted = locked.pool is None, locked.counts_owners
+        store_changes(connection, self._writes, changes, now, is_new=is_new, counted=counted)
+        count_returns(locked.sku_id, changes.events)
         if changes.given or changes.taken:
             store_transfers(connection, changes, now)
-        if changes.pool is not None:
-            self._store_pool(connection, changes.pool, now, is_new=locked.pool is None)
         if locked.sale_id is not None:
             self.sales.record(connection, locked.sale_id, changes, now)
 
-    def _store_pool(self, connection: Connection, pool: Pool, now: int, *, is_new: bool) -> None:
-        values = {
-            "total": pool.total,
-            "held": pool.held,
-            "sold": pool.sold,
-            "active_reservations": pool.active_reservations,
-            "ready": pool.ready,
-            "per_owner_limit": pool.rules.per_owner_limit,
-            "hold_budget": pool.rules.hold_budget,
-            "required_tier": pool.rules.required_tier,
-            "opens_at": pool.rules.opens_at,
-            "ends_at": pool.rules.ends_at,
-            "paused": pool.rules.paused,
-            "decided_at": now,
-        }
-        if is_new:
-            connection.execute(self._insert_pool, {"sku_id": pool.sku_id, **values})
-        else:
-            connection.execute(self._update_pool, {"of_sku_id": pool.sku_id, **values})
+
+def _locked(dialect_name: str, pool: Select[Any]) -> Select[Any]:
+    """With the time on PostgreSQL, where asking for it would be another round trip. The lock is taken in a subquery,
+    because only what is outside of it is computed when the lock is there."""
+    if dialect_name == "sqlite":
+        # Here the transaction itself is the lock, and the clock is our own.
+        return pool.add_columns(null().label("locked_at"))
+    return select(pool.with_for_update().subquery("locked"), POSTGRES_NOW_MS.label("locked_at"))
 
 
 def pool_from_row(row: Row[Any]) -> Pool:
@@ -263,31 +241,8 @@ def _reservations(rows: Any) -> list[Reservation]:
     return [reservation_from_row(row) for row in rows]
 
 
-def _reservation_values(r: Reservation, counted: int) -> tuple[object, ...]:
-    # Plain values: for an enum or a bool, sqlite3 goes looking for an adapter each time.
-    return (r.reservation_id, r.sku_id, r.owner_id, r.quantity, str(r.status), r.created_at, r.expires_at, counted)
-
-
-def _event_values(sku_id: str, e: Event) -> tuple[object, ...]:
-    return (sku_id, e.reservation_id, e.type, e.at, e.quantity, e.expires_at)
-
-
 def remembered_from_row(row: Row[Any]) -> Remembered:
     reservation = Reservation(
         row.reservation_id, row.sku_id, row.owner_id, row.quantity, Status.ACTIVE, row.created_at, row.expires_at
     )
     return Remembered(row.owner_id, row.key, row.fingerprint, reservation)
-
-
-def _remembered_values(first: Remembered) -> tuple[object, ...]:
-    r = first.reservation
-    return (
-        r.sku_id,
-        first.owner_id,
-        first.key,
-        first.fingerprint,
-        r.reservation_id,
-        r.quantity,
-        r.created_at,
-        r.expires_at,
-    )

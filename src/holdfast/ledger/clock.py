@@ -22,9 +22,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
-from sqlalchemy import BigInteger, Connection, cast, extract, func
+from sqlalchemy import BigInteger, Connection, cast, extract, func, literal_column
 
-POSTGRES_NOW_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
+POSTGRES_NOW_MS = cast(extract("epoch", func.clock_timestamp()) * literal_column("1000"), BigInteger)
 
 
 class Clock(Protocol):

@@ -23,6 +23,9 @@ T = TypeVar("T")
 # not answer, the breaker cuts all of them off long before.
 POOL_TIMEOUT_S = 4.0
 
+# Waited too long for a lock, cancelled, in a deadlock, not serializable.
+REFUSED = frozenset({"55P03", "57014", "40P01", "40001"})
+
 # While connecting, asyncpg's own errors come through unwrapped.
 POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -30,6 +33,11 @@ POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, a
 def _drop(connection: Any, *_circumstances: object) -> None:
     """Let go of a connection without waiting for the server to agree, which a frozen one never does."""
     connection.driver_connection.terminate()
+
+
+def _was_refused(exc: BaseException | None) -> bool:
+    """Whether the server itself says that it has not done what it was asked for."""
+    return isinstance(exc, DBAPIError) and getattr(exc.orig, "sqlstate", None) in REFUSED
 
 
 class PostgresDatabase:
@@ -72,7 +80,7 @@ class PostgresDatabase:
         try:
             return await self._run(self._engine_at_once if at_once else self._engine, tracked, timeout_s)
         except Unavailable as exc:
-            if committing:
+            if committing and not (at_once and _was_refused(exc.__cause__)):
                 raise OutcomeUnknown("the commit may or may not have happened") from exc
             raise
 

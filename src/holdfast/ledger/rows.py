@@ -30,6 +30,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy import Insert as InsertStatement
 from sqlalchemy import Text as TextType
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -42,14 +43,14 @@ def encode_rows(rows: Iterable[Sequence[object]]) -> str:
     return _encode(list(rows)).decode()
 
 
-def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]]) -> Subquery:
-    """The parameter `:rows` as a table with these columns, in the order the rows were given."""
+def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]], name: str = "rows") -> Subquery:
+    """The parameter of this name as a table with these columns, in the order the rows were given."""
     if dialect_name == "sqlite":
-        source = func.json_each(bindparam("rows", type_=TextType)).table_valued("value")
+        source = func.json_each(bindparam(name, type_=TextType)).table_valued("value")
         value = source.c.value
     else:
         # JSONB is parsed once; JSON would be parsed anew for each member.
-        source = func.jsonb_array_elements(cast(bindparam("rows", type_=TextType), JSONB)).table_valued(
+        source = func.jsonb_array_elements(cast(bindparam(name, type_=TextType), JSONB)).table_valued(
             column("value", JSONB), name="source"
         )
         value = literal_column("source.value")
@@ -98,14 +99,18 @@ def insert_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]])
     """Write many rows at once."""
     if dialect_name == "sqlite":
         return _SqliteInsert(table, columns)
-    given = rows_parameter(dialect_name, columns)
-    rows: Select[Any] = select(*given.c)
-    statement = insert(table).from_select([c.name for c in columns], rows)
+    statement = insertion(dialect_name, table, columns)
 
     def execute(connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         connection.execute(statement, {"rows": encode_rows(rows)})
 
     return execute
+
+
+def insertion(dialect_name: str, table: Table, columns: Sequence[Column[Any]], name: str = "rows") -> InsertStatement:
+    given = rows_parameter(dialect_name, columns, name)
+    rows: Select[Any] = select(*given.c)
+    return insert(table).from_select([c.name for c in columns], rows)
 
 
 class _SqliteInsert:
@@ -138,8 +143,10 @@ def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -
     return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * size)}"  # noqa: S608 - names of our own tables
 
 
-def update_rows(dialect_name: str, table: Table, key: Column[Any], changed: Sequence[Column[Any]]) -> Update:
-    given = rows_parameter(dialect_name, [key, *changed])
+def update_rows(
+    dialect_name: str, table: Table, key: Column[Any], changed: Sequence[Column[Any]], name: str = "rows"
+) -> Update:
+    given = rows_parameter(dialect_name, [key, *changed], name)
     return update(table).where(key == given.c[key.name]).values({c.name: given.c[c.name] for c in changed})
 
 

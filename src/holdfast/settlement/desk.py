@@ -154,7 +154,7 @@ class Desk:
     def settle_due(self, connection: Connection, sku_id: str, limit: int) -> list[Case]:
         """What is due at a pool, for as far as the ledger can go by itself."""
         locked = self._pools.lock(connection, sku_id, ())
-        now = self._database.now_ms(connection)
+        now = locked.now(connection, self._database)
         due = self.queries.due(connection, sku_id, now, limit)
         cases = self._settle(connection, locked, [(item, None) for item in due], now) if due else []
         return [case for case in cases if case is not None]
@@ -162,12 +162,11 @@ class Desk:
     def settle(self, connection: Connection, sku_id: str, asked: Sequence[Asked]) -> list[Case | None]:
         """Each case as it stands afterwards; None for whoever has lost the lease."""
         locked = self._pools.lock(connection, sku_id, ())
-        return self._settle(connection, locked, asked, self._database.now_ms(connection))
+        return self._settle(connection, locked, asked, locked.now(connection, self._database))
 
     def _settle(
         self, connection: Connection, locked: LockedPool, asked: Sequence[Asked], now: int
     ) -> list[Case | None]:
-        now = max(now, locked.decided_at)
         tells = self._has_redis and locked.position.epoch > 0
         claimed = claimed_units(connection, locked.sku_id) if tells else {}
         cases = self._open(connection, asked, claimed)
