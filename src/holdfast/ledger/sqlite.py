@@ -73,8 +73,8 @@ class SqliteDatabase:
         self._line.append(_Waiting(work, brief, answer))
         if self._serving is None:
             self._serving = loop.create_task(self._serve())
-        # A caller that leaves must not take the connection away from under its own commit.
-        return await asyncio.shield(answer)
+        # A caller that leaves is not told; their work goes on, and keeps its connection until its commit is done.
+        return await answer
 
     async def _serve(self) -> None:
         group: list[_Waiting] = []
