@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from holdfast.audit.recorder import Recorder
 from holdfast.domain.breaker import Breaker, Guarded
 from holdfast.domain.sale import PaymentKind
 from holdfast.engines import Engine, database_file, open_engine, open_ledger
-from holdfast.gate.batcher import Batcher
+from holdfast.gate.batcher import Batcher, SplitBatcher
 from holdfast.gate.link.port import RedisLink
 from holdfast.http.door import Door, build_door
 from holdfast.http.identity import BuyerKeys, Doorkeeper
@@ -128,13 +129,13 @@ def _build(
     cashier: Cashier,
     bell: Bell,
 ) -> House:
-    batcher = Batcher(
+    kind = Batcher if engine.splits is None else partial(SplitBatcher, engine.splits.line_of)
+    batcher = kind(
         engine.gate,
         batch_max=settings.batch_max,
         line_max=settings.line_max,
         patience_s=settings.patience_ms / 1000,
         memory_s=settings.sold_out_memory_ms / 1000,
-        line_of=None if engine.splits is None else engine.splits.line_of,
     )
     # Where keys are published a secret would never be used, and must not lie about.
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()

@@ -38,7 +38,7 @@ SALE = Sale(
 
 def request(peer: str = "192.0.2.1:4711", forwarded: str = "") -> Request:
     headers = [("x-forwarded-for", forwarded)] if forwarded else []
-    return Request("POST", "/v1/sales/drop/queue", "", NoWire(headers), "id", peer)
+    return Request("POST", "/v1/sales/drop/queue", "", NoWire(headers, peer), "id")
 
 
 @pytest.fixture
@@ -183,11 +183,11 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
     shedder = Shedder(Limiter(10))
     shedder.check(Feature.ODDS)
     for _ in range(8):
-        assert shedder.enter(Priority.FINISH)
+        assert shedder.limiter.enter(Priority.FINISH)
     with pytest.raises(Problem) as caught:
         shedder.check(Feature.ODDS)
     assert (caught.value.status, caught.value.members) == (503, {"switched_off": Feature.ODDS})
-    assert not shedder.has_room(Priority.READ)
+    assert not shedder.limiter.has_room(Priority.READ)
     answer = await shedder.refuse(Priority.READ)
     assert (answer.status, len(answer.body) < 300) == (503, True)
     for _ in range(8):
@@ -198,7 +198,7 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
 async def test_a_limit_is_forgotten_when_nothing_was_bought_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     shedder = Shedder(Limiter(1_000, least=10))
     for number in range(500):
-        assert shedder.enter(Priority.PURCHASE)
+        assert shedder.limiter.enter(Priority.PURCHASE)
         shedder.limiter.leave(10.0 if number < 20 else 900.0, number * 20.0)
     shrunk = shedder.limiter.limit
     shedder.tend()

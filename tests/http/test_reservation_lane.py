@@ -231,7 +231,7 @@ async def test_a_buyers_orders_are_the_same_either_way(lanes: Lanes) -> None:
         await asyncio.gather(*[house.batcher.submit(sku_id, ask) for ask in asks])
         asked = request(f"Bearer {buyer_token(buyer_id)}", "GET", "/v1/orders")
         assert lanes.quick.answer(asked) is None, "whoever has not been recognised is for the routes to refuse"
-        await house.doorkeeper.identify(asked.authorization)
+        asked.caller = await house.doorkeeper.identify(asked.authorization)
         listed = shown(await told(lanes.quick.answer(asked)))
         assert listed == shown(await lanes.slow.answer(asked))
         assert listed[2].count(b'"order_id"') == min(bought, 20)
@@ -247,7 +247,7 @@ async def test_the_lane_stands_behind_the_door_as_the_routes_do(lanes: Lanes) ->
     assert [(status, headers["x-request-id"]) for status, headers, _ in answers] == [(200, "id")] * 3
     assert ["ratelimit" in headers for _, headers, _ in answers] == [True, True, False]
     crowd = 0
-    while house.door.shedder.enter(Priority.READ):
+    while house.door.shedder.limiter.enter(Priority.READ):
         crowd += 1
     refused = [shown(await app.answer(request(who, "GET", where)))[0] for who, where in looks]
     assert refused == [503] * 3

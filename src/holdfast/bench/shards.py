@@ -31,7 +31,7 @@ from holdfast.domain.command import Provision, Reserve, Verdict
 from holdfast.domain.reservation import new_reservation_id
 from holdfast.domain.shards import shard_of_owner
 from holdfast.engines import open_engine, open_ledger
-from holdfast.gate.batcher import Batcher
+from holdfast.gate.batcher import SplitBatcher
 from holdfast.log import set_up_logging
 from holdfast.settings import Settings, load_settings
 
@@ -81,7 +81,7 @@ def _is_agreed(node: Any) -> bool:
 async def grants_per_second(settings: Settings, sku_id: str, seconds: float, name: str) -> float:
     async with open_ledger(settings) as database, open_engine(settings, database) as engine:
         assert engine.splits is not None
-        batcher = Batcher(engine.gate, line_of=engine.splits.line_of)
+        batcher = SplitBatcher(engine.splits.line_of, engine.gate)
         numbers = count()
 
         async def attempt(_client: int) -> bool:

@@ -115,27 +115,28 @@ class _Round:
     # --- reserve
 
     def _reserve(self, command: Reserve) -> Verdict:
-        refusal = self._replay(command) or self._refuse_by_rules(command)
+        repeated = None if command.key is None else self._replay(command)
+        refusal = repeated or self._refuse_by_rules(command)
         if refusal:
             return refusal
-        if self._rules.count_owners:
+        quantity = command.quantity
+        if self._counts_owners and self._rules.count_owners:
             self._return_overdue_of(command.owner_id)
-        room = self._room_of(command)
-        if room < command.min_quantity:
-            return Verdict(Outcome.BUYER_LIMIT)
-        if self._budget_spent(command.owner_id):
-            return Verdict(Outcome.HOLD_BUDGET)
-        quantity = min(command.quantity, room)
+            room = self._room_of(command)
+            if room < command.min_quantity:
+                return Verdict(Outcome.BUYER_LIMIT)
+            if self._budget_spent(command.owner_id):
+                return Verdict(Outcome.HOLD_BUDGET)
+            quantity = min(quantity, room)
         if self._free < quantity:
             self._return_due_until(lambda: self._free >= quantity)
-        quantity = min(quantity, self._free)
+            quantity = min(quantity, self._free)
         if quantity < command.min_quantity:
             return self._refuse_for_stock()
         return self._grant(command, quantity)
 
     def _replay(self, command: Reserve) -> Verdict | None:
-        if command.key is None:
-            return None
+        assert command.key is not None
         first = self._remembered.get((command.owner_id, command.key))
         if first is None:
             return None
@@ -201,7 +202,8 @@ class _Round:
         self._held += quantity
         self._free -= quantity
         self._active += 1
-        self._count(command.owner_id, quantity, 0)
+        if self._counts_owners:
+            self._count(command.owner_id, quantity, 0)
         self._record("reservation.created", reservation)
         if command.key is not None:
             first = Remembered(command.owner_id, command.key, command.fingerprint, reservation)
@@ -259,7 +261,8 @@ class _Round:
         elif status in _RETURNED:
             self._held -= moved.quantity
             self._free += moved.quantity
-            self._count(moved.owner_id, -moved.quantity, int(status in LET_GO))
+            if self._counts_owners:
+                self._count(moved.owner_id, -moved.quantity, int(status in LET_GO))
         self._record(f"reservation.{status}", moved)
         return moved
 
@@ -356,9 +359,8 @@ class _Round:
         return self._tallies.get(owner_id) or Tally()
 
     def _count(self, owner_id: str, units: int, let_go: int) -> None:
-        if self._counts_owners:
-            tally = self._tally(owner_id)
-            self._tallies[owner_id] = Tally(tally.live_units + units, tally.let_go + let_go)
+        tally = self._tally(owner_id)
+        self._tallies[owner_id] = Tally(tally.live_units + units, tally.let_go + let_go)
 
     def _put(self, reservation: Reservation) -> None:
         self._reservations[reservation.reservation_id] = reservation

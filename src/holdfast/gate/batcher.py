@@ -18,6 +18,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import Any
 
 from msgspec import Struct
 
@@ -57,19 +58,11 @@ class Batcher(Lines[Command, Verdict]):
         line_max: int = 8192,
         patience_s: float = 2.0,
         memory_s: float = 0.1,
-        line_of: Callable[[str, Command], str] | None = None,
     ) -> None:
-        """`line_of` names the line of a command, if a pool has several."""
         super().__init__(gate.apply, batch_max=batch_max, line_max=line_max, patience_s=patience_s)
-        self._line_of = line_of
         self._memory_s = memory_s
         self._memories: dict[str, _Memory] = {}
         self._took: dict[str, _Took] = {}
-
-    def submit(self, key: str, command: Command) -> asyncio.Future[Verdict]:
-        if self._line_of is not None:
-            key = self._line_of(key, command)
-        return super().submit(key, command)
 
     def recall(self, sku_id: str) -> Verdict | None:
         """What an attempt without an idempotency key was just told, if it was that there is nothing left to take."""
@@ -130,3 +123,14 @@ class Batcher(Lines[Command, Verdict]):
         if last.retry_after_ms is not None:
             lasts = min(lasts, last.retry_after_ms / 1000)
         self._memories[sku_id] = _Memory(last, started, started + lasts)
+
+
+class SplitBatcher(Batcher):
+    """For SKUs that may be split: each of their shards has a line of its own, which `line_of` names."""
+
+    def __init__(self, line_of: Callable[[str, Command], str], gate: Gate, **limits: Any) -> None:
+        super().__init__(gate, **limits)
+        self._line_of = line_of
+
+    def submit(self, key: str, command: Command) -> asyncio.Future[Verdict]:
+        return super().submit(self._line_of(key, command), command)

@@ -48,6 +48,7 @@ class App:
         self._idle = asyncio.Event()
         self._doorkeeper = house.doorkeeper
         self._limits, self._shedder = house.door.limits, house.door.shedder
+        self._limiter = house.door.shedder.limiter
 
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None if there is nobody left to tell."""
@@ -72,9 +73,10 @@ class App:
     async def _admit(self, request: Request) -> Answer:
         """Past the limits and the crowd. A body is read before a place inside is taken: it may take its time."""
         priority = priority_of(request.method, request.path)
-        if priority is not None and not self._shedder.has_room(priority):
+        if priority is not None and not self._limiter.has_room(priority):
             return await self._shedder.refuse(priority)
         caller, passed = self._doorkeeper.recognise(request.authorization), None
+        request.caller = caller
         if caller is None or caller.buyer_id is not None:
             passed = await self._limit(request, caller)
             if isinstance(passed, Answer):
@@ -83,7 +85,7 @@ class App:
             await self._patrol.read_body(request)
         if priority is None:
             return await self._serve(request)
-        if not self._shedder.enter(priority):
+        if not self._limiter.enter(priority):
             return await self._shedder.refuse(priority)
         entered = monotonic()
         try:
@@ -105,7 +107,7 @@ class App:
             return refused
         if caller is None:
             try:
-                caller = await self._doorkeeper.identify(request.authorization)
+                request.caller = caller = await self._doorkeeper.identify(request.authorization)
             except Unauthorized:
                 return None  # What is public needs no caller; the rest is refused in its own words.
             except EngineError:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.bootstrap import open_house
 from holdfast.errors import HoldfastError
@@ -49,10 +49,10 @@ class AsgiApp:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             return refuse(headers_too_large())
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        wire = _AsgiWire(list(headers.items()), receive)
-        query = scope["query_string"].decode("latin-1")
         peer = (scope.get("client") or ("",))[0]
-        return await app.answer(request_from(scope["method"], scope["path"], query, wire, headers.get, peer))
+        wire = _AsgiWire(list(headers.items()), receive, peer)
+        query = scope["query_string"].decode("latin-1")
+        return await app.answer(request_from(scope["method"], scope["path"], query, wire, headers.get))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         async with AsyncExitStack() as stack:
@@ -93,12 +93,18 @@ def _end_streams_on_signal(app: App) -> None:
 
 
 class _AsgiWire:
-    def __init__(self, headers: Headers, receive: Receive) -> None:
+    BROKEN: ClassVar[type[Exception]] = CallerGone
+
+    def __init__(self, headers: Headers, receive: Receive, peer: str = "") -> None:
         self._headers = headers
         self._receive = receive
+        self._peer = peer
 
     def headers(self) -> Headers:
         return self._headers
+
+    def peer(self) -> str:
+        return self._peer
 
     async def read(self) -> bytes:
         body: bytes = b""

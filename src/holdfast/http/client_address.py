@@ -33,7 +33,7 @@ class ClientAddresses:
         return _counted(host)
 
     def client_of(self, request: Request) -> str:
-        host = _host(request.peer)
+        host = _host(request.wire.peer())
         if not self._trusted or not self._trusts(host):
             return host
         forwarded = [value for name, value in request.wire.headers() if name == "x-forwarded-for"]

@@ -52,7 +52,7 @@ class FastLane:
         return None
 
     async def reserve(self, request: Request, sku_id: str) -> Answer:
-        caller = self._house.doorkeeper.recognise(request.authorization) or await self._identify(request)
+        caller = request.caller or await identify(self._house, request.authorization)
         require(caller, _INVENTORY)
         try:
             given = _parse_reserve(request.body)
@@ -88,15 +88,12 @@ class FastLane:
         return self._house.batcher.submit(sku_id, command)
 
     async def available(self, request: Request, sku_id: str) -> Answer:
-        caller = self._house.doorkeeper.recognise(request.authorization) or await self._identify(request)
+        caller = request.caller or await identify(self._house, request.authorization)
         require(caller, _INVENTORY)
         view = await self._house.lookout.look(sku_id) if is_sku_id(sku_id) else None
         if view is None:
             return refuse(sku_not_found())
         return Answer(200, [_JSON], _shown(view))
-
-    async def _identify(self, request: Request) -> Caller:
-        return await identify(self._house, request.authorization)
 
 
 # What many are told at once is put into words once.

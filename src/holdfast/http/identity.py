@@ -2,7 +2,8 @@
 
 Algorithms are fixed by how the server is set up and never by the token: a shared secret means HS256 and nothing else, a
 JWKS address means the public-key algorithms below and nothing else. A caller once recognised is remembered for a few
-seconds by the exact header, which is also how long a revoked key may still work.
+seconds by the exact header, which is also how long a revoked key may still work; a request is let in or not when it
+comes, however long its body takes.
 """
 
 import asyncio

@@ -61,6 +61,8 @@ class Patrol:
                     408, "request_timeout", "Too slow", f"Send the body within {BODY_TIMEOUT_S:g} s."
                 ) from None
             raise
+        except request.wire.BROKEN as exc:
+            raise CallerGone from exc
         finally:
             del self._reading[request]
 

@@ -48,7 +48,7 @@ class PurchaseDesk:
 
     async def purchase(self, request: Request, sale_id: str) -> Answer:
         house = self._house
-        caller = house.doorkeeper.recognise(request.authorization) or await identify(house, request.authorization)
+        caller = request.caller or await identify(house, request.authorization)
         if caller.buyer_id is None:
             raise forbidden("Buyers purchase, with a token of their own; a service reserves in the inventory.")
         key = _key_of(request)

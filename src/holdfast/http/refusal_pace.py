@@ -37,7 +37,8 @@ class RefusalPace:
         await turn
 
     def earn(self) -> None:
-        self._credit = min(self._credit + REFUSALS_PER_ANSWER, CREDIT_MAX)
+        if self._credit < CREDIT_MAX:
+            self._credit += REFUSALS_PER_ANSWER
         if self._waiting and self._credit >= 1:
             self._credit -= 1
             self._tell_next()

@@ -2,12 +2,13 @@
 
 import itertools
 import secrets
-from collections.abc import AsyncGenerator, Callable
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
 from holdfast.http.console.cookie import session_in
+from holdfast.http.identity import Caller
 from holdfast.http.problems import Problem
 
 Headers = list[tuple[str, str]]
@@ -31,8 +32,14 @@ class Wire(Protocol):
     def headers(self) -> Headers:
         """All headers, names in lower case."""
 
-    async def read(self) -> bytes:
-        """The whole body. Raises `CallerGone`, or a `Problem` if there is too much of it."""
+    def peer(self) -> str:
+        """The address at the other end of the connection, with its port; perhaps a proxy's."""
+
+    # What `read` raises if the connection broke off.
+    BROKEN: ClassVar[type[Exception]]
+
+    def read(self) -> Awaitable[bytes]:
+        """The whole body. Raises `BROKEN`, or a `Problem` if there is too much of it."""
 
     async def gone(self) -> None:
         """Returns when the client has hung up."""
@@ -44,9 +51,9 @@ class Request(Struct, eq=False):
     query: str
     wire: Wire
     request_id: str
-    peer: str = ""
-    """The address at the other end of the connection, with its port; perhaps a proxy's."""
     authorization: str | None = None
+    caller: Caller | None = None
+    """Whose authorization it is, once that is known."""
     idempotency_key: str | None = None
     content_length: int = 0
     has_body: bool = False
@@ -61,9 +68,7 @@ class Answer(Struct):
     stream: AsyncGenerator[bytes, None] | None = None
 
 
-def request_from(
-    method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None], peer: str
-) -> Request:
+def request_from(method: str, path: str, query: str, wire: Wire, header: Callable[[str], str | None]) -> Request:
     """`header` gives the value of a header by its name in lower case."""
     length = header("content-length") or "0"
     return Request(
@@ -72,8 +77,8 @@ def request_from(
         query,
         wire,
         request_id_from(header("x-request-id")),
-        peer,
         header("authorization") or session_in(method, header),
+        None,
         header("idempotency-key"),
         int(length) if length.isdecimal() else 0,
         length != "0" or header("transfer-encoding") is not None,

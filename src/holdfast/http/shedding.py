@@ -65,15 +65,8 @@ class Shedder:
             self.limiter.forget()
         metrics.CONCURRENCY_LIMIT.set(self.limiter.limit)
 
-    def has_room(self, priority: Priority) -> bool:
-        return self.limiter.has_room(priority)
-
-    def enter(self, priority: Priority) -> bool:
-        """Whoever is let in must `leave`."""
-        return self.limiter.enter(priority)
-
     def leave(self, priority: Priority, entered: float) -> None:
-        """`entered` by the monotonic clock."""
+        """For whoever has entered the limiter, and when, by the monotonic clock."""
         now = monotonic()
         took_ms = None
         if priority is _MEASURED:
