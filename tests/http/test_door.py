@@ -13,7 +13,7 @@ from msgspec import structs
 from asking_inside import NoWire
 from holdfast.bootstrap import House, open_house
 from holdfast.domain.bucket import Policy
-from holdfast.domain.concurrency import Limiter, Priority
+from holdfast.domain.concurrency import MOST, Limiter, Priority
 from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale
 from holdfast.http import limits as limits_module
 from holdfast.http import shedding
@@ -193,6 +193,16 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
     for _ in range(8):
         shedder.leave(Priority.FINISH, 0.0)
     assert shedder.switched_off == list(Feature)
+
+
+def test_whoever_finishes_is_let_in_though_the_limit_has_shrunk_below_what_is_in_flight() -> None:
+    limiter = Limiter(100)
+    while limiter.enter(Priority.PURCHASE):
+        pass
+    limiter.limit = 10
+    assert not limiter.has_room(Priority.PURCHASE)
+    assert all(limiter.enter(Priority.FINISH) for _ in range(MOST - 90))
+    assert not limiter.enter(Priority.FINISH)
 
 
 async def test_a_limit_is_forgotten_when_nothing_was_bought_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

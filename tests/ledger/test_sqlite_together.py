@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.ledger import sqlite
 from holdfast.ledger.database import Database, Work, open_database
 
 pytestmark = pytest.mark.parametrize("brief", [True, False], ids=["brief", "on the thread"])
@@ -22,6 +23,12 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await database.write(lambda c: c.execute(text("CREATE TABLE notes (number INTEGER PRIMARY KEY)")))
     yield database
     await database.close()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, who waits together is worked off together."""
+    monkeypatch.setattr(sqlite, "GROUP_S", 60.0)
 
 
 @pytest.fixture
@@ -125,12 +132,13 @@ def enforce(connection: Connection) -> None:
 
 
 async def test_who_comes_first_does_not_wait_for_everybody_else(
-    database: Database, commits: list[object], brief: bool
+    database: Database, commits: list[object], brief: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly(_connection: Connection) -> list[int]:
         time.sleep(0.02)
         return []
 
+    monkeypatch.setattr(sqlite, "GROUP_S", 0.01)
     await all_at_once(database, [slowly] * 4, brief=brief)
     assert len(commits) == 4
 

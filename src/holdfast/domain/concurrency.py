@@ -20,8 +20,9 @@ best rate is forgotten by half in a quarter of a minute.
 Only like can be compared with like: whoever answers reads in no time beside purchases that wait for a disk says `None`
 for what is not to be measured.
 
-The invariants: never more in flight than the limit, for any kind no more than its part; the limit stays between `least`
-and MOST; finishing payments are refused only when everything in flight is as important.
+The invariants: nobody is let in beyond their part of the limit, but for those who finish what was begun; the limit
+stays between `least` and MOST. Whoever finishes is refused only when MOST are in flight: a limit that has just shrunk
+is below what was let in before, and that must not cost anybody their payment.
 
 When it fails. A machine that became slower for good looks overloaded until its ease is measured again; until then too
 much is refused. If latency has nothing to do with load, the limit rests at `least`: slow, but answering. It reads no
@@ -29,7 +30,7 @@ clock and knows nothing about requests.
 """
 
 from enum import IntEnum
-from math import sqrt
+from math import inf, sqrt
 
 LEAST, MOST = 8, 4_096
 # Answers may take this many times as long as at ease. Batches make waiting together normal: a command that just missed
@@ -56,7 +57,7 @@ class Priority(IntEnum):
 
 
 PARTS = {
-    Priority.FINISH: 1.0,
+    Priority.FINISH: inf,
     Priority.PURCHASE: 0.9,
     Priority.JOIN: 0.75,
     Priority.READ: 0.6,
@@ -64,6 +65,7 @@ PARTS = {
 }
 # By number, because a member of an enum takes long to hash.
 _PARTS = tuple(PARTS[priority] for priority in Priority)
+_FINISH = Priority.FINISH
 
 
 class Limiter:
@@ -90,7 +92,7 @@ class Limiter:
         return True
 
     def has_room(self, priority: Priority) -> bool:
-        return self.in_flight < self.limit * _PARTS[priority]
+        return self.in_flight < (MOST if priority is _FINISH else self.limit * _PARTS[priority])
 
     def leave(self, took_ms: float | None, now_ms: float) -> None:
         self.in_flight -= 1
