@@ -115,9 +115,10 @@ class _Round:
     # --- reserve
 
     def _reserve(self, command: Reserve) -> Verdict:
-        repeated = None if command.key is None else self._replay(command)
-        refusal = repeated or self._refuse_by_rules(command)
-        if refusal:
+        first = None if command.key is None else self._remembered.get((command.owner_id, command.key))
+        if first is not None:
+            return _repeat(command, first)
+        if refusal := self._refuse_by_rules(command):
             return refusal
         quantity = command.quantity
         if self._counts_owners and self._rules.count_owners:
@@ -134,15 +135,6 @@ class _Round:
         if quantity < command.min_quantity:
             return self._refuse_for_stock()
         return self._grant(command, quantity)
-
-    def _replay(self, command: Reserve) -> Verdict | None:
-        assert command.key is not None
-        first = self._remembered.get((command.owner_id, command.key))
-        if first is None:
-            return None
-        if first.fingerprint != command.fingerprint:
-            return Verdict(Outcome.KEY_REUSED)
-        return Verdict(Outcome.REPLAYED, replace(first.reservation, status=command.granted_status))
 
     def _refuse_by_rules(self, command: Reserve) -> Verdict | None:
         rules = self._rules
@@ -400,3 +392,9 @@ class _Round:
         if before is not after and after is not Availability.ALL_HELD:
             name = "pool.sold_out" if after is Availability.SOLD_OUT else "pool.returned"
             self._events.append(Event(name, self._now, quantity=self._free))
+
+
+def _repeat(command: Reserve, first: Remembered) -> Verdict:
+    if first.fingerprint != command.fingerprint:
+        return Verdict(Outcome.KEY_REUSED)
+    return Verdict(Outcome.REPLAYED, replace(first.reservation, status=command.granted_status))

@@ -29,23 +29,15 @@ from math import ceil, inf
 from random import Random
 
 from holdfast.domain.pace import FRESH_PART, Counts, Observation, advance, begin
-from holdfast.domain.room import grace_ms, poll_in_line_ms
+from holdfast.domain.room import grace_ms
 from holdfast.plan.capacity import Capacity
 from holdfast.plan.counter import Asked, turn
 from holdfast.plan.facts import RETRY_S, Facts, Payment
 from holdfast.plan.figures import Figures
+from holdfast.plan.looking import LOOKS_APART, SEEN_LATE_S, next_look_s, poll_s, watch_every_s
 from holdfast.plan.moment import Moment
 from holdfast.plan.passage import Ages, Allowance, Delay, Share
 
-SOONEST_POLL_MS = 2_000
-# What is looked at is up to a second old at the edge, half a second at the server, a quarter where it looks itself.
-SEEN_LATE_S = 1.75
-# Looks are between one and two intervals apart, so whoever is called looks again after 0.78 of one on average.
-NEXT_LOOK = 1.55
-LOOKS_APART = 1.5
-# Who waits for a payment looks after half a second, then each time half as long again, and every four seconds in the
-# end, as people in a rush do (rush/till.py): so after as long as half of what they have waited, and a moment.
-FIRST_WATCH_S, LATEST_WATCH_S = 0.5, 4.0
 # A decision is waited for by an event loop twice. Where it has others to answer meanwhile, the gate looks slow to the
 # pace, for as long as it remembers the last purchase (gate/batcher.py, SLOWNESS_S).
 GATE_ROUNDS, SLOWNESS_S = 2, 1.0
@@ -255,7 +247,7 @@ class Simulation:
             return 0, 0
         under_way = self._buyers(self.settling + self.charging.inside)
         waited_s = self._ages.of_oldest(self.at_s) / 2
-        self._watches.part = min(1.0, self.step_s / min(FIRST_WATCH_S + waited_s / 2, LATEST_WATCH_S))
+        self._watches.part = min(1.0, self.step_s / watch_every_s(waited_s))
         self.watching += self._watches.of(max(under_way - self.watching, 0)) + orders
         self.reading += orders
         watched, read = self._watched.of(self.watching), self._read.of(self.reading)
@@ -355,8 +347,8 @@ class Simulation:
         """Moves the line on; gives how many look at it meanwhile."""
         if not self.facts.has_room:
             return 0
-        poll_s = poll_in_line_ms(SOONEST_POLL_MS, self.waiting, int(self.facts.pass_s)) / 1_000
-        looks = round((self.waiting + self.looking.inside) / poll_s / LOOKS_APART * self.step_s)
+        every_s = poll_s(self.waiting, self.facts.pass_s)
+        looks = round((self.waiting + self.looking.inside) / every_s / LOOKS_APART * self.step_s)
         now = round(self.at_s * 1_000)
         if not self.is_open:
             # It begins to move from here, and not from the first arrival.
@@ -369,17 +361,9 @@ class Simulation:
         self._in_line.take(called)
         self._shows.part = 1 - self.facts.no_show_after(waited_s)
         coming = self._shows.of(called)
-        self._come_when_they_look(coming, poll_s, waited_s)
+        self.looking.put(coming, *next_look_s(every_s, waited_s))
         self.absent.put(called - coming)
         return looks
-
-    def _come_when_they_look(self, count: int, poll_s: float, waited_s: float) -> None:
-        """Who joined a moment ago has looked then, and looks again after one to two intervals; the others any time."""
-        if waited_s >= poll_s:
-            self.looking.put(count, poll_s * NEXT_LOOK + SEEN_LATE_S)
-            return
-        soonest_s = poll_s - waited_s
-        self.looking.put(count, poll_s + max(SEEN_LATE_S - soonest_s, 0.0) / 2, soonest_s)
 
     def _observation(self) -> Observation:
         return Observation(
