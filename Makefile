@@ -1,6 +1,6 @@
-# Everything the project does, from a fresh machine: needs Python 3.11 or newer and make, and no root.
+# Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser test check format lock bench bench-docs plots clean
+.PHONY: help install install-dev run browser test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -15,7 +15,7 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp per set of packages: locked with hashes, so everyone gets the same bytes.
+# One stamp per requirements file; both are locked with hashes.
 $(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -27,45 +27,74 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 
 install: $(VENV)/.installed ## Set up .venv with the holdfast command
 
-install-dev: $(VENV)/.installed-dev ## Set up .venv with everything tests and benches need
+install-dev: $(VENV)/.installed-dev ## Set up .venv for tests and benchmarks
 
 PORT ?= 8000
-run: install ## Show a sale with a crowd on http://127.0.0.1:8000 (PORT=8001 for another port), no services needed
+run: install ## Run the demo on http://127.0.0.1:8000 (PORT=8001 for another port)
 	@exec $(BIN)/holdfast demo --port $(PORT)
 
-browser: ## Install Chromium if there is none (Debian and Ubuntu, as root), for the tests of the pages
+browser: ## Install Chromium for the browser tests if it is missing (Debian and Ubuntu, as root)
 	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
-test: install-dev browser ## Run every test on every engine
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+# Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
+IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
+	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
+PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses auto --dist worksteal
+BUDGET ?= fail
+test: install-dev browser ## Run the daily tests on every engine (minutes)
+	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-check: install-dev ## Lint, format and types
+test-all: install-dev browser ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
+
+SEEDS ?= 5
+faults: install-dev ## Inject every family of faults, from SEEDS=5 seeds each
+	$(PYTEST) --faults --seeds $(SEEDS) --hypothesis-profile all
+
+# One process, because the last test of each engine judges all requests before it. Another SEED sends other requests.
+REQUESTS ?= 10000
+SEED ?= 1
+fuzz: install-dev ## Send REQUESTS=10000 odd requests to each engine
+	HOLDFAST_TEST_FUZZ_REQUESTS=$(REQUESTS) HOLDFAST_TEST_FUZZ_SEED=$(SEED) $(BIN)/pytest -rP \
+		--hypothesis-profile fuzz --hypothesis-seed $(SEED) \
+		tests/http/test_http_openapi.py::test_the_server_keeps_to_the_document tests/http/test_http_fuzz.py
+
+check: install-dev ## Check lint, formatting, types, layers and generated docs
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/architecture.py --check
+	$(BIN)/python -m holdfast.lab.documents --check
 
-format: install-dev ## Mend what can be mended by itself
+docs: install-dev ## Regenerate the tables and figures in README and docs
+	$(BIN)/python -m holdfast.lab.documents
+	$(BIN)/python tools/architecture.py
+
+format: install-dev ## Auto-fix lint and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install-dev ## Measure the gate and the server beside their baselines
+bench: install-dev ## Benchmark the gate and the server against their baselines
 	$(BIN)/holdfast bench gate --engine sqlite
 	$(BIN)/holdfast bench gate --engine postgres
 	$(BIN)/holdfast bench http
 
-# What a plan is made from is what the docs say: the file is copied even if a part failed, which is named there.
-bench-docs: install-dev ## Measure everything, and write docs/BENCHMARKS.md anew (a quarter of an hour, nothing else running)
-	status=0; $(BIN)/holdfast bench all --out docs || status=$$?; \
-	cp docs/benchmarks/figures.json src/holdfast/plan/measured.json; exit $$status
+budgets: install-dev ## Compare what a request costs, in function calls, with its budget (part of test-all)
+	$(BIN)/holdfast bench budgets
 
-plots: install-dev ## Draw the plots of the docs again
+# The docs are regenerated even if a benchmark failed; BENCHMARKS.md names it.
+bench-docs: install-dev ## Run every benchmark and regenerate the docs (15 minutes on an idle machine)
+	status=0; $(BIN)/holdfast bench all --out docs || status=$$?; $(BIN)/python -m holdfast.lab.documents; exit $$status
+
+plots: install-dev ## Redraw the plots of docs/PACE.md
 	$(BIN)/python tests/simulation/draw_pace.py
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group build
-lock: ## Choose the newest versions of everything and lock them (needs uv)
+lock: ## Upgrade and lock all dependencies (needs uv)
 	$(COMPILE) --upgrade --output-file requirements.txt pyproject.toml
 	$(COMPILE) --upgrade --constraint requirements.txt --extra bench --group dev --output-file requirements-dev.txt pyproject.toml
 
-clean: ## Remove what was built and installed
+clean: ## Remove build and install artefacts
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

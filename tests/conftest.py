@@ -1,29 +1,41 @@
 """What tests share: the engines, all of them real, and a guard that none is left out."""
 
-import asyncio
+import gc
 import os
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import asyncpg
 import pytest
-from sqlalchemy import Connection, delete, make_url
+import structlog
 
-from holdfast.bench.engines import postgres
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.migrate import migrate
-from holdfast.ledger.schema import metadata
-from redis_world import RedisWorld
+from databases import (
+    empty_postgres_database,
+    new_postgres_database,
+    new_sqlite_database,
+    postgres_server,
+    sqlite_url,
+    sweep,
+)
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from profiles import seed_of
+from redis_setup import RedisSetup
 from valkeys import ValkeyProcess, running_valkey
 
-pytest_plugins = ("second_try",)
+pytest_plugins = ("daily_run", "fault_seeds")
 
 # Hundreds of servers are started here. Where nothing compiled is kept, each compiles all of Holdfast anew, which takes
 # a quarter of the time until it is ready.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# By default a logged traceback is drawn with every local variable in it, which takes up to a second.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 Swept = Callable[[str], Awaitable[Database]]
 
@@ -40,23 +52,8 @@ def exercised(name: str) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    with postgres() as url:
+    with postgres_server() as url:
         yield url
-
-
-def new_postgres_database(server_url: str) -> str:
-    """An empty database on the test server; gives its URL."""
-    name = f"test_{uuid4().hex}"
-
-    async def create() -> None:
-        connection = await asyncpg.connect(server_url)
-        try:
-            await connection.execute(f'CREATE DATABASE "{name}"')
-        finally:
-            await connection.close()
-
-    asyncio.run(create())
-    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture(params=ENGINES)
@@ -69,23 +66,35 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database_url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, on each engine in turn."""
+    """The URL of a migrated database with nothing in it, on each engine in turn."""
     if engine == "sqlite":
-        return f"sqlite:///{tmp_path / 'holdfast.db'}"
+        return new_sqlite_database(tmp_path / "holdfast.db")
     return new_postgres_database(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture
+def empty_database_url(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables, on each engine in turn."""
+    if engine == "sqlite":
+        return sqlite_url(tmp_path / "empty.db")
+    return empty_postgres_database(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
 def postgres_database_url(postgres_url: str) -> str:
-    """The URL of an empty database on PostgreSQL, for what only it can do."""
+    """The URL of a migrated database on PostgreSQL, for what only it can do."""
     return new_postgres_database(postgres_url)
+
+
+@pytest.fixture
+def empty_postgres_database_url(postgres_url: str) -> str:
+    return empty_postgres_database(postgres_url)
 
 
 @pytest.fixture
 async def migrated_postgres(postgres_database_url: str) -> AsyncIterator[Database]:
     """A database of its own, for tests that need its statistics to themselves."""
     database = open_database(postgres_database_url)
-    await migrate(database)
     yield database
     await database.close()
 
@@ -98,7 +107,7 @@ def _swept_postgres_url(postgres_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def _swept_sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('swept') / 'swept.db'}"
+    return new_sqlite_database(tmp_path_factory.mktemp("swept") / "swept.db")
 
 
 @pytest.fixture(scope="session")
@@ -107,14 +116,13 @@ async def swept() -> AsyncIterator[Swept]:
     takes longer than most tests."""
     opened: dict[str, Database] = {}
 
-    async def sweep(url: str) -> Database:
+    async def emptied(url: str) -> Database:
         if url not in opened:
             opened[url] = open_database(url)
-            await migrate(opened[url])
-        await opened[url].write(_sweep)
+        await opened[url].write(sweep)
         return opened[url]
 
-    yield sweep
+    yield emptied
     for database in opened.values():
         await database.close()
 
@@ -146,28 +154,31 @@ def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
 
 
 @pytest.fixture
-async def redis_world(
+async def redis_setup(
     valkey_server: ValkeyProcess, _swept_postgres_url: str, swept: Swept
-) -> AsyncIterator[RedisWorld]:
+) -> AsyncIterator[RedisSetup]:
     """The gate in Valkey with its ledger in PostgreSQL, both with nothing in them, by a clock that the test sets."""
     _exercised.add("redis")
     valkey_server.command("FLUSHALL")
-    world = RedisWorld(await swept(_swept_postgres_url), valkey_server.url)
+    world = RedisSetup(await swept(_swept_postgres_url), valkey_server.url)
     yield world
     await world.close()
-
-
-def _sweep(connection: Connection) -> None:
-    for table in metadata.sorted_tables:
-        connection.execute(delete(table))
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """What chance depends on in this test; shown when it fails, with the command that replays it."""
-    given = int(os.environ.get("HOLDFAST_TEST_SEED") or random.randrange(1_000_000))
-    print(f"replay with: HOLDFAST_TEST_SEED={given} pytest '{request.node.nodeid}'")
+    given = int(os.environ.get("HOLDFAST_TEST_SEED") or seed_of(request.node.nodeid))
+    seeds = request.config.getoption("--seeds")
+    print(f"replay with: HOLDFAST_TEST_SEED={given} pytest --seeds {seeds} '{request.node.nodeid}'")
     return given
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests live until the end. Without this, each full garbage collection looks at all of them,
+    which took a third of a second every few tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -175,11 +186,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # One of several processes: the first one judges for all.
         session.config.workeroutput["exercised"] = sorted(_exercised)
         return
-    whole_run = not session.config.args or session.config.args == ["tests"]
     missing = EXPECTED - _exercised
-    if whole_run and missing and not session.config.getoption("-k"):
+    if is_daily_run(session.config) and missing:
         print(f"\nnever exercised: {', '.join(sorted(missing))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def is_daily_run(config: pytest.Config) -> bool:
+    """The whole daily part of the suite, not a file or a choice of tests."""
+    is_whole = not config.args or config.args == ["tests"]
+    is_chosen = config.getoption("-k") or config.getoption("--faults") or config.getoption("-m") not in ("", "not slow")
+    return is_whole and not is_chosen and not config.getoption("collectonly")
 
 
 @pytest.hookimpl(optionalhook=True)

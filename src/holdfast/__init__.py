@@ -1,3 +1,3 @@
-"""Holdfast sells a limited stock to a crowd that arrives all at once."""
+"""Holdfast: inventory reservations and flash sales. docs/ARCHITECTURE.md describes the packages."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,7 @@
-"""Settings: from the environment (`HOLDFAST_…`) or `holdfast.toml`, with defaults that run as they are."""
+"""Settings, from the environment (`HOLDFAST_…`) or `holdfast.toml`; the defaults work without configuration.
+
+README's table is generated from the descriptions here: `make docs`.
+"""
 
 import os
 import re
@@ -17,75 +20,126 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from holdfast.errors import SettingsError
-from holdfast.gate.link.redis_url import parse_redis_url
-from holdfast.http.client_address import Networks, parse_networks
+from holdfast.gate.redis.link.redis_url import parse_redis_url
+from holdfast.runtime.client_address import Networks, parse_networks
+from holdfast.runtime.private_files import make_private_directory
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")
 
-# HS256 signs with SHA-256: a shorter secret than its output can be guessed faster than the signature forged.
+# HS256 signs with SHA-256: a secret shorter than its output is easier to guess than the signature is to forge.
 MIN_SECRET_BYTES = 32
-# The mark `hf_`, and 16 characters that are as good as eight bytes of chance if they are only hexadecimal.
+# The prefix `hf_` and 16 characters: 64 bits of entropy even if they are only hexadecimal.
 MIN_SERVICE_KEY = 19
+
+# Refused by name, because an ignored setting would silently fall back to its default.
+RENAMED = {"line_max": "queue_max", "patience_ms": "queue_timeout_ms", "sold_out_memory_ms": "sold_out_cache_ms"}
 
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", env_ignore_empty=True, toml_file=TOML, extra="ignore")
 
-    data: Path = Field(Path("data"), description="Directory of the embedded database and generated keys.")
+    data: Path = Field(
+        Path("data"), description="Directory for the embedded database, the audit segments and generated keys."
+    )
     database_url: str = Field(
-        "", description="sqlite:///path or postgresql://…; default: a file in the data directory."
+        "",
+        description="`sqlite:///path` or `postgresql://…` with libpq options such as `sslmode`; "
+        "a SQLite file in the data directory if unset.",
     )
-    service_key: SecretStr = Field(SecretStr(""), description="Bearer key with every scope; default: generated.")
-    buyer_secret: SecretStr = Field(SecretStr(""), description="HS256 secret of buyers' JWTs; default: generated.")
-    buyer_jwks_url: str = Field("", description="Where the public keys of buyers' JWTs are published.")
-    buyer_token_url: str = Field(
-        "", description='Where pages get their visitor\'s token from your login, as {"token": …}; a path or an address.'
-    )
-    demo: bool = Field(False, description="Give each browser a buyer and play money. Only `holdfast demo` sets it.")
-    signing_key: SecretStr = Field(
-        SecretStr(""), description="Signs receipts: a secret, or id:secret,id:secret to rotate; default: generated."
-    )
-
-    batch_max: int = Field(512, ge=1, le=4096, description="Commands decided together at most.")
-    line_max: int = Field(8192, ge=1, description="Commands that may wait for one pool before it says busy.")
-    patience_ms: int = Field(2000, ge=10, description="How long a command may wait before it is dropped undecided.")
-    sold_out_memory_ms: int = Field(100, ge=0, le=1000, description="How long a refusal for stock is repeated unasked.")
-    database_connections: int = Field(8, ge=2, le=100, description="PostgreSQL connections per server process.")
     redis_url: str = Field(
-        "", description="redis://…, redis+sentinel://… or redis+cluster://…: decide there, at the highest rates."
+        "",
+        description="Decide reservations in Redis or Valkey, with PostgreSQL as the ledger: `redis://`, `rediss://`, "
+        "`redis+sentinel://h1,h2/service` or `redis+cluster://h1,h2`.",
     )
     redis_fsync: Literal["always", "everysec", "no"] = Field(
-        "always", description="How often Redis must sync its append-only file; no: it may have none."
+        "always",
+        description="The `appendfsync` policy the Redis server must have (`always`, `everysec`, or `no` to skip "
+        "the check); only `always` survives a crash without loss.",
     )
-    redis_replicas_min: int = Field(0, ge=0, description="Redis replicas that must have a batch before it is answered.")
-    redis_timeout_ms: int = Field(2000, ge=10, description="How long one call to Redis may take.")
-    payment_sandbox_url: str = Field("", description="Where `holdfast sandbox` listens: sales may pay there.")
+    redis_replicas_min: int = Field(
+        0, ge=0, description="Redis replicas that must acknowledge a batch before it is answered."
+    )
+    redis_timeout_ms: int = Field(2000, ge=10, description="Timeout of one Redis call.")
+    shed_lag_max: int = Field(
+        100_000, ge=1, description="Journal entries of a pool that the ledger may lack before it answers `busy`."
+    )
+    start_timeout_s: int = Field(60, ge=0, description="Seconds that a starting server or worker waits for its stores.")
+    database_connections: int = Field(8, ge=2, le=100, description="PostgreSQL connections per server process.")
+
+    service_key: SecretStr = Field(
+        SecretStr(""), description="Admin key, a bearer token with every scope; generated if unset."
+    )
+    buyer_secret: SecretStr = Field(
+        SecretStr(""),
+        description="HS256 secret that signs buyers' JWTs, at least 32 bytes; generated if unset.",
+    )
+    buyer_jwks_url: str = Field(
+        "", description="JWKS URL to verify buyers' JWTs with public keys instead (RS256, ES256, EdDSA)."
+    )
+    buyer_audience: str = Field(
+        "", description="What a buyer's JWT must name in `aud`; if unset, tokens for other services are accepted."
+    )
+    buyer_issuer: str = Field("", description="What a buyer's JWT must have as `iss`; if unset, any issuer will do.")
+    buyer_token_url: str = Field(
+        "",
+        description="URL or path where the storefront fetches its visitor's JWT from your auth service, "
+        'as `{"token": …}`.',
+    )
+    signing_key: SecretStr = Field(
+        SecretStr(""),
+        description="Signs receipts, tickets and passes: a secret of at least 32 bytes, or `id:secret,id:secret` to "
+        "rotate (the first signs); must be the same on all servers; generated if unset.",
+    )
+    demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
+
+    payment_sandbox_url: str = Field("", description="URL of a running `holdfast sandbox`, to let sales pay there.")
     payment_sandbox_webhook_secret: SecretStr = Field(
-        SecretStr(""), description="Signs what the sandbox tells us: whsec_ and base64, the same on both sides."
+        SecretStr(""), description="Verifies the sandbox's webhooks: `whsec_` and base64, the same on both sides."
     )
-    stripe_api_key: SecretStr = Field(SecretStr(""), description="Stripe's secret or restricted key: sk_… or rk_….")
-    stripe_api_base: str = Field("", description="Another address of Stripe's API, for tests; default: Stripe's own.")
-    stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Signs what Stripe tells us: whsec_….")
-    settlement_rate_per_second: int = Field(5000, ge=1, description="Payments taken up per second, by each worker.")
-    settlement_parallel: int = Field(256, ge=1, le=1000, description="Payments under way at once, in each worker.")
-    settlement_attempts_max: int = Field(12, ge=1, le=100, description="Attempts before an item waits for a person.")
+    stripe_api_key: SecretStr = Field(
+        SecretStr(""),
+        description="Stripe secret key `sk_…`, or a restricted key `rk_…` that may write PaymentIntents and Refunds.",
+    )
+    stripe_api_base: str = Field("", description="Alternative Stripe API URL, for tests; Stripe's own if unset.")
+    stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Verifies Stripe's webhooks: `whsec_…`.")
     payment_timeout_ms: int = Field(
-        5000, ge=100, le=80_000, description="How long one call to a payment provider may take."
+        5000, ge=100, le=80_000, description="Timeout of a payment provider call; beyond it the outcome is unknown."
     )
+    settlement_rate_per_second: int = Field(5000, ge=1, description="Payments started per second, per worker.")
+    settlement_parallel: int = Field(256, ge=1, le=1000, description="Payments in flight at once, per worker.")
+    settlement_attempts_max: int = Field(
+        12, ge=1, le=100, description="Attempts before a payment is parked for a person."
+    )
+
+    batch_max: int = Field(512, ge=1, le=4096, description="Maximum commands decided in one batch.")
+    queue_max: int = Field(8192, ge=1, description="Commands that may queue for one pool before it answers `busy`.")
+    queue_timeout_ms: int = Field(
+        2000, ge=10, description="How long a command may queue before it is dropped undecided."
+    )
+    sold_out_cache_ms: int = Field(
+        100, ge=0, le=1000, description="How long an out-of-stock refusal is answered from cache."
+    )
+
     trusted_proxies: str = Field(
-        "", description="Networks of the proxies in front, as CIDRs: their X-Forwarded-For is believed."
+        "", description="Proxies whose `X-Forwarded-For` is trusted, as in `10.0.0.0/8,192.168.1.7`."
     )
-    rate_per_address: int = Field(100, ge=0, description="Requests per second from one address; 0: any.")
-    rate_per_buyer: int = Field(50, ge=0, description="Requests per second of one buyer; 0: any.")
-    places_per_address: int = Field(1000, ge=0, description="Places in line that one address may take; 0: any.")
-    limit_loopback: bool = Field(False, description="Limit clients on this machine by address, too.")
-    audit_days: int = Field(30, ge=1, description="How long refusals are kept for `holdfast audit`.")
-    webhook_private: bool | None = Field(
-        None, description="Call webhooks on this machine and in private networks; default: only where SQLite is used."
+    rate_per_address: int = Field(100, ge=0, description="Requests per second per client address; 0 for no limit.")
+    rate_per_buyer: int = Field(50, ge=0, description="Requests per second per buyer; 0 for no limit.")
+    places_per_address: int = Field(1000, ge=0, description="Waiting-room places per client address; 0 for no limit.")
+    shared_addresses: str = Field(
+        "", description="Networks that many people share, exempt from `units_per_address`, as in `198.51.100.0/24`."
     )
+    limit_loopback: bool = Field(False, description="Apply the address limits to loopback clients as well.")
+    webhook_private: bool = Field(False, description="Allow webhooks to loopback and private addresses.")
+    keep_days: int = Field(
+        0,
+        ge=0,
+        description="Days that ended reservations, lines of closed sales and parked deliveries are kept; 0: for ever.",
+    )
+    audit_days: int = Field(30, ge=1, description="Days that refusals are kept for `holdfast audit`.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least important log line kept."
+        "info", description="Minimum log level: `debug`, `info`, `warning` or `error`."
     )
 
     @classmethod
@@ -101,13 +155,13 @@ class Settings(BaseSettings):
 
     @field_validator("service_key")
     @classmethod
-    def _service_key_is_marked(cls, key: SecretStr) -> SecretStr:
+    def _service_key_has_prefix(cls, key: SecretStr) -> SecretStr:
         text = key.get_secret_value()
         if text and not (text.startswith("hf_") and len(text) >= MIN_SERVICE_KEY and text.isascii()):
-            raise ValueError("must start with hf_ and go on for at least 16 characters")
+            raise ValueError("must be hf_ followed by at least 16 characters")
         return key
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "shared_addresses")
     @classmethod
     def _proxies_are_networks(cls, text: str) -> str:
         try:
@@ -118,32 +172,32 @@ class Settings(BaseSettings):
 
     @field_validator("buyer_jwks_url")
     @classmethod
-    def _jwks_url_is_of_the_web(cls, url: str) -> str:
-        return _web_address(url, "https://login.example.com/.well-known/jwks.json")
+    def _jwks_url_is_http(cls, url: str) -> str:
+        return _http_url(url, "https://login.example.com/.well-known/jwks.json")
 
     @field_validator("buyer_token_url")
     @classmethod
-    def _token_url_is_of_the_web(cls, url: str) -> str:
+    def _token_url_is_http(cls, url: str) -> str:
         if url.startswith("/") and not url.startswith("//"):
             return url
-        return _web_address(url, "/login/token or https://shop.example.com/login/token")
+        return _http_url(url, "/login/token or https://shop.example.com/login/token")
 
     @field_validator("payment_sandbox_url", "stripe_api_base")
     @classmethod
-    def _provider_is_on_the_web(cls, url: str) -> str:
-        return _web_address(url, "http://127.0.0.1:8081")
+    def _provider_url_is_http(cls, url: str) -> str:
+        return _http_url(url, "http://127.0.0.1:8081")
 
     @field_validator("stripe_api_key")
     @classmethod
     def _stripe_key_is_secret(cls, key: SecretStr) -> SecretStr:
-        """A publishable key (pk_…) can start a payment in a browser, and nothing else."""
+        """A publishable key (pk_…) can only start payments in a browser."""
         if key.get_secret_value() and not key.get_secret_value().startswith(("sk_", "rk_")):
             raise ValueError("must be a secret key, sk_… or rk_…")
         return key
 
     @field_validator("payment_sandbox_webhook_secret", "stripe_webhook_secret")
     @classmethod
-    def _webhook_secret_is_marked(cls, secret: SecretStr) -> SecretStr:
+    def _webhook_secret_has_prefix(cls, secret: SecretStr) -> SecretStr:
         if secret.get_secret_value() and not _is_webhook_secret(secret.get_secret_value()):
             raise ValueError("must be whsec_ followed by base64")
         return secret
@@ -196,27 +250,27 @@ class Settings(BaseSettings):
     def audit_directory(self) -> Path:
         return self.data / "audit"
 
-    @property
-    def calls_private_webhooks(self) -> bool:
-        """One machine with a file is where people try things out; a server among servers has neighbours to protect."""
-        return self.is_embedded if self.webhook_private is None else self.webhook_private
-
     def service_key_text(self) -> str:
         return self.service_key.get_secret_value() or self._generated("service_key", "hf_", MIN_SERVICE_KEY)
 
     def buyer_secret_text(self) -> str:
         return self.buyer_secret.get_secret_value() or self._generated("buyer_secret", "", MIN_SECRET_BYTES)
 
+    @property
+    def buyer_claims(self) -> dict[str, str]:
+        """What every buyer's token must say, besides who it is."""
+        wanted = {"aud": self.buyer_audience, "iss": self.buyer_issuer}
+        return {name: value for name, value in wanted.items() if value}
+
     def signing_key_text(self) -> str:
         return self.signing_key.get_secret_value() or self._generated("signing_key", "", MIN_SECRET_BYTES)
 
     def _generated(self, name: str, prefix: str, least: int) -> str:
-        """A secret made once and kept in the data directory, readable by its owner only."""
+        """A secret generated once and stored in the data directory, readable only by its owner."""
         path = self.data / name
         if not path.exists():
-            self.data.mkdir(parents=True, exist_ok=True)
-            # Written aside (mkstemp is private from the start) and linked whole: of two processes one wins, both read
-            # it.
+            make_private_directory(self.data)
+            # Written to a private temporary file, then linked: if two processes race, one wins and both read its key.
             handle, draft = tempfile.mkstemp(dir=self.data)
             with os.fdopen(handle, "w") as file:
                 file.write(prefix + secrets.token_urlsafe(32))
@@ -226,10 +280,10 @@ class Settings(BaseSettings):
         return _read_back(path, prefix, least)
 
 
-def _web_address(url: str, example: str) -> str:
+def _http_url(url: str, example: str) -> str:
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError(f"must be an address such as {example}")
+        raise ValueError(f"must be a URL such as {example}")
     return url.rstrip("/")
 
 
@@ -238,20 +292,21 @@ def _is_webhook_secret(secret: str) -> bool:
 
 
 def _read_back(path: Path, prefix: str, least: int) -> str:
-    """A file cut short, by a full disk or by hand, would make a key that anyone can guess."""
+    """A truncated file (full disk, manual edit) would make a key that anyone can guess."""
     secret = path.read_text(errors="replace").strip()
     if not secret.startswith(prefix) or not secret.isascii() or len(secret) < least:
         raise SettingsError(
-            f"{path} is {'damaged' if secret else 'empty'}, it should have at least {least} characters; "
-            "remove it, and the next start makes a new one"
+            f"{path} is {'damaged' if secret else 'empty'}: it must have at least {least} characters; "
+            "remove it and the next start generates a new one"
         )
     return secret
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Read the settings, or say which one is wrong and why."""
+    """Read the settings; the error names the one that is wrong and why."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
+        _refuse_renamed()
         settings = Settings(**given)  # type: ignore[arg-type]
     except ValidationError as exc:
         raise SettingsError(_blame_toml("\n".join(map(_explain, exc.errors())))) from exc
@@ -261,9 +316,21 @@ def load_settings(**overrides: object) -> Settings:
         raise SettingsError(f"holdfast.toml cannot be read: {exc}") from exc
     if settings.demo and "demo" not in given:
         raise SettingsError(
-            _blame_toml("HOLDFAST_DEMO: gives everyone a buyer and play money; remove it, and use: holdfast demo")
+            _blame_toml("HOLDFAST_DEMO: demo mode gives every visitor play money; remove it and run holdfast demo")
         )
     return settings
+
+
+def _refuse_renamed() -> None:
+    environment = {name.upper() for name, value in os.environ.items() if value}
+    toml = _read_toml().keys()
+    errors = [
+        f"HOLDFAST_{old.upper()} was renamed: use HOLDFAST_{new.upper()} (in {TOML}: {new})"
+        for old, new in RENAMED.items()
+        if f"HOLDFAST_{old.upper()}" in environment or old in toml
+    ]
+    if errors:
+        raise SettingsError("\n".join(errors))
 
 
 def _explain(error: ErrorDetails) -> str:
@@ -272,7 +339,7 @@ def _explain(error: ErrorDetails) -> str:
 
 
 def _blame_toml(message: str) -> str:
-    """Each line begins with the variable it is about; name the file where the value came from there."""
+    """Each line starts with a variable name; replace it with the toml key if the value came from the file."""
     in_environment = {name.upper() for name, value in os.environ.items() if value}
     in_toml = {f"HOLDFAST_{name}".upper(): f"{name} in {TOML}" for name in _read_toml()}
     places = {name: place for name, place in in_toml.items() if name not in in_environment}
@@ -287,9 +354,9 @@ def _check_database_url(url: str) -> None:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as exc:
-        # The address may hold a password, so it is not repeated.
+        # The URL may contain a password, so it is not repeated.
         raise SettingsError(
-            "HOLDFAST_DATABASE_URL is not an address; use sqlite:///path or postgresql://user:password@host:5432/name"
+            "HOLDFAST_DATABASE_URL is not a URL; use sqlite:///path or postgresql://user:password@host:5432/name"
         ) from exc
     backend = parsed.get_backend_name()
     if backend == "sqlite" and parsed.database in (None, "", ":memory:"):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from holdfast.audit.recorder import Recorder
 from holdfast.audit.search import Question, Refusals, search
-from holdfast.domain.command import Verdict
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Verdict
+from holdfast.domain.stock.outcome import Outcome
 
 SOLD_OUT = Verdict(Outcome.SOLD_OUT, available=0)
 

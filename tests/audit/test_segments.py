@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from audit_directory import SOLD_OUT, count, found, record
 
-from holdfast import metrics
 from holdfast.audit.archivist import DAY_MS, Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.audit.segments import PARQUET, RAW, archived, raw
+from holdfast.runtime import metrics
 
 OWNERS = [
     "ada",

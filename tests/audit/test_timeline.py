@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from every_outcome import EVERY_OUTCOME
 from holdfast.audit.refusal import Refusal
 from holdfast.audit.search import Question, Refusals
 from holdfast.audit.timeline import Known, merge, read_ledger
-from holdfast.domain.command import Command, Move, Provision, Reserve, Transition
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Transition
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
+from holdfast.ledger.engine.database import Database
+from holdfast.testing.outcomes import EVERY_OUTCOME
+from holdfast.testing.states import MINUTE, NOW
 from set_clock import SetClock
-from worlds import MINUTE, NOW
 
 REFUSED = [outcome for outcome, (_, command) in EVERY_OUTCOME.items() if isinstance(command, Reserve)]
 NOTHING = Refusals([], {}, [])
@@ -37,11 +37,11 @@ def test_every_refusal_has_words_of_its_own(outcome: Outcome) -> None:
 
 def test_refusals_for_stock_say_how_it_stood() -> None:
     assert told(outcome="all_held", next_return_at=NOW + 4 * MINUTE) == (
-        "refused: all 500 units were sold or in carts, the next would come back at 22:17:20"
+        "refused: all 500 units were sold or in carts, next return at 22:17:20"
     )
-    assert told(outcome="all_held") == "refused: all 500 units were sold or being paid for"
+    assert told(outcome="all_held") == "refused: all 500 units were sold or being paid"
     assert told(outcome="sold_out", total=None) == "refused: every unit was sold"
-    assert told(outcome="insufficient", quantity=3, available=2) == "refused: 3 units asked for, 2 free"
+    assert told(outcome="insufficient", quantity=3, available=2) == "refused: 3 units requested, 2 available"
     assert "at 2023-11-15 22:13:20" in told(outcome="all_held", next_return_at=NOW + 24 * 60 * MINUTE)
 
 
@@ -67,14 +67,14 @@ async def test_what_became_of_reservations_is_told_in_order(database: Database) 
     clock.advance(MINUTE)
     await decide(Move(Transition.CONFIRM, late))
     assert await story(database, Question("ada")) == [
-        (0, "reserved: 2 units, to be paid for by 22:18:20"),
-        (0, "reserved: 1 unit, to be paid for by 22:14:20"),
-        (1_000, "settling: the payment began"),
-        (2_000, "confirmed: 2 units sold to them"),
-        (63_000, "expired: not paid for in time, 1 unit went back"),
+        (0, "reserved: 2 units, payment due by 22:18:20"),
+        (0, "reserved: 1 unit, payment due by 22:14:20"),
+        (1_000, "settling: payment started"),
+        (2_000, "confirmed: 2 units sold"),
+        (63_000, "expired: not paid in time, 1 unit returned"),
     ]
     assert await story(database, Question("ada", since_ms=NOW + 1, until_ms=NOW + 1_001)) == [
-        (1_000, "settling: the payment began")
+        (1_000, "settling: payment started")
     ]
     assert len(await story(database, Question("ada", limit=2))) == 2
     assert await story(database, Question("ada", sku_id="other")) == await story(database, Question("nobody")) == []

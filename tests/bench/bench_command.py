@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 
-def run(*arguments: str) -> dict[str, Any]:
+def run(*arguments: str, timeout_s: float = 120) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "bench", *arguments, "--json"],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=timeout_s, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "s left" in done.stderr

@@ -1,4 +1,4 @@
-"""The bench on real engines, with rounds far too short to mean anything: its shape, its checks and its drivers."""
+"""The bench on real engines, with meaningless short rounds: its output, its checks and its drivers."""
 
 import asyncio
 import json
@@ -11,11 +11,11 @@ from bench_command import run
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from holdfast.bench import driver, wrk
-from holdfast.bench.contenders import Shot, check_taken
-from holdfast.bench.failure import BenchFailed
-from holdfast.bench.load import NUMBER, Answers, Load
-from holdfast.cli import bench as command
+from holdfast.lab.commands import bench as command
+from holdfast.lab.load import driver, wrk
+from holdfast.lab.load.failure import BenchFailed
+from holdfast.lab.load.servers import CheckedLoad, check_taken
+from holdfast.lab.load.spec import NUMBER, Load, LoadResult
 
 GATE_FIGURES = {
     "holdfast_1", "holdfast_16", "holdfast_64", "holdfast", "holdfast_1024", "holdfast_keyed", "holdfast_limited",
@@ -28,7 +28,7 @@ REDIS_FIGURES = {
 }  # fmt: skip
 HTTP_FIGURES = {
     "holdfast", "holdfast_keyed", "sold_out", "available", "bare_handler", "bare_rsgi", "tutorial",
-    "tutorial_sold_out",
+    "tutorial_sold_out", "purchases", "sold_out_keyed",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def check_shape(report: dict[str, Any], figures: set[str]) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_the_gate_is_measured_beside_its_baselines(engine: str) -> None:
+def test_the_gate_is_compared_with_its_baselines(engine: str) -> None:
     report = run("gate", "--engine", engine, "--seconds", "0.1")
     check_shape(report, GATE_FIGURES)
     figures, ratios = report["figures"], report["ratios"]
@@ -50,7 +50,7 @@ def test_the_gate_is_measured_beside_its_baselines(engine: str) -> None:
     assert report["machine"]["postgres"]
 
 
-def test_the_gate_in_redis_is_measured_beside_one_call_per_command() -> None:
+def test_the_redis_gate_is_compared_with_one_call_per_command() -> None:
     report = run("gate", "--engine", "redis", "--seconds", "0.1")
     check_shape(report, REDIS_FIGURES)
     figures, ratios = report["figures"], report["ratios"]
@@ -59,12 +59,14 @@ def test_the_gate_in_redis_is_measured_beside_one_call_per_command() -> None:
 
 @pytest.mark.parametrize(("engine", "more"), [("sqlite", set()), ("redis", {"holdfast_two"})])
 def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more: set[str]) -> None:
-    report = run("http", "--engine", engine, "--driver", "own", "--seconds", "0.2", "--connections", "32")
+    quick = ("--driver", "own", "--seconds", "0.2", "--connections", "32", "--no-go-peer")
+    report = run("http", "--engine", engine, *quick)
     check_shape(report, HTTP_FIGURES | more)
     figures, ratios = report["figures"], report["ratios"]
     assert ratios["tutorial"] == pytest.approx(figures["holdfast"] / figures["tutorial"], rel=0.01)
     assert ratios["sold_out_of_bare"] == pytest.approx(figures["sold_out"] / figures["bare_handler"], rel=0.01)
-    assert set(report["latency_ms"]) == {"reserve", "available"}
+    assert set(report["latency_ms"]) == {"reserve", "available", "one_at_a_time"}
+    assert report["machine"]["go_peer"] is None
     assert report["memory_mb"]["before"] > 0
     assert report["memory_mb"]["attempts"] > 0
     assert report["machine"]["driver"] == "own"
@@ -73,7 +75,7 @@ def test_the_server_is_measured_over_sockets_by_our_own_driver(engine: str, more
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_the_room_is_measured_beside_a_bare_handler(engine: str) -> None:
+def test_the_room_is_compared_with_a_bare_handler(engine: str) -> None:
     report = run("room", "--engine", engine, "--seconds", "0.2", "--connections", "32")
     check_shape(
         report, {"joins", "joins_desk", "now", "bare_handler", "bare_rsgi", "refusals", "purchases", "overload"}
@@ -87,7 +89,7 @@ def test_the_room_is_measured_beside_a_bare_handler(engine: str) -> None:
 
 @asynccontextmanager
 async def serving(delay_s: float = 0.0, status: str = "200 OK") -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server that answers every request after a while; gives its port and the bodies it was sent."""
+    """A server that answers after a delay; yields its port and the bodies it received."""
     bodies: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,7 +99,7 @@ async def serving(delay_s: float = 0.0, status: str = "200 OK") -> AsyncIterator
                 length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
                 bodies.append(await reader.readexactly(int(length or 0)))
                 await asyncio.sleep(delay_s)
-                # In two pieces, as a network may deliver them.
+                # In two pieces, as a network may deliver it.
                 writer.write(f"HTTP/1.1 {status}\r\nContent-Le".encode())
                 await asyncio.sleep(0)
                 writer.write(b"ngth: 2\r\n\r\n{}")
@@ -115,29 +117,29 @@ def load(port: int, **given: Any) -> Load:
     return replace(Load(port, "POST", "/", f'{{"number":"{NUMBER}"}}', connections=4, seconds=0.3), **given)
 
 
-async def test_a_closed_loop_numbers_its_requests_and_counts_every_answer() -> None:
+async def test_a_closed_loop_numbers_its_requests_and_counts_every_response() -> None:
     async with serving() as (port, bodies):
-        answers = await driver.run(load(port, requests=50))
-    assert answers.statuses == {200: 50}
-    assert (answers.good, answers.refused, answers.failed) == (50, 0, 0)
+        result = await driver.run(load(port, requests=50))
+    assert result.statuses == {200: 50}
+    assert (result.good, result.refused, result.failed) == (50, 0, 0)
     assert {json.loads(body)["number"] for body in bodies} == {f"{number:012}" for number in range(1, 51)}
 
 
-async def test_refusals_are_told_apart_from_acceptances() -> None:
+async def test_refusals_are_counted_separately() -> None:
     async with serving(status="409 Conflict") as (port, _):
-        answers = await driver.run(load(port, requests=10))
-    assert (answers.good, answers.refused, answers.statuses) == (0, 10, {409: 10})
+        result = await driver.run(load(port, requests=10))
+    assert (result.good, result.refused, result.statuses) == (0, 10, {409: 10})
 
 
-async def test_an_open_loop_counts_the_waiting_of_requests_a_slow_server_delays() -> None:
-    # One connection and 50 ms per answer: 20 a second are served where 100 are due, so the last waits over a second.
+async def test_an_open_loop_counts_the_waiting_time_of_delayed_requests() -> None:
+    # One connection and 50 ms per response: 20 a second are served and 100 are due, so the last waits over a second.
     async with serving(delay_s=0.05) as (port, _):
-        answers = await driver.run(load(port, connections=1, rate_per_second=100.0))
-    assert sum(answers.statuses.values()) == 30
-    assert answers.latency is not None
-    assert answers.latency.p99_ms > 1000
-    # A closed loop on the same server would have said 50 ms.
-    assert answers.elapsed_s > 1.4
+        result = await driver.run(load(port, connections=1, rate_per_second=100.0))
+    assert sum(result.statuses.values()) == 30
+    assert result.latency is not None
+    assert result.latency.p99_ms > 1000
+    # A closed loop on the same server would report 50 ms.
+    assert result.elapsed_s > 1.4
 
 
 async def test_a_connection_that_breaks_fails_the_measurement() -> None:
@@ -154,32 +156,32 @@ async def test_a_connection_that_breaks_fails_the_measurement() -> None:
 @pytest.mark.skipif(not wrk.is_there(), reason="wrk is not installed")
 async def test_wrk_sends_what_our_driver_sends() -> None:
     async with serving() as (port, bodies):
-        answers = await asyncio.to_thread(wrk.drive, load(port, seconds=1.0))
-    assert answers.good > 0
-    assert (answers.refused, answers.failed) == (0, 0)
+        result = await asyncio.to_thread(wrk.drive, load(port, seconds=1.0))
+    assert result.good > 0
+    assert (result.refused, result.failed) == (0, 0)
     numbers = [json.loads(body)["number"] for body in bodies]
-    assert len(set(numbers)) == len(numbers) >= answers.good
+    assert len(set(numbers)) == len(numbers) >= result.good
     assert all(len(number) == 12 for number in numbers)
 
 
 @pytest.mark.parametrize(("taken", "cut_off"), [(9, 0), (11, 0), (15, 4)])
 def test_a_count_that_differs_from_the_database_is_a_failure(taken: int, cut_off: int) -> None:
     with pytest.raises(BenchFailed, match="10 were granted"):
-        check_taken("pool", Answers(10, 0, 1.0, cut_off=cut_off), taken)
+        check_taken("pool", LoadResult(10, 0, 1.0, cut_off=cut_off), taken)
 
 
-def test_a_count_may_only_miss_answers_nobody_waited_for() -> None:
-    check_taken("pool", Answers(10, 0, 1.0), 10)
-    check_taken("pool", Answers(10, 0, 1.0, cut_off=4), 14)
+def test_a_count_may_only_miss_responses_nobody_waited_for() -> None:
+    check_taken("pool", LoadResult(10, 0, 1.0), 10)
+    check_taken("pool", LoadResult(10, 0, 1.0, cut_off=4), 14)
 
 
 @pytest.mark.parametrize(
-    "answers",
-    [Answers(9, 1, 1.0), Answers(10, 0, 1.0, failed=1), Answers(10, 0, 1.0, statuses={200: 9, 204: 1})],
+    "result",
+    [LoadResult(9, 1, 1.0), LoadResult(10, 0, 1.0, failed=1), LoadResult(10, 0, 1.0, statuses={200: 9, 204: 1})],
 )
-def test_an_answer_other_than_the_wanted_one_is_a_failure(answers: Answers) -> None:
+def test_an_unexpected_status_is_a_failure(result: LoadResult) -> None:
     with pytest.raises(BenchFailed, match="wanted 200 only"):
-        Shot(load(1), 200, lambda _: None).verify("figure", answers)
+        CheckedLoad(load(1), 200, lambda _: None).verify("figure", result)
 
 
 def test_a_failed_measurement_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +189,7 @@ def test_a_failed_measurement_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> N
         raise BenchFailed("10 were granted, but 9 units are gone")
 
     monkeypatch.setattr(command, "bench_gate", fail)
-    monkeypatch.setattr("holdfast.cli.bench.signal.signal", lambda *_: None)
+    monkeypatch.setattr("holdfast.lab.commands.bench.signal.signal", lambda *_: None)
     result = CliRunner().invoke(command.app, ["gate"])
     assert result.exit_code == 1
     assert "9 units are gone" in result.output

@@ -1,4 +1,4 @@
-"""Everything by one command: parts in processes of their own, kept whatever becomes of the others."""
+"""`bench all`: parts in separate processes, kept even if others fail."""
 
 import json
 import os
@@ -15,13 +15,13 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.bench import parts
-from holdfast.bench.all import bench_all
-from holdfast.bench.failure import BenchFailed
-from holdfast.bench.measured import FILE, read_measured
-from holdfast.bench.parts import Part, all_parts, choose, run_part
-from holdfast.cli import bench as command
 from holdfast.errors import SettingsError
+from holdfast.lab.bench import parts
+from holdfast.lab.bench.measure.results import FILE, read_measured
+from holdfast.lab.bench.parts import Part, all_parts, choose, run_part
+from holdfast.lab.bench.run_all import bench_all
+from holdfast.lab.commands import bench as command
+from holdfast.lab.load.failure import BenchFailed
 
 QUICK = ("--seconds", "0.1", "--up-to", "10")
 WITHIN_S = 60.0
@@ -44,18 +44,16 @@ def kept_from_before(directory: Path) -> dict[str, Any]:
     return part
 
 
-def test_parts_are_measured_and_the_others_kept_and_one_that_fails_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_measured_others_kept_and_failures_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = kept_from_before(tmp_path)
     broken = Part("gate", "abacus", ("gate", "--engine", "abacus"), 0.1)
     every = [broken, *all_parts(0.1, 10)]
     monkeypatch.setattr(command, "all_parts", lambda *_: every)
-    monkeypatch.setattr("holdfast.cli.bench.signal.signal", lambda *_: None)
+    monkeypatch.setattr("holdfast.lab.commands.bench.signal.signal", lambda *_: None)
     only = ["--only", "gate:abacus,growth:sqlite"]
     result = CliRunner().invoke(command.app, ["all", *only, "--out", str(tmp_path), "--json"])
     assert result.exit_code == 1
-    assert "gate on abacus was not measured" in result.stderr
+    assert "gate on abacus failed" in result.stderr
 
     found = figures_in(tmp_path)
     assert json.loads(result.stdout) == found
@@ -71,12 +69,12 @@ def test_parts_are_measured_and_the_others_kept_and_one_that_fails_is_named(
     assert (tmp_path / "benchmarks" / "growth-held.svg").exists()
 
 
-# What a shell starts in the background knows no Ctrl-C, nor does anything that it starts itself.
+# A shell starts background jobs with SIGINT ignored, which their children inherit.
 IN_THE_BACKGROUND = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 
 
-def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path) -> None:
-    """From outside, which is passed on as Ctrl-C."""
+def test_a_stopped_run_keeps_what_was_measured(tmp_path: Path) -> None:
+    """SIGTERM, which is handled as Ctrl-C."""
     asked = ["all", *QUICK, "--only", "growth:sqlite,growth:postgres", "--out", str(tmp_path)]
     child = subprocess.Popen(
         [*IN_THE_BACKGROUND, sys.executable, "-m", "holdfast", "bench", *asked],
@@ -99,7 +97,7 @@ def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path) -> None:
     assert "## Growth" in (tmp_path / "BENCHMARKS.md").read_text()
 
 
-def test_a_part_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_PATIENCE_S", 0.5)
     monkeypatch.setattr(parts, "_PATIENCE", 0.0)
     with pytest.raises(BenchFailed):
@@ -117,7 +115,7 @@ def in_session(session: int) -> list[str]:
 
 
 class WhenThereIsAServer(Thread):
-    """In place of a timer, which would ring too early or too late."""
+    """Instead of a timer, which would fire too early or too late."""
 
     sessions: ClassVar[list[int]] = []
 
@@ -136,7 +134,7 @@ class WhenThereIsAServer(Thread):
         self.join()
 
 
-def test_a_part_that_does_not_end_takes_its_servers_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_is_stopped_stops_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "Timer", WhenThereIsAServer)
     with pytest.raises(BenchFailed):
         run_part(Part("gate", "redis", ("gate", "--engine", "redis", "--seconds", "600"), 0.1), lambda _: None)
@@ -160,7 +158,7 @@ def test_only_names_benches_or_one_engine_of_them() -> None:
         choose(every, "rooms")
 
 
-def test_a_file_that_is_something_else_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_unrelated_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / FILE).parent.mkdir()
     (tmp_path / FILE).write_text('{"benches": 5}')
     with pytest.raises(SettingsError, match="is not what `holdfast bench all` wrote"):

@@ -1,12 +1,12 @@
-"""Growth and approaches on real engines, with sizes and rounds far too small to mean anything."""
+"""Growth and approaches on real engines, with meaningless small sizes and rounds."""
 
 import pytest
 from bench_command import run
 
-from holdfast.bench.approaches import WORTH
-from holdfast.bench.growth.breadth import POOLS, WAITING
-from holdfast.bench.growth.curves import NAMES
-from holdfast.bench.growth.sizes import SIZES, sizes_to
+from holdfast.lab.bench.growth.concurrency import POOLS, WAITING
+from holdfast.lab.bench.growth.curves import NAMES
+from holdfast.lab.bench.growth.sizes import SIZES, sizes_to
+from holdfast.lab.bench.suites.approaches import WORTH
 
 COSTS = {"find_ms", "view_ms", "expire_ms", "idle_ms", "check_ms", "process_mb"}
 LOOKS = {"again_per_second", "again_p99_ms", "room_ms", "process_mb"}
@@ -36,21 +36,27 @@ def test_every_curve_is_measured_point_by_point(engine: str, curves: set[str], c
     assert report["machine"]["engine"] == engine
 
 
-def test_sizes_end_where_they_are_told_to() -> None:
+def test_sizes_end_at_the_given_maximum() -> None:
     assert sizes_to(1_000_000) == list(SIZES)
     assert sizes_to(2_000) == [1_000, 2_000]
     assert sizes_to(50) == [50]
     assert sizes_to(1_000_000, POOLS) == list(POOLS)
 
 
-def test_every_approach_is_measured_with_what_it_is_worth() -> None:
-    report = run("approaches", "--seconds", "0.1")
+def test_every_approach_is_measured_and_has_its_guarantees() -> None:
+    report = run("approaches", "--seconds", "0.1", timeout_s=600)
     assert set(report["figures"]) == set(report["worth"]) == set(report["latency_ms"]) == set(WORTH)
     assert all(value > 0 for value in report["figures"].values())
     figures, ratios = report["figures"], report["ratios"]
     assert ratios["lock"] == pytest.approx(figures["holdfast_postgres"] / figures["lock"], rel=0.01)
     assert ratios["lua_synced"] == pytest.approx(figures["holdfast_redis"] / figures["lua_synced"], rel=0.01)
     assert all(all(words for words in worth.values()) for worth in report["worth"].values())
+    assert set(report["tries"]) == {"serializable", "optimistic_version"}
+    assert min(report["tries"].values()) >= 1
+    # A paused holder of a lock that expires writes alongside the next one. Everything else is safe.
+    oversold = {name for name, units in report["oversold"].items() if units}
+    assert set(report["oversold"]) == set(WORTH)
+    assert oversold == {"lock", "redlock"}
 
 
 def test_every_figure_of_a_point_has_a_name() -> None:

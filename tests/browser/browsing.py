@@ -1,4 +1,4 @@
-"""A real Chromium, and what every page must keep to: no error in its console, nothing its policy had to forbid."""
+"""A real Chromium, and the rules for every page: no errors in the console, no violation of its CSP, accessible."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,12 +10,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-# As root it must not use its sandbox, and it must not look for hosts of its maker.
+# The sandbox does not work as root; the rest keeps Chromium from calling its vendor's hosts.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-# Kept, so that people can look at them.
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-# On a busy machine a page may take its time; a test waits for what it wants to see, not for so long.
-PATIENCE_MS = 60_000
+# An upper bound for a busy machine. Tests wait for a condition, never for a time.
+TIMEOUT_MS = 60_000
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -29,10 +28,10 @@ def launch(playwright: Playwright) -> Browser:
 
 @contextmanager
 def window(browser: Browser, **settings: object) -> Iterator[Page]:
-    """At the end nothing may have gone wrong that the page itself would not show."""
-    given = {"viewport": DESKTOP, "locale": "en-GB", "reduced_motion": "reduce"} | settings
-    context = browser.new_context(**given)  # type: ignore[arg-type]
-    context.set_default_timeout(PATIENCE_MS)
+    """A window of its own. Fails at the end if the page logged an error or a warning."""
+    options = {"viewport": DESKTOP, "locale": "en-GB", "reduced_motion": "reduce"} | settings
+    context = browser.new_context(**options)  # type: ignore[arg-type]
+    context.set_default_timeout(TIMEOUT_MS)
     opened, complaints = context.new_page(), list[str]()
     opened.on("pageerror", lambda error: complaints.append(f"error: {error}"))
     opened.on("console", lambda message: _note(message, complaints))
@@ -44,13 +43,13 @@ def window(browser: Browser, **settings: object) -> Iterator[Page]:
 
 
 def _note(message: ConsoleMessage, complaints: list[str]) -> None:
-    """An answer such as 409 is written to the console by the browser itself, and is no fault of the page."""
+    """The browser itself logs responses such as 409; those are not the page's fault."""
     if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
         complaints.append(f"{message.type}: {message.text}")
 
 
 def keep(page: Page, name: str) -> Path:
-    """A screenshot for people to look at."""
+    """Save a screenshot for review."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     path = SCREENSHOTS / f"{name}.png"
     page.screenshot(path=path, full_page=True)
@@ -58,6 +57,6 @@ def keep(page: Page, name: str) -> Path:
 
 
 def assert_accessible(page: Page) -> None:
-    """WCAG 2 AA, as far as axe can tell."""
+    """WCAG 2.2 AA, as far as axe can check."""
     found = Axe().run(page, options={"runOnly": RULES})
     assert found.violations_count == 0, found.generate_report()

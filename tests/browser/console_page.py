@@ -1,15 +1,15 @@
-"""The console as an operator uses it."""
+"""Steps an operator takes in the console."""
 
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
-from browsing import PATIENCE_MS
+from browsing import TIMEOUT_MS
 from http_sales import Store
 from http_serving import SERVICE_KEY, Server
 from playwright.sync_api import Page, expect
 
-# Its own patience of 5 s is too short for a busy machine.
-expect.set_options(timeout=PATIENCE_MS)
+# Playwright's default of 5 s is too short for a busy machine.
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 def sign_in(page: Page, server: Server, view: str = "sales", key: str = SERVICE_KEY) -> None:
@@ -20,19 +20,19 @@ def sign_in(page: Page, server: Server, view: str = "sales", key: str = SERVICE_
 
 
 def watch(page: Page, store: Store) -> None:
-    """Signed in, at a sale, with the first figures there."""
+    """Sign in and open a sale; returns when the first figures are shown."""
     sign_in(page, store.server, f"sale/{quote(store.sale_id)}")
     expect(page.locator("[data-fresh=true]")).to_be_visible()
 
 
 def answer(page: Page, action: str) -> None:
-    """Go on with what the console asks about."""
+    """Answer the confirmation dialog."""
     page.get_by_role("dialog").get_by_role("button", name=action).click()
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
 def crowd(store: Store, buyers: int) -> list[int]:
-    """So many who want one each; gives what they were answered."""
+    """Let `buyers` people buy one each; returns the status codes."""
 
     def buy(number: int) -> int:
         with store.buyer(f"{store.sale_id}-{number}") as buyer:

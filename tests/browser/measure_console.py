@@ -1,9 +1,9 @@
-"""How the console holds up while 5,000 buyers want 500 units.
+"""Measures the console while 5,000 buyers compete for 500 units.
 
-`PYTHONPATH=tests:tests/http python tests/browser/measure_console.py`
+`PYTHONPATH=tests:tests/http:tests/browser python tests/browser/measure_console.py`
 
-Not a test, because what it measures is a duration, and those depend on what else the machine does. It prints how often
-the page showed something new, how long its main thread was blocked at most, and keeps a screenshot.
+Not a test: durations depend on what else the machine does. It prints how often the page updated and how long its main
+thread was blocked, and saves a screenshot.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from http_serving import Server, started
 from http_tokens import buyer_token
 from playwright.sync_api import Browser, Page, sync_playwright
 
-BUYERS, UNITS, AT_ONCE, LONGEST_S = 5_000, 500, 100, 120
-# What the page notes about itself: every task of its main thread over 50 ms, and each time the figures changed.
+BUYERS, UNITS, CONNECTIONS, TIMEOUT_S = 5_000, 500, 100, 120
+# Records every task of the main thread over 50 ms, and every change of the figures.
 OBSERVE = """() => {
   window.tasks = [];
   window.updates = [];
-  const noted = (list) => tasks.push(...list.getEntries().map((one) => one.duration));
-  new PerformanceObserver(noted).observe({ type: "longtask" });
+  const record = (list) => tasks.push(...list.getEntries().map((one) => one.duration));
+  new PerformanceObserver(record).observe({ type: "longtask" });
   new MutationObserver(() => updates.push(performance.now()))
     .observe(document.querySelector(".live"), { attributeFilter: ["data-as-of"] });
 }"""
 
 
-class _Line:
-    """A part of the crowd, taking turns on a connection of its own: raw, so that the server is what is waited for."""
+class _Connection:
+    """A share of the buyers on one raw connection, so that the client costs little."""
 
     def __init__(self, port: int, sale: str, buyers: list[int]) -> None:
         self._port, self._sale = port, sale
@@ -46,25 +46,25 @@ class _Line:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         waiting = deque[tuple[int, str]]()
         for number, head in self._heads.items():
-            status, joined = await self._ask(f"{self._sale}/queue", head)
+            status, joined = await self._post(f"{self._sale}/queue", head)
             if status == 200:
                 waiting.append((number, f"{head}Holdfast-Ticket: {joined['ticket']}\r\n"))
         while waiting:
             number, head = waiting.popleft()
-            status, answer = await self._ask(f"{self._sale}/admission", head)
+            status, answer = await self._post(f"{self._sale}/admission", head)
             if status == 200:
                 await self._buy(number, answer["pass"])
             elif status in (202, 503):
                 waiting.append((number, head))
                 await asyncio.sleep(0.02)
 
-    async def _buy(self, number: int, given: str) -> None:
-        head = f"{self._heads[number]}Holdfast-Pass: {given}\r\nIdempotency-Key: k{number}\r\n"
-        status, bought = await self._ask(f"{self._sale}/purchase", head, '{"quantity": 1}')
+    async def _buy(self, number: int, pass_: str) -> None:
+        head = f"{self._heads[number]}Holdfast-Pass: {pass_}\r\nIdempotency-Key: k{number}\r\n"
+        status, bought = await self._post(f"{self._sale}/purchase", head, '{"quantity": 1}')
         if status == 201 and number % 10:
-            await self._ask(f"/v1/reservations/{bought['reservation_id']}/confirm", self._heads[number])
+            await self._post(f"/v1/reservations/{bought['reservation_id']}/confirm", self._heads[number])
 
-    async def _ask(self, path: str, head: str, body: str = "") -> tuple[int, dict[str, Any]]:
+    async def _post(self, path: str, head: str, body: str = "") -> tuple[int, dict[str, Any]]:
         self._writer.write(
             f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
@@ -74,12 +74,12 @@ class _Line:
 
 
 async def _arrive(port: int, sale: str) -> None:
-    lines = [_Line(port, sale, list(range(first, BUYERS, AT_ONCE))) for first in range(AT_ONCE)]
-    await asyncio.gather(*[line.run() for line in lines])
+    connections = [_Connection(port, sale, list(range(first, BUYERS, CONNECTIONS))) for first in range(CONNECTIONS)]
+    await asyncio.gather(*[one.run() for one in connections])
 
 
 def crowd(port: int, sale: str) -> None:
-    """In a process of its own: it must not keep the browser's driver from its work."""
+    """Runs in its own process, so that it does not slow down the browser's driver."""
     asyncio.run(_arrive(port, sale))
 
 
@@ -104,16 +104,16 @@ def _report(page: Page) -> dict[str, Any]:
 
 
 def _longest_cpu_ms(trace: bytes) -> float:
-    """Of the pages' main threads: what a task needed, however long it waited for a core."""
+    """The longest task of the pages' main threads in CPU time, without waiting for a core."""
     events = json.loads(trace)["traceEvents"]
     named = [e for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"]
     mains = {(e["pid"], e["tid"]) for e in named}
-    worked: list[float] = [e.get("tdur", 0) for e in events if (e["pid"], e["tid"]) in mains and e["ph"] == "X"]
-    return max(worked) / 1000
+    durations: list[float] = [e.get("tdur", 0) for e in events if (e["pid"], e["tid"]) in mains and e["ph"] == "X"]
+    return max(durations) / 1000
 
 
-def _take_picture(browser: Browser, store: Store) -> None:
-    """From a window of its own: taking it keeps a page busy."""
+def _take_screenshot(browser: Browser, store: Store) -> None:
+    """Uses a window of its own, because a screenshot blocks the page."""
     with window(browser, viewport={"width": 1440, "height": 1120}) as other:
         watch(other, store)
         other.wait_for_timeout(20_000)
@@ -140,14 +140,14 @@ def main() -> None:
             buying = multiprocessing.get_context("spawn").Process(target=crowd, args=(server.port, store.path))
             buying.start()
             page.wait_for_timeout(10_000)
-            _take_picture(browser, store)
+            _take_screenshot(browser, store)
             browser.start_tracing(page=page, categories=["toplevel"])
-            until = monotonic() + LONGEST_S
+            until = monotonic() + TIMEOUT_S
             while buying.is_alive() and monotonic() < until:
                 page.wait_for_timeout(1_000)
             buying.terminate()
-            worked = {"longest_task_cpu_ms": _longest_cpu_ms(browser.stop_tracing())}
-            print(json.dumps(_report(page) | worked | {"counts": store.counts()}))
+            cpu = {"longest_task_cpu_ms": _longest_cpu_ms(browser.stop_tracing())}
+            print(json.dumps(_report(page) | cpu | {"counts": store.counts()}))
         browser.close()
 
 

@@ -1,4 +1,4 @@
-"""One server in demo mode for all tests of the storefront: each has a sale of its own, and each window is a buyer."""
+"""One demo server for all storefront tests. Each test has a sale of its own, and each window is a buyer."""
 
 from collections.abc import Iterator
 

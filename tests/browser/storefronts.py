@@ -1,18 +1,17 @@
-"""The storefront as people see it: a server in demo mode, where each window is a buyer of its own with play money."""
+"""Steps in the storefront. The server runs in demo mode: each window is a buyer of its own with play money."""
 
 import re
-from typing import Any
 
-from browsing import DESKTOP, PATIENCE_MS, PHONE, assert_accessible, keep
+from browsing import DESKTOP, PHONE, TIMEOUT_MS, assert_accessible, keep
 from http_calling import body_of
 from http_sales import Store, store_of
 from http_serving import Server
 from playwright.sync_api import Locator, Page, expect
 
 LINE = {"mode": "fifo", "rate_per_second": 1_000, "pass_seconds": 300}
-# What `/demo/identity` gives to each buyer.
+# The balance that `/demo/identity` gives to each buyer.
 PURSE = 50_000
-expect.set_options(timeout=PATIENCE_MS)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 def sale(server: Server, **terms: object) -> Store:
@@ -22,13 +21,13 @@ def sale(server: Server, **terms: object) -> Store:
 
 
 def visit(page: Page, store: Store) -> Locator:
-    """The panel, where everything happens."""
+    """Open the sale; returns the purchase panel."""
     page.goto(f"{store.server.url}/s/{store.sale_id}")
     return page.locator("#panel")
 
 
 def state(panel: Locator, name: str) -> None:
-    """Waits until the purchase is in this state."""
+    """Wait until the purchase is in this state."""
     expect(panel).to_have_class(re.compile(rf"\b{name}\b"))
 
 
@@ -41,17 +40,12 @@ def pause_room(store: Store, *, paused: bool) -> None:
 
 
 def sell_rest(store: Store) -> None:
-    """Somebody else buys all there is, by another way."""
-    client = store.server.client
-    available = store.show()["available"]
-    held: dict[str, Any] = body_of(
-        client.post(f"/v1/inventory/{store.sku_id}/reserve", json={"owner_id": "the shop", "quantity": available})
-    )
-    body_of(client.post(f"/v1/reservations/{held['reservation_id']}/confirm"))
+    """All available units are sold elsewhere."""
+    body_of(store.act("restock", units=-store.show()["available"]))
 
 
 def look_at(page: Page, name: str) -> None:
-    """For everyone: readable by light and by dark, on a desk and on a phone. Kept, for people to look at."""
+    """Check accessibility and overflow in light and dark mode, on desktop and phone, and save screenshots."""
     for scheme, size in (("light", DESKTOP), ("dark", PHONE)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size(size)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A sale watched and steered from the console, while a crowd buys."""
+"""The live view of a sale while a crowd buys, and its controls."""
 
 from typing import Literal
 
@@ -19,40 +19,40 @@ def test_the_page_follows_a_crowd(page: Page, quick: Store) -> None:
     assert sorted(set(answers)) == [201, 409]
     expect(page.locator(".stock-figure.at-held b")).to_have_text("30")
     expect(page.locator(".stock-figure.at-available b")).to_have_text("0")
-    expect(page.locator(".stock-figure.at-all")).to_contain_text("adds up")
+    expect(page.locator(".stock-figure.at-total")).to_contain_text("balanced")
     expect(page.get_by_role("row").filter(has_text="All in carts")).to_contain_text("10")
     expect(page.locator(".view-head .tag")).to_have_text("All in carts")
     assert page.locator("figure canvas").count() == page.locator("figure.chart").count() > 4
 
 
-def test_a_sale_is_paused_resumed_restocked_and_closed_but_not_by_accident(page: Page, quick: Store) -> None:
+def test_a_sale_is_paused_resumed_restocked_and_closed_after_confirmation(page: Page, quick: Store) -> None:
     quick.open(total_units=5)
     watch(page, quick)
-    page.get_by_role("button", name="Pause selling").click()
-    answer(page, "Leave it")
+    page.get_by_role("button", name="Pause sale").click()
+    answer(page, "Cancel")
     assert quick.show()["paused"] is False
-    page.get_by_role("button", name="Pause selling").click()
+    page.get_by_role("button", name="Pause sale").click()
     answer(page, "Pause")
     expect(page.locator(".view-head .tag")).to_have_text("Paused")
     assert quick.show()["paused"] is True
-    page.get_by_role("button", name="Resume selling").click()
-    expect(page.locator(".view-head .tag")).to_have_text("Selling")
+    page.get_by_role("button", name="Resume sale").click()
+    expect(page.locator(".view-head .tag")).to_have_text("Open")
     page.get_by_label("Add units").fill("20")
     page.get_by_role("button", name="Restock").click()
     answer(page, "Add")
-    expect(page.locator(".stock-figure.at-all b")).to_have_text("25")
-    page.get_by_role("button", name="Close for good").click()
-    close = page.get_by_role("dialog").get_by_role("button", name="Close the sale")
+    expect(page.locator(".stock-figure.at-total b")).to_have_text("25")
+    page.get_by_role("button", name="Close sale").click()
+    close = page.get_by_role("dialog").get_by_role("button", name="Close sale")
     expect(close).to_be_disabled()
     keep(page, "console-close")
     assert_accessible(page)
-    page.get_by_role("dialog").get_by_label(f"Type {quick.sale_id} to go on").fill(quick.sale_id)
+    page.get_by_role("dialog").get_by_label(f"Type {quick.sale_id} to confirm").fill(quick.sale_id)
     close.click()
     expect(page.locator(".view-head .tag")).to_have_text("Ended")
     assert quick.show()["state"] == "closed"
 
 
-def test_units_are_added_once_though_the_answer_was_lost(page: Page, quick: Store) -> None:
+def test_units_are_added_once_even_if_the_response_is_lost(page: Page, quick: Store) -> None:
     quick.open(total_units=5)
     watch(page, quick)
     page.route("**/restock", lambda route: (route.fetch(), route.abort())[1], times=1)
@@ -63,41 +63,41 @@ def test_units_are_added_once_though_the_answer_was_lost(page: Page, quick: Stor
     assert quick.show()["total_units"] == 25
 
 
-def test_too_much_taken_away_is_refused_in_words(page: Page, quick: Store) -> None:
+def test_removing_too_many_units_is_refused_with_a_reason(page: Page, quick: Store) -> None:
     quick.open(total_units=2)
     quick.buy("ada")
     watch(page, quick)
     page.get_by_label("Add units").fill("-2")
     page.get_by_role("button", name="Restock").click()
-    answer(page, "Take away")
+    answer(page, "Remove")
     expect(page.get_by_role("status")).to_contain_text("1 units are held or sold")
     assert quick.show()["total_units"] == 2
 
 
-def test_the_line_is_paced_paused_and_let_in_by_hand(page: Page, quick: Store) -> None:
+def test_admissions_can_be_paced_paused_and_made_manually(page: Page, quick: Store) -> None:
     quick.open(total_units=10, room={"mode": "fifo", "rate_per_second": 50})
     quick.server.client.post(f"{quick.path}/room", json={"paused": True})
     for number in range(6):
         with quick.buyer(f"in-line-{number}") as buyer:
             assert buyer.client.post(f"{quick.path}/queue", json={}).status_code == 200
     watch(page, quick)
-    line = page.locator("section.panel", has=page.get_by_role("heading", name="Line"))
-    expect(line.locator(".why")).to_have_text("Paused: nobody is called")
-    expect(line).to_contain_text("0 of 6")
-    line.get_by_label("Let people in now").fill("2")
-    line.get_by_role("button", name="Let in").click()
-    answer(page, "Let them in")
-    expect(line).to_contain_text("2 of 6")
-    line.get_by_label("People per second").fill("7")
-    line.get_by_role("button", name="Set rate").click()
-    expect(line).to_contain_text("7 per second")
-    line.get_by_role("button", name="Call people again").click()
-    expect(line).to_contain_text("6 of 6")
-    keep(page, "console-line")
+    panel = page.locator("section.panel", has=page.get_by_role("heading", name="Waiting room"))
+    expect(panel.locator(".pacing")).to_have_text("Paused: nobody is admitted")
+    expect(panel).to_contain_text("0 of 6")
+    panel.get_by_label("Admit people now").fill("2")
+    panel.get_by_role("button", name="Admit", exact=True).click()
+    answer(page, "Admit")
+    expect(panel).to_contain_text("2 of 6")
+    panel.get_by_label("People per second").fill("7")
+    panel.get_by_role("button", name="Set rate").click()
+    expect(panel).to_contain_text("7/s")
+    panel.get_by_role("button", name="Resume admissions").click()
+    expect(panel).to_contain_text("6 of 6")
+    keep(page, "console-waiting-room")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everyone_can_read_it(browser: Browser, quick: Store, scheme: Literal["light", "dark"]) -> None:
+def test_it_is_accessible_in_both_modes(browser: Browser, quick: Store, scheme: Literal["light", "dark"]) -> None:
     quick.open(total_units=500, name="Aurora Runner, size 42", room={"mode": "fifo"})
     with window(browser, color_scheme=scheme, viewport={"width": 1600, "height": 1000}) as page:
         watch(page, quick)
@@ -109,12 +109,12 @@ def test_everyone_can_read_it(browser: Browser, quick: Store, scheme: Literal["l
         assert_accessible(page)
 
 
-def test_it_says_since_when_there_is_no_news_and_goes_on_by_itself(page: Page, quick: Store) -> None:
+def test_a_lost_connection_is_shown_and_recovers_by_itself(page: Page, quick: Store) -> None:
     quick.open()
     watch(page, quick)
     page.context.set_offline(True)
-    expect(page.get_by_role("alert")).to_contain_text("No news since")
-    expect(page.locator("[data-fresh=false]")).to_contain_text("No news since")
+    expect(page.get_by_role("alert")).to_contain_text("Connection lost since")
+    expect(page.locator("[data-fresh=false]")).to_contain_text("No data since")
     keep(page, "console-lost")
     page.context.set_offline(False)
     expect(page.get_by_role("alert")).to_have_count(0)

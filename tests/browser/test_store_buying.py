@@ -1,5 +1,6 @@
 """From the product page to the order, in a real browser."""
 
+import pytest
 from browsing import window
 from http_calling import eventually
 from http_rooms import person
@@ -11,17 +12,26 @@ from storefronts import LINE, look_at, pause_room, press, sale, state, visit
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 
+def test_a_buyer_proves_work_where_there_is_no_line(page: Page, demo: Server) -> None:
+    store = sale(demo, proof_of_work={"cost": 40})
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    press(panel, "Pay")
+    state(panel, "confirmed")
+
+
+@pytest.mark.daily
 def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE, proof_of_work={"cost": 40})
     panel = visit(page, store)
     press(panel, "Join the line")
     state(panel, "cart")
     look_at(page, "cart")
-    press(panel, "One more minute")
+    press(panel, "Add 1 minute")
     expect(panel.get_by_role("button", name="Pay")).to_be_enabled()
     press(panel, "Pay")
     state(panel, "confirmed")
-    expect(panel.get_by_text("Order written")).to_be_visible()
+    expect(panel.get_by_text("Order placed")).to_be_visible()
     look_at(page, "confirmed")
     panel.get_by_text("Receipt", exact=True).click()
     expect(panel.get_by_role("button", name="Copy receipt")).to_be_visible()
@@ -49,7 +59,7 @@ def test_a_reload_in_line_keeps_the_place(page: Page, demo: Server) -> None:
     state(panel, "cart")
 
 
-def test_a_lost_network_is_waited_for_and_nothing_is_lost(page: Page, demo: Server) -> None:
+def test_a_lost_connection_recovers_without_losing_the_place(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE)
     pause_room(store, paused=True)
     panel = visit(page, store)
@@ -62,12 +72,12 @@ def test_a_lost_network_is_waited_for_and_nothing_is_lost(page: Page, demo: Serv
     state(panel, "cart")
 
 
-def test_the_whole_way_can_be_gone_with_the_keyboard(page: Page, demo: Server) -> None:
+def test_a_purchase_works_with_the_keyboard_alone(page: Page, demo: Server) -> None:
     store = sale(demo)
     panel = visit(page, store)
     expect(panel.get_by_role("button", name="Buy for €49.99")).to_be_enabled()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to buying")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to purchase")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -79,7 +89,7 @@ def test_the_whole_way_can_be_gone_with_the_keyboard(page: Page, demo: Server) -
     expect(panel.get_by_role("heading", name="yours")).to_be_focused()
 
 
-def test_germans_read_german_and_anyone_may_change(browser: Browser, demo: Server) -> None:
+def test_the_language_follows_the_browser_and_can_be_changed(browser: Browser, demo: Server) -> None:
     store = sale(demo, room=LINE)
     pause_room(store, paused=True)
     with window(browser, locale="de-DE") as page:
@@ -104,7 +114,7 @@ def test_a_script_in_a_products_name_stays_text(page: Page, demo: Server) -> Non
     expect(page).to_have_title(name)
 
 
-def test_a_phone_shows_what_is_to_be_done_first(phone: Page, demo: Server) -> None:
+def test_the_pay_button_is_visible_on_a_phone_without_scrolling(phone: Page, demo: Server) -> None:
     store = sale(demo)
     panel = visit(phone, store)
     phone.get_by_role("button", name="Buy for").tap()
@@ -114,20 +124,20 @@ def test_a_phone_shows_what_is_to_be_done_first(phone: Page, demo: Server) -> No
     assert box["y"] + box["height"] <= phone.viewport_size["height"]  # type: ignore[index]
 
 
-def test_a_lottery_is_drawn_at_the_opening_and_says_so_before(page: Page, demo: Server) -> None:
+def test_a_lottery_is_announced_before_and_drawn_at_the_opening(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE | {"mode": "lottery"}, starts_at=in_seconds(3_600))
     panel = visit(page, store)
     expect(panel.get_by_role("timer")).to_be_visible()
     look_at(page, "upcoming")
     press(panel, "Join the line")
-    expect(panel).to_contain_text("Places are drawn when it opens")
+    expect(panel).to_contain_text("Places are drawn when the sale opens")
     look_at(page, "lottery")
-    assert store.change(starts_at=in_seconds(6)).status_code == 200
+    store.start_soon()
     page.reload()
     state(panel, "cart")
 
 
-def test_another_buyer_in_the_same_browser_begins_afresh(page: Page, demo: Server) -> None:
+def test_another_buyer_in_the_same_browser_starts_anew(page: Page, demo: Server) -> None:
     store = sale(demo)
     panel = visit(page, store)
     press(panel, "Buy for")

@@ -1,4 +1,4 @@
-"""A shop's own page, as docs/EMBED.md has it."""
+"""The example page in docs/EMBED.md."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 EMBED = Path(__file__).parents[2] / "docs" / "EMBED.md"
 
 
-def test_the_page_in_the_documentation_sells(page: Page, demo: Server) -> None:
+def test_the_documented_page_sells(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE, proof_of_work={"cost": 10})
     found = re.search(r"```html\n(.*?)```", EMBED.read_text(), re.DOTALL)
     assert found is not None

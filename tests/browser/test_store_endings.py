@@ -1,4 +1,4 @@
-"""How it ends for those who get nothing: each is told why, and what to do."""
+"""Purchases that do not succeed: the page says why, and what to do next."""
 
 import re
 
@@ -23,19 +23,19 @@ def test_a_declined_payment_says_why_and_can_be_tried_again(page: Page, demo: Se
     press(panel, "Buy for")
     press(panel, "Pay")
     state(panel, "declined")
-    expect(panel).to_contain_text("not enough in your account")
-    expect(panel).to_contain_text("Payment refused")
+    expect(panel).to_contain_text("Your balance is too low")
+    expect(panel).to_contain_text("Payment declined")
     look_at(page, "declined")
     eventually(lambda: store.counts() == (3, 0, 0))
     press(panel, "Try again")
     state(panel, "cart")
 
 
-def test_a_cart_that_is_not_paid_for_in_time_goes_back(page: Page, demo: Server) -> None:
+def test_a_cart_that_is_not_paid_in_time_goes_back_on_sale(page: Page, demo: Server) -> None:
     store = sale(demo, hold_seconds=2)
     panel = visit(page, store)
     press(panel, "Buy for")
-    refused(panel, "Time was up")
+    refused(panel, "Time ran out")
     expect(panel).to_contain_text("You were not charged")
     look_at(page, "expired")
     assert store.change(hold_seconds=300).status_code == 200
@@ -43,22 +43,22 @@ def test_a_cart_that_is_not_paid_for_in_time_goes_back(page: Page, demo: Server)
     state(panel, "cart")
 
 
-def test_what_is_given_back_is_given_back_after_a_question(page: Page, demo: Server) -> None:
+def test_removing_from_the_cart_asks_for_confirmation(page: Page, demo: Server) -> None:
     store = sale(demo, hold_budget=1)
     panel = visit(page, store)
     press(panel, "Buy for")
-    press(panel, "Give it back")
+    press(panel, "Remove from cart")
     expect(panel.get_by_role("button", name="Keep it")).to_be_focused()
-    press(panel, "Yes, give it back")
-    refused(panel, "You gave it back")
+    press(panel, "Remove")
+    refused(panel, "Removed from your cart")
     assert store.counts() == (3, 0, 0)
     press(panel, "Try again")
-    refused(panel, "Too many let go")
-    press(panel, "Look at the sale")
+    refused(panel, "Too many unpaid carts")
+    press(panel, "Back to the sale")
     expect(panel.get_by_role("button", name="Buy for")).to_be_visible()
 
 
-def test_everyone_in_line_is_told_when_the_last_is_sold(page: Page, demo: Server) -> None:
+def test_everyone_in_line_sees_when_the_last_unit_is_sold(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE, per_buyer_limit=None)
     pause_room(store, paused=True)
     panel = visit(page, store)
@@ -71,14 +71,14 @@ def test_everyone_in_line_is_told_when_the_last_is_sold(page: Page, demo: Server
     expect(page.locator(".stock")).to_have_text("Sold out")
 
 
-def test_all_in_carts_is_told_with_the_time_when_some_may_come_back(page: Page, demo: Server) -> None:
+def test_all_in_carts_is_shown_with_the_time_of_the_next_release(page: Page, demo: Server) -> None:
     store = sale(demo, total_units=1, room=LINE | {"pass_seconds": 20}, hold_seconds=60, payment="external")
     pause_room(store, paused=True)
     panel = visit(page, store)
     press(panel, "Join the line")
     state(panel, "waiting")
     held = hold_all(store)
-    expect(page.locator(".stock")).to_contain_text(re.compile(r"All in carts, some may come back at \d\d:\d\d:\d\d"))
+    expect(page.locator(".stock")).to_contain_text(re.compile(r"All in carts, next may be released at \d\d:\d\d:\d\d"))
     look_at(page, "all-held")
     store.server.client.delete(f"/v1/reservations/{held}")
     pause_room(store, paused=False)
@@ -86,16 +86,16 @@ def test_all_in_carts_is_told_with_the_time_when_some_may_come_back(page: Page, 
     expect(panel).to_contain_text("Pay at the shop's checkout")
 
 
-def test_who_finds_all_in_carts_hopes_and_gets_the_first_that_comes_back(page: Page, demo: Server) -> None:
+def test_a_buyer_who_finds_all_in_carts_gets_the_first_unit_released(page: Page, demo: Server) -> None:
     store = sale(demo, total_units=1)
     held = hold_all(store)
     panel = visit(page, store)
     press(panel, "Buy for")
     state(panel, "hoping")
-    expect(panel).to_contain_text("The next may come back at")
+    expect(panel).to_contain_text("The next one may be released at")
     look_at(page, "hoping")
-    press(panel, "Stop trying")
-    refused(panel, "You stopped waiting")
+    press(panel, "Stop waiting")
+    refused(panel, "You left the line")
     press(panel, "Try again")
     state(panel, "hoping")
     store.server.client.delete(f"/v1/reservations/{held}")
@@ -108,7 +108,7 @@ def hold_all(store: Store) -> str:
     return str(answer.json()["reservation_id"])
 
 
-def test_who_has_one_is_shown_the_order(page: Page, demo: Server) -> None:
+def test_at_the_buyer_limit_the_order_is_shown(page: Page, demo: Server) -> None:
     store = sale(demo)
     panel = visit(page, store)
     press(panel, "Buy for")
@@ -117,12 +117,24 @@ def test_who_has_one_is_shown_the_order(page: Page, demo: Server) -> None:
     page.evaluate("localStorage.clear()")
     page.reload()
     press(panel, "Buy for")
-    refused(panel, "You have yours")
+    refused(panel, "Purchase limit reached")
     expect(panel).to_contain_text(re.compile(r"ord_[0-9a-f]{32}"))
     look_at(page, "buyer-limit")
 
 
-def test_leaving_the_line_asks_first_and_gives_the_place_up(page: Page, demo: Server) -> None:
+def test_at_the_buyer_limit_without_an_order_the_other_cart_is_named(page: Page, demo: Server) -> None:
+    store = sale(demo, per_buyer_limit=1)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "cart")
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    press(panel, "Buy for")
+    refused(panel, "It is in your cart")
+    look_at(page, "in-another-cart")
+
+
+def test_leaving_the_line_asks_for_confirmation_and_releases_the_place(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE, starts_at=in_seconds(3_600))
     panel = visit(page, store)
     press(panel, "Join the line")
@@ -131,29 +143,29 @@ def test_leaving_the_line_asks_first_and_gives_the_place_up(page: Page, demo: Se
     press(panel, "Stay in line")
     state(panel, "waiting")
     press(panel, "Leave the line")
-    press(panel, "Yes, leave")
-    refused(panel, "You stopped waiting")
+    press(panel, "Leave the line")
+    refused(panel, "You left the line")
     press(panel, "Join the line again")
     state(panel, "waiting")
 
 
-@pytest.mark.parametrize(("terms", "title"), [({"required_tier": 2}, "For members")])
-def test_a_refusal_has_words_of_its_own(page: Page, demo: Server, terms: dict[str, object], title: str) -> None:
+@pytest.mark.parametrize(("terms", "title"), [({"required_tier": 2}, "Members only")])
+def test_a_refusal_has_its_own_message(page: Page, demo: Server, terms: dict[str, object], title: str) -> None:
     panel = visit(page, sale(demo, **terms))
     press(panel, "Buy for")
     refused(panel, title)
     look_at(page, "refused")
 
 
-def test_a_sale_that_is_not_there_is_said_so(page: Page, demo: Server) -> None:
+def test_an_unknown_sale_is_reported(page: Page, demo: Server) -> None:
     page.goto(f"{demo.url}/s/nothing")
-    refused(page.locator("#panel"), "There is nothing here")
+    refused(page.locator("#panel"), "Sale not found")
     look_at(page, "not-found")
 
 
-def test_a_sale_that_was_closed_is_over(page: Page, demo: Server) -> None:
+def test_a_closed_sale_has_ended(page: Page, demo: Server) -> None:
     store = sale(demo)
     store.act("close")
     panel = visit(page, store)
-    expect(panel).to_contain_text("This sale is over.")
+    expect(panel).to_contain_text("This sale has ended.")
     look_at(page, "ended")

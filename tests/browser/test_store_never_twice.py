@@ -1,4 +1,4 @@
-"""Whatever is lost on the way, and however many windows are open: a buyer buys once."""
+"""A buyer buys once, whatever response is lost and however many windows are open."""
 
 import json
 
@@ -29,17 +29,17 @@ def until(page: Page, state: str) -> None:
 
 
 def answer_first_purchase(page: Page, status: int, body: object) -> None:
-    """The server has sold when somebody in between gives another answer."""
+    """Let the purchase reach the server, and replace its response, as a proxy might."""
 
-    def instead(route: Route) -> None:
+    def replace(route: Route) -> None:
         route.fetch()
         route.fulfill(status=status, body=json.dumps(body), content_type="application/json")
 
-    page.route("**/purchase", instead, times=1)
+    page.route("**/purchase", replace, times=1)
 
 
 @pytest.mark.parametrize(("status", "body"), [(504, {"message": "Endpoint request timed out"}), (200, None)])
-def test_a_lost_answer_is_asked_for_again(page: Page, demo: Server, status: int, body: object) -> None:
+def test_a_lost_response_is_retried(page: Page, demo: Server, status: int, body: object) -> None:
     store = sale(demo, **INSTANT)
     if body is None:
         page.route("**/purchase", lambda route: (route.fetch(), route.fulfill(status=200, body='{"reser'))[1], times=1)
@@ -50,7 +50,7 @@ def test_a_lost_answer_is_asked_for_again(page: Page, demo: Server, status: int,
     assert store.counts() == (2, 0, 1)
 
 
-def test_another_try_after_a_refusal_by_somebody_else_finds_what_was_bought(page: Page, demo: Server) -> None:
+def test_a_retry_after_a_refusal_by_a_proxy_finds_what_was_bought(page: Page, demo: Server) -> None:
     store = sale(demo, **INSTANT)
     answer_first_purchase(page, 403, {"reason": "forbidden"})
     begin(page, demo, store.sale_id)
@@ -73,7 +73,7 @@ def test_two_windows_of_one_buyer_buy_once(page: Page, demo: Server) -> None:
     assert store.counts() == (2, 0, 1)
 
 
-def test_a_stream_that_falls_silent_is_not_waited_for(page: Page, demo: Server) -> None:
+def test_a_silent_event_stream_times_out(page: Page, demo: Server) -> None:
     store = sale(demo, **INSTANT)
     page.clock.install()
     with page.expect_request("**/events"):

@@ -1,4 +1,4 @@
-"""What the tests of the command line share, as a plugin: mypy knows one module by the name of `conftest`."""
+"""Shared fixtures, as a plugin, because mypy accepts only one module named `conftest`."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""The real command line, in a directory of its own, with no setting but those given.
+"""The real command line in its own directory, with only the given settings.
 
-`Cli` is a process of its own, as people use it. `Here` calls the same entry point in this process, for the many cases
-where starting Python would take a hundred times as long as what is tested.
+`Cli` starts a process. `Here` calls the same entry point in this process, for the many cases where starting Python
+would dominate the test.
 """
 
 import json
@@ -40,10 +40,10 @@ class Ran:
 
     @property
     def refusal(self) -> str:
-        """What a program that asked for JSON is told went wrong; people are told the same."""
-        told: str = json.loads(self.out)["error"]
-        assert told in self.err
-        return told
+        """The error as JSON, which is also on stderr."""
+        message: str = json.loads(self.out)["error"]
+        assert message in self.err
+        return message
 
     @property
     def lines(self) -> list[str]:
@@ -81,7 +81,7 @@ class Cli:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A shell's background jobs ignore Ctrl-C, and what they start inherits that; a person's terminal does not.
+            # Background jobs of a shell ignore Ctrl-C, and their children inherit that; a terminal does not.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
         )
         try:
@@ -92,20 +92,20 @@ class Cli:
 
 
 def stop(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
-    """Send a signal; say how the process exited and what it had said."""
+    """Send a signal; return the exit status and stderr."""
     process.send_signal(number)
     _, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, err
 
 
 def run_all(calls: Sequence[tuple[Cli, Sequence[str]]]) -> list[Ran]:
-    """Several at once: most of a short command's time is spent on starting Python."""
+    """Run several at once: a short command mostly waits for Python to start."""
     with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as threads:
         return list(threads.map(lambda call: call[0](*call[1]), calls))
 
 
 def run_in_terminal(cli: Cli, *arguments: str) -> list[str]:
-    """The lines shown on a terminal of 80 columns, without their colours."""
+    """The output on a terminal of 80 columns, without colours."""
     ours, theirs = pty.openpty()
     subprocess.run([*HOLDFAST, *arguments], cwd=cli.directory, env=cli.environment({}), stdout=theirs, check=False)
     os.close(theirs)
@@ -138,11 +138,11 @@ class Here:
 
 
 def checks(ran: Ran) -> dict[str, dict[str, Any]]:
-    """What the doctor found, by name; of several by one name, the worst."""
+    """The findings by name; the worst if there are several."""
     severity = ["ok", "warn", "fail"]
-    told = sorted(ran.json["checks"], key=lambda check: severity.index(check["level"]))
-    assert ran.json["ok"] == (ran.code == 0) == all(check["ok"] for check in told)
-    for check in told:
+    found = sorted(ran.json["checks"], key=lambda check: severity.index(check["level"]))
+    assert ran.json["ok"] == (ran.code == 0) == all(check["ok"] for check in found)
+    for check in found:
         assert check["ok"] == (check["level"] != "fail")
-        assert (check["mend"] is None) == (check["level"] == "ok"), check
-    return {check["name"]: check for check in told}
+        assert (check["fix"] is None) == (check["level"] == "ok"), check
+    return {check["name"]: check for check in found}

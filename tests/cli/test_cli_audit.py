@@ -1,4 +1,4 @@
-"""`holdfast audit` where there is little to tell; the rest is in tests/http/test_http_audit.py, beside a server."""
+"""`holdfast audit` without a server; more is in tests/http/test_http_audit.py."""
 
 import time
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 from cli_running import Here
 
 from holdfast.audit.recorder import Recorder
-from holdfast.domain.command import Verdict
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Verdict
+from holdfast.domain.stock.outcome import Outcome
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -20,13 +20,13 @@ def refuse(directory: Path, owner_id: str) -> None:
     recorder.stop()
 
 
-def test_a_look_at_nothing_makes_nothing(here: Here, tmp_path: Path) -> None:
+def test_a_query_without_a_database_creates_none(here: Here, tmp_path: Path) -> None:
     ran = here("audit", "--buyer", "ada")
-    assert (ran.code, ran.out) == (0, "Nothing is known of 'ada' here.\n")
+    assert (ran.code, ran.out) == (0, "No records for buyer 'ada'.\n")
     assert not (tmp_path / "data").exists()
 
 
-def test_a_damaged_segment_is_warned_of_and_the_rest_is_told(here: Here, tmp_path: Path) -> None:
+def test_a_damaged_segment_is_warned_about_and_the_rest_is_shown(here: Here, tmp_path: Path) -> None:
     assert here("pools", "create", "demo", "--units", "1").code == 0
     audit = tmp_path / "data" / "audit"
     refuse(audit, "ada")
@@ -41,7 +41,7 @@ def test_a_damaged_segment_is_warned_of_and_the_rest_is_told(here: Here, tmp_pat
 
 
 @pytest.mark.parametrize("since", ["2h", "2020-01-01", "2020-01-01T00:00:00+02:00"])
-def test_since_may_be_long_ago_or_a_moment(here: Here, tmp_path: Path, since: str) -> None:
+def test_since_accepts_durations_and_timestamps(here: Here, tmp_path: Path, since: str) -> None:
     assert here("pools", "create", "demo", "--units", "1").code == 0
     refuse(tmp_path / "data" / "audit", "ada")
     assert len(here("audit", "--buyer", "ada", "--since", since, "--json").json["data"]) == 1

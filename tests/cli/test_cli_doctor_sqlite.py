@@ -1,4 +1,4 @@
-"""`holdfast doctor` on embedded databases that are really broken."""
+"""`holdfast doctor` on broken embedded databases."""
 
 import sqlite3
 import time
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from cli_running import Here, checks
 
-from holdfast.cli.checks import filesystem, host
-from holdfast.cli.checks.finding import Level
-from holdfast.cli.checks.sqlite import check_version
-from holdfast.cli.checks.tables import check_skew
-from holdfast.ledger.clock import clock_file
+from holdfast.cli.doctor import filesystem, host
+from holdfast.cli.doctor.finding import Level
+from holdfast.cli.doctor.sqlite import check_version
+from holdfast.cli.doctor.tables import check_skew
+from holdfast.ledger.engine.clock import clock_file
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -28,7 +28,7 @@ def change(file: Path, statement: str) -> None:
     connection.close()
 
 
-def test_a_file_that_is_no_database_is_a_failure(here: Here, file: Path) -> None:
+def test_a_file_that_is_not_a_database_is_a_failure(here: Here, file: Path) -> None:
     file.write_text("This is not a database, whatever its name may say. " * 100)
     check = checks(here("doctor", "--json"))["database"]
     assert check["level"] == "fail"
@@ -47,34 +47,38 @@ def test_damage_inside_the_file_is_a_failure(here: Here, file: Path) -> None:
         opened.write(b"\xff" * (size - 4096))
     check = checks(here("doctor", "--json"))["database"]
     assert check["level"] == "fail"
-    assert "backup" in check["mend"]
+    assert "backup" in check["fix"]
 
 
-def test_a_database_without_tables_is_told_to_migrate_and_stays_as_it_is(here: Here) -> None:
+def test_a_database_without_tables_needs_migration_and_stays_unchanged(here: Here) -> None:
     file = here.directory / "data" / "holdfast.db"
     file.parent.mkdir()
     change(file, "PRAGMA journal_mode = WAL")
     before = file.read_bytes()
     check = checks(here("doctor", "--json"))["tables"]
-    assert (check["level"], check["mend"]) == ("warn", "holdfast migrate")
+    assert (check["level"], check["fix"]) == ("warn", "holdfast migrate")
     assert file.read_bytes() == before
     here("migrate")
     assert checks(here("doctor", "--json"))["tables"]["level"] == "ok"
 
 
-def test_tables_of_a_newer_version_are_a_failure(here: Here, file: Path) -> None:
+@pytest.mark.parametrize(("min_reader", "level"), [("0012", "warn"), ("9999", "fail")])
+def test_tables_of_a_newer_version_fail_if_they_are_closed_to_this_one(
+    here: Here, file: Path, min_reader: str, level: str
+) -> None:
     change(file, "UPDATE alembic_version SET version_num = '9999'")
+    change(file, f"UPDATE compatibility SET min_reader = '{min_reader}'")
     check = checks(here("doctor", "--json"))["tables"]
-    assert check["level"] == "fail"
+    assert check["level"] == level
     assert "newer Holdfast" in check["found"]
 
 
-def test_tables_of_an_older_version_are_told_to_migrate(here: Here, file: Path) -> None:
+def test_tables_of_an_older_version_need_migration(here: Here, file: Path) -> None:
     change(file, "UPDATE alembic_version SET version_num = '0000'")
-    assert checks(here("doctor", "--json"))["tables"]["mend"] == "holdfast migrate"
+    assert checks(here("doctor", "--json"))["tables"]["fix"] == "holdfast migrate"
 
 
-def test_a_restored_copy_that_is_not_in_wal_mode_is_told_and_not_switched(here: Here, file: Path) -> None:
+def test_a_copy_without_wal_mode_is_reported_and_not_switched(here: Here, file: Path) -> None:
     change(file, "PRAGMA journal_mode = DELETE")
     before = file.read_bytes()
     check = checks(here("doctor", "--json"))["durability"]
@@ -100,11 +104,11 @@ def test_a_host_clock_that_was_set_since_the_database_read_it_is_a_failure(
     check = checks(here("doctor", "--json"))["clock"]
     assert check["level"] == "fail"
     assert "3,600.0 s apart" in check["found"]
-    assert str(clock_file(file)) in check["mend"]
+    assert str(clock_file(file)) in check["fix"]
 
 
-def test_a_database_that_somebody_keeps_locked_is_told_not_waited_for_in_vain(here: Here, file: Path) -> None:
-    """Readers do not wait for a writer, so the doctor works beside one."""
+def test_a_locked_database_is_read_without_waiting(here: Here, file: Path) -> None:
+    """Readers do not wait for writers."""
     busy = sqlite3.connect(file, isolation_level=None)
     busy.execute("BEGIN IMMEDIATE")
     assert checks(here("doctor", "--json"))["database"]["level"] == "ok"
@@ -150,7 +154,7 @@ MOUNTS = """\
         ("/box", Level.WARN, "overlay"),
     ],
 )
-def test_the_kind_of_file_system_decides(
+def test_file_systems_are_judged_by_type(
     directory: str, level: Level, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mountinfo").write_text(MOUNTS)
@@ -161,6 +165,6 @@ def test_the_kind_of_file_system_decides(
     assert kind in found.found
 
 
-def test_a_system_that_does_not_tell_its_mounts_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_file_system_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem, "MOUNTS", tmp_path / "nowhere")
     assert filesystem.check_filesystem(tmp_path / "holdfast.db").level is Level.OK

@@ -14,14 +14,20 @@ from cli_running import Here, Ran
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from holdfast.domain.lottery import Draw, Order, digest_of, entry_of, seed_hash
+from holdfast.domain.room.lottery import Draw, Order, beacon_of, digest_of, entry_of, seed_hash
 
 pytest_plugins = ("cli_fixtures",)
 
 SEED = bytes(range(32))
 ENTRIES = [entry_of("drop-1", f"buyer-{number}", f"ticket-{number}") for number in range(40)]
-DRAW = Draw("drop-1", SEED, len(ENTRIES), digest_of(ENTRIES))
-LOTTERY = {"seed_hash": seed_hash(SEED), "seed": SEED.hex(), "entrants": DRAW.entrants, "digest": DRAW.digest}
+DRAW = Draw("drop-1", SEED, len(ENTRIES), digest_of(ENTRIES), beacon_of(digest_of(ENTRIES)))
+LOTTERY = {
+    "seed_hash": seed_hash(SEED),
+    "seed": SEED.hex(),
+    "entrants": DRAW.entrants,
+    "digest": DRAW.digest,
+    "beacon": DRAW.beacon,
+}
 POSITION = Order(DRAW).place_of(7) + 1
 
 
@@ -41,7 +47,8 @@ def ticket(**changed: Any) -> str:
         "sale": "drop-1",
         "sub": "buyer-7",
         "jti": "ticket-7",
-        "arrival": 7,
+        "arrival": 9,
+        "entry": 7,
         "position": POSITION,
         "seed_hash": seed_hash(SEED),
     }
@@ -72,10 +79,11 @@ def test_a_ticket_and_the_list_are_confirmed(here: Here, now: Path, tmp_path: Pa
     ran = here("lottery", "verify", str(now), "--ticket", "ticket.jwt", "--entries", "list.txt", "--json")
     assert ran.code == 0
     assert (ran.json["ok"], ran.json["position"], names_of_wrong(ran)) == (True, POSITION, [])
-    assert {check["name"] for check in ran.json["checks"]} >= {"seed", "digest", "entry", "position", "commitment"}
-    told = here("lottery", "verify", str(now), "--ticket", ticket())
-    assert told.code == 0
-    assert told.lines[-1] == f"Arrival number 7 has position {POSITION} in drop-1."
+    names = {"seed", "digest", "entry", "position", "commitment", "beacon"}
+    assert {check["name"] for check in ran.json["checks"]} >= names
+    shown = here("lottery", "verify", str(now), "--ticket", ticket())
+    assert shown.code == 0
+    assert shown.lines[-1] == f"Entry number 7 has position {POSITION} in drop-1."
 
 
 @pytest.mark.parametrize(
@@ -87,13 +95,22 @@ def test_a_wrong_ticket_is_found(here: Here, now: Path, changed: dict[str, Any],
     assert (ran.code, names_of_wrong(ran)) == (1, [wrong])
 
 
-def test_another_seed_than_the_one_promised_is_found(here: Here, tmp_path: Path) -> None:
+def test_a_seed_that_breaks_its_commitment_is_found(here: Here, tmp_path: Path) -> None:
     now = write_now(tmp_path, LOTTERY | {"seed": bytes(32).hex()})
     assert names_of_wrong(here("lottery", "verify", str(now), "--arrival", "7", "--json")) == ["seed"]
     assert "WRONG seed" in here("lottery", "verify", str(now), "--arrival", "7").out
 
 
-def test_a_place_is_told_from_an_address_and_an_arrival_number(here: Here, now: Path) -> None:
+def test_a_beacon_that_does_not_follow_from_the_list_is_found(here: Here, tmp_path: Path) -> None:
+    beacon = beacon_of(DRAW.digest, "chosen by us")
+    now = write_now(tmp_path, LOTTERY | {"beacon": beacon})
+    assert names_of_wrong(here("lottery", "verify", str(now), "--arrival", "7", "--json")) == ["beacon"]
+    now = write_now(tmp_path, LOTTERY | {"beacon": beacon, "beacon_source": "ours", "beacon_value": "chosen by us"})
+    wrong = names_of_wrong(here("lottery", "verify", str(now), "--ticket", ticket(position=None), "--json"))
+    assert wrong == ["beacon_source"]
+
+
+def test_a_position_is_computed_from_a_url_and_an_arrival_number(here: Here, now: Path) -> None:
     with served(now.parent) as url:
         ran = here("lottery", "verify", f"{url}/now.json", "--arrival", "7", "--position", str(POSITION), "--json")
         assert (ran.code, ran.json["position"]) == (0, POSITION)
@@ -102,7 +119,7 @@ def test_a_place_is_told_from_an_address_and_an_arrival_number(here: Here, now: 
     assert "cannot be read" in missing.err
 
 
-def test_before_opening_there_is_nothing_to_check_yet(here: Here, tmp_path: Path) -> None:
+def test_there_is_nothing_to_verify_before_opening(here: Here, tmp_path: Path) -> None:
     now = write_now(tmp_path, {"seed_hash": seed_hash(SEED)})
     ran = here("lottery", "verify", str(now), "--ticket", ticket(position=None))
     assert (ran.code, ran.out) == (2, "")
@@ -124,11 +141,9 @@ def test_before_opening_there_is_nothing_to_check_yet(here: Here, tmp_path: Path
         ({}, ["--arrival", "7"]),
     ],
 )
-def test_wrong_use_says_so_and_exits_with_2(
-    here: Here, tmp_path: Path, lottery: dict[str, Any], options: list[str]
-) -> None:
+def test_wrong_use_exits_with_2(here: Here, tmp_path: Path, lottery: dict[str, Any], options: list[str]) -> None:
     ran = here("lottery", "verify", str(write_now(tmp_path, lottery)), *options, "--json")
     assert ran.code == 2
     assert ran.err
-    # What no command was found for is told by the parser, to people only.
+    # Parser errors are text only.
     assert not ran.out or ran.refusal

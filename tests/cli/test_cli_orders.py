@@ -1,4 +1,4 @@
-"""`holdfast orders` and `holdfast parked`, on each engine that is a database."""
+"""`holdfast orders` and `holdfast parked`, on each SQL engine."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,12 @@ import pytest
 from cli_running import Here
 from sqlalchemy import Connection, insert
 
-from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState
-from holdfast.ledger.database import open_database
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.sale_tables import orders, refunds
-from holdfast.ledger.sales import insert_sale
+from holdfast.ledger.sales.sales import insert_sale
+from holdfast.ledger.tables.money import refunds
+from holdfast.ledger.tables.sales import orders
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -55,8 +56,8 @@ def test_orders_are_listed_shown_and_refunded(here: Here, database_url: str) -> 
     assert (table.code, "49.99 EUR" in table.out) == (0, True)
     first = f"ord_{1:032}"
     for _ in range(2):
-        told = here("orders", "refund", first, "--amount", "1000", "--key", "k", "--json", DATABASE_URL=database_url)
-        assert (told.json["status"], told.json["amount"]) == ("done", 1_000)
+        shown = here("orders", "refund", first, "--amount", "1000", "--key", "k", "--json", DATABASE_URL=database_url)
+        assert (shown.json["status"], shown.json["amount"]) == ("done", 1_000)
     assert here("orders", "show", first, "--json", DATABASE_URL=database_url).json["refunded_amount"] == 1_000
     assert "39.99 EUR" in here("orders", "refund", first, DATABASE_URL=database_url).out
     again = here("orders", "refund", first, "--json", DATABASE_URL=database_url)
@@ -64,15 +65,15 @@ def test_orders_are_listed_shown_and_refunded(here: Here, database_url: str) -> 
 
 
 @pytest.mark.usefixtures("ledger")
-def test_what_is_parked_is_listed_retried_and_dropped(here: Here, database_url: str) -> None:
+def test_parked_items_are_listed_retried_and_dropped(here: Here, database_url: str) -> None:
     listed = here("parked", "list", "--json", DATABASE_URL=database_url)
     assert (listed.code, [item["parked_id"] for item in listed.json["data"]]) == (1, ["refund:rfd_1"])
     assert "no such payment" in here("parked", "list", DATABASE_URL=database_url).out
     assert here("parked", "retry", "--all", "settlement", "--json", DATABASE_URL=database_url).json == {"retried": 0}
     assert here("parked", "retry", "refund:rfd_1", DATABASE_URL=database_url).code == 0
     none = here("parked", "drop", "refund:rfd_1", "--json", DATABASE_URL=database_url)
-    assert (none.code, "nothing is parked" in none.json["error"]) == (1, True)
-    assert here("parked", "list", DATABASE_URL=database_url).out == "Nothing is parked.\n"
+    assert (none.code, "there is no parked item" in none.json["error"]) == (1, True)
+    assert here("parked", "list", DATABASE_URL=database_url).out == "No parked items.\n"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,7 @@ def test_what_is_parked_is_listed_retried_and_dropped(here: Here, database_url: 
         (["sales", "show", "nothing"], 1),
     ],
 )
-def test_an_error_is_one_object_on_stdout_where_json_was_asked_for(
-    here: Here, tmp_path: Path, words: list[str], code: int
-) -> None:
+def test_an_error_with_json_is_one_object_on_stdout(here: Here, tmp_path: Path, words: list[str], code: int) -> None:
     ran = here(*words, "--json")
     assert (ran.code, set(json.loads(ran.out)) <= {"error", "hint"}) == (code, True)
     assert json.loads(ran.out)["error"] in ran.err

@@ -1,4 +1,4 @@
-"""A command loads what it needs and nothing else: that is most of the time it takes."""
+"""A command imports only what it needs, because imports dominate its run time."""
 
 import subprocess
 import sys
@@ -7,23 +7,28 @@ from pathlib import Path
 import pytest
 from cli_running import TIMEOUT_S, Cli
 
+from databases import new_sqlite_database
+
 POSTGRES = {"asyncpg", "sqlalchemy.ext.asyncio", "sqlalchemy.orm"}
 PROVIDERS = {"aiohttp", "stripe", "holdfast.payments.sandbox.client", "holdfast.payments.stripe.connection"}
-SERVER = {"fastapi", "granian", "holdfast.http.app"}
-SELDOM = {*POSTGRES, *PROVIDERS, "redis", "alembic", "duckdb", "holdfast.bench.engines"}
+SERVER = {"granian", "holdfast.http.server.app"}
+SELDOM = {*POSTGRES, *PROVIDERS, "redis", "alembic", "duckdb", "holdfast.lab.load.engines"}
 
 
 def loaded_by(directory: Path, *command: str) -> set[str]:
-    """Each module that Python loaded while the command ran."""
+    """The modules imported by the command."""
     environment = Cli(directory).environment({})
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", *command],
-        cwd=directory, env=environment, capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
+        cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
     )  # fmt: skip
+    # The doctor's findings are status 1.
+    assert ran.returncode in {0, 1}, ran.stderr[-2000:]
+    assert "Traceback" not in ran.stderr, ran.stderr[-2000:]
     return {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if line.startswith("import time:")}
 
 
-def test_help_does_not_wait_for_the_web_server_or_the_database(tmp_path: Path) -> None:
+def test_help_loads_neither_web_server_nor_database(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "-m", "holdfast", "--help")
     assert "typer" in loaded
     assert loaded & {*SELDOM, *SERVER, "sqlalchemy", "rich", "pydantic_settings", "structlog"} == set()
@@ -32,16 +37,16 @@ def test_help_does_not_wait_for_the_web_server_or_the_database(tmp_path: Path) -
 @pytest.mark.parametrize(
     "command", [("pools", "list"), ("keys", "list"), ("doctor",), ("worker", "--help")], ids=" ".join
 )
-def test_a_small_command_on_sqlite_loads_neither_the_web_server_nor_what_other_engines_need(
+def test_a_small_command_on_sqlite_loads_no_web_server_and_no_other_engine(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert Cli(tmp_path)("pools", "create", "demo", "--units", "5").code == 0
+    new_sqlite_database(tmp_path / "data" / "holdfast.db")
     loaded = loaded_by(tmp_path, "-m", "holdfast", *command)
     assert "sqlalchemy" in loaded
     assert loaded & (SELDOM | SERVER) == set()
 
 
-def test_a_server_on_sqlite_loads_nothing_of_other_engines_and_providers(tmp_path: Path) -> None:
-    loaded = loaded_by(tmp_path, "-c", "import holdfast.http.server")
+def test_a_server_on_sqlite_loads_no_other_engine_or_provider(tmp_path: Path) -> None:
+    loaded = loaded_by(tmp_path, "-c", "import holdfast.http.server.serving")
     assert loaded >= SERVER
     assert loaded & SELDOM == set()

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from cli_running import Cli, Here
 
-from holdfast.domain.command import Move, Provision, Reserve, Transition
-from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.stock.command import Move, Provision, Reserve, Transition
+from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
 
 pytest_plugins = ("cli_fixtures",)
@@ -16,7 +16,7 @@ pytest_plugins = ("cli_fixtures",)
 
 @pytest.fixture
 def confirmed(database_url: str) -> str:
-    """A reservation that was made and confirmed; gives its id."""
+    """The ID of a confirmed reservation."""
     reservation_id = new_reservation_id("demo", "ada")
     confirm = Move(Transition.CONFIRM, reservation_id)
 
@@ -30,13 +30,11 @@ def confirmed(database_url: str) -> str:
     return reservation_id
 
 
-def test_a_reservation_is_shown_with_everything_that_happened_to_it(
-    here: Here, database_url: str, confirmed: str
-) -> None:
-    told = here("reservations", "show", confirmed, "--json", DATABASE_URL=database_url).json
-    assert (told["reservation_id"], told["owner_id"], told["quantity"]) == (confirmed, "buyer-42", 2)
-    assert told["status"] == "confirmed"
-    assert [event["type"] for event in told["events"]] == ["reservation.created", "reservation.confirmed"]
+def test_a_reservation_is_shown_with_its_history(here: Here, database_url: str, confirmed: str) -> None:
+    shown = here("reservations", "show", confirmed, "--json", DATABASE_URL=database_url).json
+    assert (shown["reservation_id"], shown["owner_id"], shown["quantity"]) == (confirmed, "buyer-42", 2)
+    assert shown["status"] == "confirmed"
+    assert [event["type"] for event in shown["events"]] == ["reservation.created", "reservation.confirmed"]
 
     shown = Cli(here.directory)("reservations", "show", confirmed, DATABASE_URL=database_url)
     facts = dict(line.split(maxsplit=1) for line in shown.lines[:3])

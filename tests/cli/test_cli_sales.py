@@ -15,7 +15,7 @@ def cli(tmp_path: Path, database_url: str) -> Cli:
     return Cli(tmp_path, {"DATABASE_URL": database_url})
 
 
-def test_a_sale_is_made_paused_resumed_restocked_and_closed(cli: Cli, here: Here, database_url: str) -> None:
+def test_a_sale_is_created_paused_resumed_restocked_and_closed(cli: Cli, here: Here, database_url: str) -> None:
     made = cli("sales", "create", *DROP, "--name", "Drop", "--json").json
     assert (made["sale_id"], made["sku_id"], made["state"], made["phase"]) == ("drop", "drop", "ready", "open")
     for action, phase in (("pause", "paused"), ("resume", "open")):
@@ -23,7 +23,7 @@ def test_a_sale_is_made_paused_resumed_restocked_and_closed(cli: Cli, here: Here
     more = here("sales", "restock", "drop", "--units", "2", "--json", DATABASE_URL=database_url).json
     assert (more["available"], more["total_units"]) == (7, 7)
     too_many = here("sales", "restock", "drop", "--units", "-8", DATABASE_URL=database_url)
-    assert (too_many.code, "only 7 units are free" in too_many.err) == (1, True)
+    assert (too_many.code, "only 7 units are available" in too_many.err) == (1, True)
     assert here("sales", "show", "drop", "--json", DATABASE_URL=database_url).json["available"] == 7
     heading, row = here("sales", "list", DATABASE_URL=database_url).lines
     assert heading.split()[:4] == ["sale", "id", "sku", "id"]
@@ -34,27 +34,27 @@ def test_a_sale_is_made_paused_resumed_restocked_and_closed(cli: Cli, here: Here
     ]
 
 
-def test_a_sale_is_not_made_twice_but_may_be_left_as_it_is(here: Here) -> None:
+def test_an_existing_sale_is_never_created_again(here: Here) -> None:
     assert here("sales", "create", *DROP).code == 0
-    again = here("sales", "create", *DROP)  # It would start at another time.
+    again = here("sales", "create", *DROP)  # With another start time.
     assert (again.code, "already" in again.err) == (1, True)
     left = here("sales", "create", *DROP, "--if-missing", "--json")
-    assert (left.code, left.json["total_units"], "left as it is" in left.err) == (0, 5, True)
+    assert (left.code, left.json["total_units"], "was not changed" in left.err) == (0, 5, True)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["sales", "show", "nothing"], 1, "no sale by this id"),
-        (["sales", "pause", "nothing"], 1, "no sale by this id"),
-        (["sales", "show", "a b"], 2, "not a sale id"),
+        (["sales", "show", "nothing"], 1, "no sale with this ID"),
+        (["sales", "pause", "nothing"], 1, "no sale with this ID"),
+        (["sales", "show", "a b"], 2, "not a valid sale ID"),
         (["sales", "create", *DROP[:-3], "eur", "--payment", "wallet"], 2, "three capital letters"),
         (["sales", "create", *DROP, "--starts-at", "soon"], 2, "must be a time"),
         (["sales", "create", *DROP, "--ends-at", "2020-01-01T00:00:00Z"], 1, "must be after starts_at"),
         (["sales", "create", *DROP[:-1], "stripe"], 1, "HOLDFAST_STRIPE_API_KEY"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(here: Here, words: list[str], code: int, said: str) -> None:
+def test_wrong_use_is_explained_in_one_line(here: Here, words: list[str], code: int, said: str) -> None:
     answer = here(*words)
     assert (answer.code, answer.out) == (code, "")
     assert said in answer.err

@@ -1,4 +1,4 @@
-"""`holdfast serve` and `holdfast worker`, as a person starts and stops them."""
+"""Starting and stopping `holdfast serve` and `holdfast worker`."""
 
 import shlex
 import signal
@@ -10,7 +10,7 @@ import httpx
 import pytest
 from cli_running import TIMEOUT_S, Cli, run_all, stop
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 
 
 def await_ready(process: subprocess.Popen[str], port: int) -> None:
@@ -25,7 +25,8 @@ def await_ready(process: subprocess.Popen[str], port: int) -> None:
     raise TimeoutError("not ready")
 
 
-def test_a_server_greets_is_seen_by_the_doctor_refuses_a_second_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_server_greets_is_seen_by_doctor_refuses_a_second_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     cli, port = Cli(tmp_path), free_port()
     with cli.started("serve", "--port", str(port), "--data", "my data") as server:
         await_ready(server, port)
@@ -45,14 +46,15 @@ def test_a_server_greets_is_seen_by_the_doctor_refuses_a_second_and_stops_on_ctr
         assert refused.code == 2
         assert f"process {server.pid}" in refused.err
     assert "HOLDFAST_DATABASE_URL=postgresql://" in second.err
-    assert "does the background work already" in worker.err
+    assert "already runs the background tasks" in worker.err
     assert "holdfast serve --no-background" in worker.err
     found = {check["name"]: check["found"] for check in doctor.json["checks"]}
-    assert found["server"] == f"a server runs (process {server.pid}); a worker runs (process {server.pid})"
+    assert found["server"] == f"a server is running (process {server.pid}); a worker is running (process {server.pid})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [None, "holdfast pools create demo --units 500 --data 'my data'"])
-def test_the_commands_in_the_greeting_work_as_they_are(first: str | None, tmp_path: Path) -> None:
+def test_the_commands_in_the_greeting_work(first: str | None, tmp_path: Path) -> None:
     cli, port = Cli(tmp_path), free_port()
     if first is None:
         cli("pools", "create", "shoe", "--units", "500", "--data", "my data")
@@ -60,8 +62,8 @@ def test_the_commands_in_the_greeting_work_as_they_are(first: str | None, tmp_pa
         await_ready(server, port)
         assert server.stderr is not None
         greeting = "".join(server.stderr.readline() for _ in range(5 if first is None else 6))
-        told, _, curl = greeting.partition("Try:")
-        assert [line.split(maxsplit=1)[1] for line in told.splitlines() if line.startswith("First:")] == (
+        shown, _, curl = greeting.partition("Try:")
+        assert [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith("First:")] == (
             [] if first is None else [first]
         )
         if first is not None:
@@ -73,7 +75,7 @@ def test_the_commands_in_the_greeting_work_as_they_are(first: str | None, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_stops_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_worker_stops_on_signals(tmp_path: Path, number: signal.Signals) -> None:
     with Cli(tmp_path).started("worker") as worker:
         assert worker.stderr is not None
         assert worker.stderr.readline().startswith("Working on ")

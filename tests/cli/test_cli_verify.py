@@ -1,4 +1,4 @@
-"""`holdfast verify`: what a person and a program are told, and the exit status."""
+"""`holdfast verify`: output and exit status."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cli_running import Here, Ran
 
-from holdfast.domain.command import Command, Move, Provision, Reserve, Transition
-from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Transition
+from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
 
 pytest_plugins = ("cli_fixtures",)
@@ -21,7 +21,7 @@ pytest_plugins = ("cli_fixtures",)
 
 @pytest.fixture
 def ledger(database_url: str) -> str:
-    """The URL of a ledger in which one unit is sold and one is held."""
+    """The URL of a ledger with one sold and one held unit."""
 
     async def fill() -> None:
         database = open_database(database_url)
@@ -48,13 +48,13 @@ def test_a_healthy_ledger_is_proven(here: Here, ledger: str) -> None:
     assert ran.code == 0, ran.err
     assert "✓  reservations_end_once" in ran.out
     assert "PROVEN: all " in ran.lines[-1]
-    told = here("verify", "--json", DATABASE_URL=ledger)
-    assert told.code == 0
-    assert told.json["ok"] is True
-    assert all(check.keys() >= {"name", "ok", "count", "examples"} for check in told.json["checks"])
+    shown = here("verify", "--json", DATABASE_URL=ledger)
+    assert shown.code == 0
+    assert shown.json["ok"] is True
+    assert all(check.keys() >= {"name", "ok", "count", "examples"} for check in shown.json["checks"])
 
 
-def test_a_copy_that_was_tampered_with_is_refuted_and_left_as_it_was(here: Here, tmp_path: Path) -> None:
+def test_a_tampered_copy_is_refuted_and_left_unchanged(here: Here, tmp_path: Path) -> None:
     assert here("pools", "create", "demo", "--units", "3").code == 0
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(tmp_path / "data" / "holdfast.db")) as original:
@@ -68,16 +68,16 @@ def test_a_copy_that_was_tampered_with_is_refuted_and_left_as_it_was(here: Here,
     [check] = [check for check in ran.json["checks"] if check["name"] == "pools_count_events"]
     assert check["count"] == 1
     assert check["examples"][0]["sku_id"] == "demo"
-    told = here("verify", "--database-url", f"sqlite:///{copy}")
-    assert told.code == 1
-    assert 'sku_id "demo", total 4' in told.out
-    assert "REFUTED" in told.lines[-1]
-    assert "pools_count_events" in told.lines[-1]
+    shown = here("verify", "--database-url", f"sqlite:///{copy}")
+    assert shown.code == 1
+    assert 'sku_id "demo", total 4' in shown.out
+    assert "REFUTED" in shown.lines[-1]
+    assert "pools_count_events" in shown.lines[-1]
     assert copy.read_bytes() == before
     assert here("verify").code == 0
 
 
-def test_a_copy_that_cannot_be_written_to_is_read(here: Here, tmp_path: Path) -> None:
+def test_a_read_only_copy_is_read(here: Here, tmp_path: Path) -> None:
     assert here("pools", "create", "demo", "--units", "3").code == 0
     closed = tmp_path / "closed"
     closed.mkdir()
@@ -97,14 +97,14 @@ def test_a_copy_that_cannot_be_written_to_is_read(here: Here, tmp_path: Path) ->
         ("postgresql://127.0.0.1:1/x", 1, "PostgreSQL is not available"),
     ],
 )
-def test_what_cannot_be_looked_at_is_said(here: Here, url: str, code: int, said: str) -> None:
+def test_an_unreadable_ledger_is_reported(here: Here, url: str, code: int, said: str) -> None:
     ran = here("verify", "--database-url", url)
     assert ran.code == code
     assert said in ran.err
     assert ran.out == ""
 
 
-def test_a_file_without_our_tables_is_said(here: Here, tmp_path: Path) -> None:
+def test_a_file_without_our_tables_is_reported(here: Here, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE something (x)")
     ran = here("verify", "--database-url", "sqlite:///other.db", "--json")
@@ -117,3 +117,14 @@ def test_json_is_one_object_and_nothing_else(here: Here) -> None:
     ran = here("verify", "--json")
     assert json.loads(ran.out)["ok"]
     assert ran.err == ""
+
+
+@pytest.mark.parametrize(
+    "given", ["postgresql://ada:s3cret@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?password=s3cret"]
+)
+def test_a_password_among_the_arguments_is_warned_of(here: Here, given: str) -> None:
+    ran = here("verify", "--database-url", given)
+    assert "process list" in ran.err
+    assert "HOLDFAST_DATABASE_URL" in ran.err
+    assert "s3cret" not in ran.err + ran.out
+    assert "process list" not in here("verify", "--database-url", "postgresql://ada@127.0.0.1:1/x").err

@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 from connect_world import Key, Publisher, claims, encode, publishing, serving_in_thread
 
-from holdfast.bench.engines import free_port
 from holdfast.connect import Gatekeeper, PublishedKeys, RoomMiddleware, WsgiRoomMiddleware
 from holdfast.connect import keys as keys_module
 from holdfast.connect.asgi import Receive, Scope, Send
+from holdfast.lab.load.engines import free_port
 
 WAITING = "https://room.example.com/wait"
 
@@ -96,7 +96,7 @@ def test_what_is_not_guarded_is_open_to_all(shop: httpx.Client, publisher: Publi
 
 
 @pytest.mark.parametrize("path", ["/checkout", "/checkout/", "/checkout/pay?a=1", "/.//checkout", "/x/../checkout"])
-def test_whoever_has_no_pass_is_told_so(shop: httpx.Client, path: str) -> None:
+def test_a_request_without_a_pass_is_told_so(shop: httpx.Client, path: str) -> None:
     answer = checkout(shop, path=path)
     assert (answer.status_code, answer.json()["reason"]) == (429, "admission_required")
     assert answer.headers["content-type"] == "application/problem+json"

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from connect_world import Key, claims
 from http_tokens import hmac_token
-from processes import HouseProcess, serving
+from processes import HoldfastProcess, serving
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 from holdfast.room.tokens import Pass, Tokens
-from holdfast.signing import parse_signing_keys
+from holdfast.runtime.signing import parse_signing_keys
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BUYER_SECRET = "b0ye45ec" * 4
@@ -27,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 @contextmanager
-def shop_process(arguments: list[str], room: HouseProcess, log: Path) -> Iterator[httpx.AsyncClient]:
+def shop_process(arguments: list[str], room: HoldfastProcess, log: Path) -> Iterator[httpx.AsyncClient]:
     port = free_port()
     environment = dict(os.environ) | {"HOLDFAST_URL": room.url, "SALE_ID": "drop", "PYTHONUNBUFFERED": "1"}
     with log.open("wb") as output:
@@ -42,7 +43,7 @@ def shop_process(arguments: list[str], room: HouseProcess, log: Path) -> Iterato
 
 
 @asynccontextmanager
-async def shops(room: HouseProcess, directory: Path) -> AsyncIterator[list[httpx.AsyncClient]]:
+async def shops(room: HoldfastProcess, directory: Path) -> AsyncIterator[list[httpx.AsyncClient]]:
     with (
         shop_process(FASTAPI, room, directory / "fastapi.log") as fastapi,
         shop_process(DJANGO, room, directory / "django.log") as django,
@@ -64,7 +65,7 @@ async def until_open(shop: httpx.AsyncClient) -> None:
                 return
 
 
-async def make_sales(room: HouseProcess) -> None:
+async def make_sales(room: HoldfastProcess) -> None:
     async with room.client() as client:
         for name in ("drop", "other"):
             terms = {
@@ -80,7 +81,7 @@ async def make_sales(room: HouseProcess) -> None:
             assert (await client.post("/v1/sales", json=terms)).status_code == 201
 
 
-async def pass_of(room: HouseProcess, buyer_id: str, sale_id: str = "drop") -> str:
+async def pass_of(room: HoldfastProcess, buyer_id: str, sale_id: str = "drop") -> str:
     """Joins, waits for their turn, and is admitted."""
     token = hmac_token({"sub": buyer_id, "exp": claims()["exp"] + 3_600}, secret=BUYER_SECRET)
     headers = {"Authorization": f"Bearer {token}"}
@@ -103,6 +104,7 @@ async def is_refused(shop: httpx.AsyncClient, token: str | None, buyer_id: str =
     return (answer.status_code, answer.json()["reason"]) == (429, "admission_required")
 
 
+@pytest.mark.slow
 async def test_both_shops_let_in_who_has_a_pass_and_nobody_else_before_and_after_keys_are_rotated(
     tmp_path: Path,
 ) -> None:
@@ -125,9 +127,9 @@ async def test_both_shops_let_in_who_has_a_pass_and_nobody_else_before_and_after
                 assert answer.json() == {"buyer": "bob", "sale": "drop"}
 
 
-async def check_shop(shop: httpx.AsyncClient, room: HouseProcess, given: str, others: str) -> None:
+async def check_shop(shop: httpx.AsyncClient, room: HoldfastProcess, given: str, others: str) -> None:
     sent: httpx.Response = await visit(shop, None, Accept="text/html")
-    assert (sent.status_code, sent.headers["location"]) == (303, f"{room.url}/sales/drop?return_to=%2Fcheckout")
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{room.url}/s/drop?return_to=%2Fcheckout")
     assert (await visit(shop, given)).json() == {"buyer": "ada", "sale": "drop"}
     assert (await visit(shop, None, Cookie=f"holdfast_pass={given}")).json()["buyer"] == "ada"
     refused: dict[str, tuple[str | None, str]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.sale import MAX_AMOUNT, in_words
+from holdfast.domain.sale.sale import MAX_AMOUNT, in_words
 
 
 @pytest.mark.parametrize(

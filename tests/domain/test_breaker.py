@@ -1,6 +1,6 @@
 """A breaker: opens after failures in a row, tries again with one call, closes by a success."""
 
-from holdfast.domain.breaker import Breaker, Circuit
+from holdfast.runtime.breaker import Breaker, Circuit
 
 
 def opened(**more: float) -> Breaker:

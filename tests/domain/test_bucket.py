@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.bucket import Policy, is_idle, take
+from holdfast.runtime.token_bucket import Policy, is_idle, take
 
 TEN = Policy("ip", burst=10, every_ms=100)
 
@@ -52,7 +52,7 @@ def test_no_more_pass_than_the_burst_and_the_rate_allow(
         passed += tokens if taken.is_allowed else 0
         assert 0 <= taken.remaining <= burst
         assert passed <= burst + (now - 1_000) / every_ms + 1e-6
-        # Whoever waits as long as told gets in, if what they ask for fits at all.
+        # After the announced wait a caller gets in, if what they ask for fits at all.
         if not taken.is_allowed and tokens <= burst:
             assert take(policy, full_at, now + taken.next_ms + 1, tokens).is_allowed
     assert is_idle(full_at, now + int(burst * every_ms) + 1)

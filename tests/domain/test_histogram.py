@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.histogram import quantile
+from holdfast.runtime.histogram import quantile
 
 BOUNDS = (10, 20, 40)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.domain.pool import is_sku_id
-from holdfast.domain.reservation import new_reservation_id, sku_of
+from holdfast.domain.stock.pool import is_sku_id
+from holdfast.domain.stock.reservation import new_reservation_id, sku_of
 
 
 @pytest.mark.parametrize("sku_id", ["a", "A-1", "drop:2024.winter~x_y", "9" * 100, "a_b"])

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from msgspec import Struct
 
-from books import Books
-from holdfast.domain.command import Command, Expire, Provision, Reserve, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Rules
-from holdfast.domain.reservation import Reservation, Status
-from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Changes, State
+from holdfast.domain.stock import needs, rulebook
+from holdfast.domain.stock.command import Command, Expire, Provision, Reserve, Verdict
+from holdfast.domain.stock.limits import DUE_RETURNED_MAX
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import Rules
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.rulebook import decide
+from holdfast.domain.stock.state import Changes, State
+from holdfast.testing.snapshot import LedgerSnapshot
+from holdfast.testing.states import NOW, SKU, tallies_of
 from model import Model, needed
+from profiles import examples
 from strategies import Namer, gentle_rules, histories, opening, rules
-from worlds import NOW, SKU, tallies_of
-
-# The same examples in every run, so that a failure is found again by running the test again.
-steadily = settings(derandomize=True, deadline=None, print_blob=True, max_examples=150)
 
 UNITS = 10
 
@@ -33,7 +34,7 @@ class Step(Struct):
     now: int
     batch: list[Command]
     verdicts: list[Verdict]
-    books: Books
+    snapshot: LedgerSnapshot
 
     def pairs(self) -> Iterator[tuple[Command, Verdict]]:
         return zip(self.batch, self.verdicts, strict=True)
@@ -44,41 +45,39 @@ def play(history: History, given_rules: Rules, *, settled: bool = False) -> Iter
     model, namer, now = Model(SKU), Namer(SKU), NOW
     for step_ms, batch in [(0, opening(UNITS, given_rules)), *history]:
         now += step_ms
-        named = namer.name([c for c in batch if model.books.pool is None or not (settled and isinstance(c, Provision))])
+        named = namer.name(
+            [c for c in batch if model.snapshot.pool is None or not (settled and isinstance(c, Provision))]
+        )
         before = model.state()
         verdicts = model.apply(named, now)
         namer.learn(named, verdicts)
-        yield Step(before, now, named, verdicts, model.books)
+        yield Step(before, now, named, verdicts, model.snapshot)
 
 
 @given(histories, rules | gentle_rules)
-@steadily
 def test_the_books_are_right_after_every_batch(history: History, given_rules: Rules) -> None:
     for step in play(history, given_rules):
         assert len(step.verdicts) == len(step.batch)
-        step.books.check()
+        step.snapshot.check()
 
 
 @given(histories, gentle_rules)
-@steadily
 def test_the_end_of_a_reservation_is_final(history: History, given_rules: Rules) -> None:
     ended: dict[str, Reservation] = {}
     for step in play(history, given_rules):
         for reservation_id, reservation in ended.items():
-            assert step.books.reservations[reservation_id] == reservation
-        ended = {i: r for i, r in step.books.reservations.items() if r.status not in OPEN}
+            assert step.snapshot.reservations[reservation_id] == reservation
+        ended = {i: r for i, r in step.snapshot.reservations.items() if r.status not in OPEN}
 
 
 @given(histories)
-@steadily
 def test_no_owner_ever_has_more_than_the_limit(history: History) -> None:
     for step in play(history, Rules(per_owner_limit=3), settled=True):
-        tallies = tallies_of(step.books.reservations.values())
+        tallies = tallies_of(step.snapshot.reservations.values())
         assert all(tally.live_units <= 3 for tally in tallies.values())
 
 
 @given(histories, gentle_rules)
-@steadily
 def test_one_key_of_one_owner_is_one_reservation_for_ever(history: History, given_rules: Rules) -> None:
     first_answers: dict[tuple[str, str], Reservation] = {}
     for step in play(history, given_rules):
@@ -89,7 +88,6 @@ def test_one_key_of_one_owner_is_one_reservation_for_ever(history: History, give
 
 
 @given(histories, gentle_rules)
-@steadily
 def test_a_grant_is_within_what_was_asked(history: History, given_rules: Rules) -> None:
     for step in play(history, given_rules):
         for command, verdict in step.pairs():
@@ -104,14 +102,20 @@ def check_grant(command: Reserve, verdict: Verdict, now: int) -> None:
     assert (granted.created_at, granted.expires_at) == (now, now + command.ttl_ms)
 
 
-@given(histories, rules | gentle_rules)
-@settings(steadily, max_examples=400)
-def test_deciding_from_what_a_batch_needs_is_deciding_from_everything(history: History, given_rules: Rules) -> None:
-    for step in play(history, given_rules):
-        from_all = decide(step.before, step.batch, step.now)
-        from_needed = decide(needed(step.before, step.batch, step.now), step.batch, step.now)
-        assert from_needed.verdicts == from_all.verdicts
-        assert in_any_order(from_needed.changes) == in_any_order(from_all.changes)
+@pytest.mark.parametrize("returned_max", [DUE_RETURNED_MAX, 2])
+@given(history=histories, given_rules=rules | gentle_rules)
+@examples(100, all_=2_000)
+def test_deciding_from_what_a_batch_needs_is_deciding_from_everything(
+    history: History, given_rules: Rules, returned_max: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (needs, rulebook):
+            patch.setattr(module, "DUE_RETURNED_MAX", returned_max)
+        for step in play(history, given_rules):
+            from_all = decide(step.before, step.batch, step.now)
+            from_needed = decide(needed(step.before, step.batch, step.now), step.batch, step.now)
+            assert from_needed.verdicts == from_all.verdicts
+            assert in_any_order(from_needed.changes) == in_any_order(from_all.changes)
 
 
 def in_any_order(changes: Changes) -> tuple[object, ...]:
@@ -120,7 +124,6 @@ def in_any_order(changes: Changes) -> tuple[object, ...]:
 
 
 @given(histories, rules | gentle_rules)
-@steadily
 def test_a_deadline_is_honoured_whether_or_not_the_expirer_came_by(history: History, given_rules: Rules) -> None:
     for step in play(history, given_rules):
         if step.before.pool is None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.odds import Basket, Group, Outlook, Seen, eta_of, odds_of
+from holdfast.domain.room.odds import Basket, Group, Outlook, Seen, eta_of, odds_of
 
 HALF = Seen(5_000, 5_000)
 
@@ -12,8 +12,8 @@ def test_enough_for_everyone_is_certain_and_nothing_is_hopeless() -> None:
     assert odds_of(100, []) == 1.0
     assert odds_of(0, []) == 0.0
     assert odds_of(1, [], wanted=2) == 0.0
-    assert Outlook(10, 0.004).is_hopeless
-    assert not Outlook(10, 0.4).is_hopeless
+    assert Outlook(10, 0.004).is_likely_sold_out
+    assert not Outlook(10, 0.4).is_likely_sold_out
 
 
 def test_odds_fall_along_the_line_from_certain_to_hopeless() -> None:

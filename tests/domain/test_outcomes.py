@@ -5,14 +5,14 @@ from itertools import combinations
 
 import pytest
 
-from every_outcome import EVERY_OUTCOME, LET_GO
-from holdfast.domain.command import Command, Extend, Move, Reserve, Restock, Transition, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Rules
-from holdfast.domain.reservation import Status
-from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Remembered, State
-from worlds import MINUTE, NOW, SKU, hold, reserve, world
+from holdfast.domain.stock.command import Command, Extend, Move, Reserve, Restock, Transition, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import Rules
+from holdfast.domain.stock.reservation import Status
+from holdfast.domain.stock.rulebook import decide
+from holdfast.domain.stock.state import Remembered, State
+from holdfast.testing.outcomes import EVERY_OUTCOME, RELEASED
+from holdfast.testing.states import MINUTE, NOW, SKU, hold, reserve, state_of
 
 
 def only_verdict(state: State, command: Command) -> Verdict:
@@ -64,7 +64,7 @@ class Scenario:
     def outcome(self) -> Outcome:
         command = Reserve("new", "ada", 2, 2, MINUTE, "k")
         others = [hold(f"o{i}", "bob", units, status=status) for i, (units, status) in enumerate(self.others)]
-        state = world(self.total, LET_GO, *others, rules=self.rules, ready=self.ready, remembered=self.remembered)
+        state = state_of(self.total, RELEASED, *others, rules=self.rules, ready=self.ready, remembered=self.remembered)
         if not self.exists:
             state = State(SKU, None, {}, state.remembered)
         return only_verdict(state, command).outcome
@@ -120,18 +120,18 @@ def test_a_command_other_than_provision_finds_no_pool_where_there_is_none() -> N
 
 
 def test_a_sale_that_is_not_open_says_when_it_opens() -> None:
-    state = world(5, rules=Rules(opens_at=NOW + MINUTE))
+    state = state_of(5, rules=Rules(opens_at=NOW + MINUTE))
     assert only_verdict(state, reserve()) == Verdict(Outcome.NOT_OPEN, opens_at=NOW + MINUTE)
     [verdict] = decide(state, [reserve()], NOW + MINUTE).verdicts
     assert verdict.outcome is Outcome.RESERVED
 
 
 def test_rules_bind_new_reservations_and_leave_moves_alone() -> None:
-    state = world(5, hold("a"), rules=Rules(paused=True, ends_at=NOW, required_tier=9))
+    state = state_of(5, hold("a"), rules=Rules(paused=True, ends_at=NOW, required_tier=9))
     assert only_verdict(state, Move(Transition.CONFIRM, "a")).outcome is Outcome.MOVED
 
 
 def test_a_tier_at_or_above_the_required_one_is_let_in() -> None:
-    state = world(5, rules=Rules(required_tier=2))
+    state = state_of(5, rules=Rules(required_tier=2))
     answers = [only_verdict(state, Reserve("n", "ada", 1, 1, tier=tier)).outcome for tier in (1, 2, 3)]
     assert answers == [Outcome.TIER_REQUIRED, Outcome.RESERVED, Outcome.RESERVED]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.domain.pace import (
+from holdfast.domain.room.pace import (
     LEAST_SHARE,
     MAX_CREDIT_S,
     MAX_STEP_MS,
@@ -15,9 +15,9 @@ from holdfast.domain.pace import (
     Observation,
     Pace,
     Share,
+    admit,
     advance,
     begin,
-    let_in,
     paused,
     room_for,
     with_rate,
@@ -145,12 +145,12 @@ def test_an_operator_sets_the_rate_pauses_and_lets_people_in() -> None:
     assert walked(faster, PLENTY, 10).rate_per_second == 1_000
     stopped = walked(paused(pace, True), PLENTY, 60)
     assert stopped.serving == pace.serving
-    assert advance(let_in(stopped, 30), PLENTY, stopped.at + 100).serving == pace.serving + 30
+    assert advance(admit(stopped, 30), PLENTY, stopped.at + 100).serving == pace.serving + 30
     assert walked(paused(stopped, False), PLENTY, 1).serving == pace.serving + 100
 
 
 def test_those_let_in_by_hand_wait_for_stock_too() -> None:
-    pace = let_in(paused(begin(100, 300, 0), True), 30)
+    pace = admit(paused(begin(100, 300, 0), True), 30)
     pace = advance(pace, replace(PLENTY, available=10), 100)
     assert (pace.serving, pace.extra) == (10, 20)
     assert advance(pace, PLENTY, 200).serving == 30

@@ -1,109 +1,209 @@
-"""What comes next, in every situation there is."""
+"""Settlement, in every situation there is."""
 
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from settling_model import AMOUNT, Node, reachable
 
-from holdfast.domain.reservation import Status, new_reservation_id, sku_of
-from holdfast.domain.settling import Ordered, PaymentMark, Situation, Step, next_step, reacquired_id
-from holdfast.domain.shards import shard_of
+from holdfast.domain.sale.settling import (
+    LEDGER_EFFECTS,
+    Case,
+    Discarded,
+    Effect,
+    EffectFailed,
+    Event,
+    Funding,
+    GateAcknowledged,
+    OrderSource,
+    PaymentStatus,
+    ProviderReplied,
+    Reacquired,
+    Resumed,
+    Work,
+    advance,
+    reacquired_id,
+)
+from holdfast.domain.stock.command import Transition
+from holdfast.domain.stock.reservation import Status, new_reservation_id, sku_of
+from holdfast.domain.stock.shards import shard_of
 
-M = PaymentMark
+P = PaymentStatus
 ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-RETURNED = ENDED[1:]
-EVERY = [
-    Situation(
-        mark=mark, reservation=reservation, ordered=ordered, fresh=fresh, has_room=room, in_ledger=ledger,
-        external=external, telling=telling, refused=refused, attempts=attempts, attempts_max=3,
-    )
-    for mark, reservation, ordered, fresh, room, ledger, external, telling, refused, attempts in product(
-        [None, *M], [None, *Status], Ordered, *[(False, True)] * 6, (0, 3)
-    )
-]  # fmt: skip
-OPEN = [s for s in EVERY if not s.telling and s.attempts < 3]
+EVENTS: list[Event] = [
+    Resumed(),
+    *[ProviderReplied(status, AMOUNT) for status in (None, P.AUTHORISED, P.CAPTURED, P.DECLINED, P.VOIDED)],
+    ProviderReplied(P.CAPTURED, AMOUNT + 1),
+    Reacquired(),
+    Reacquired("sold_out"),
+    GateAcknowledged(),
+    EffectFailed(Effect.LOOK_UP, "no reply"),
+    EffectFailed(Effect.LOOK_UP, "no use", is_final=True),
+    Discarded(),
+]
+
+
+def every_case() -> Iterator[Case]:
+    flags = [(False, True)] * 3
+    for work, payment, reservation, order, funding, notifies, reacquiring, units in product(
+        Work, [None, *P], [None, *Status], [None, *OrderSource], [None, *Funding], *flags
+    ):
+        yield Case(
+            work=work, payment=payment, reservation=reservation, order=order, funding=funding, has_units=units,
+            notifies_gate=notifies, is_reacquiring=reacquiring, amount=AMOUNT,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def nodes() -> dict[Node, set[Node]]:
+    return reachable()
+
+
+def effects_of(case: Case, event: Event) -> list[Effect]:
+    return advance(case, event)[1]
+
+
+# --- over all reachable states
+
+
+def test_every_effect_is_reached(nodes: dict[Node, set[Node]]) -> None:
+    reached = {effect for n in nodes if n.case.is_open for effect in effects_of(n.case, Resumed())}
+    assert reached | {n.pending for n in nodes if n.pending} >= set(Effect) - {Effect.REPORT, Effect.CHECK_SOON}
+
+
+def test_at_most_one_capture_per_reservation(nodes: dict[Node, set[Node]]) -> None:
+    """I3."""
+    assert {node.world.taken for node in nodes} == {0, 1}
+    capturing = {(n.case.payment, n.case.ending) for n in nodes if n.pending is Effect.CAPTURE}
+    assert capturing == {(P.CLAIMED, None)}
+
+
+def test_every_charge_ends_as_an_order_or_a_refund(nodes: dict[Node, set[Node]]) -> None:
+    """I4. A replacement reservation takes the charge over, and is settled like any other."""
+    for node in nodes:
+        world = node.world
+        spent = world.orders + world.refunds + (world.replacements if node.case.has_replacement else 0)
+        if node.case.amount:
+            assert spent <= world.taken, node
+        if node.case.work in (Work.DONE, Work.DISCARDED) and node.case.amount:
+            assert spent == world.taken, node
+
+
+def test_each_reservation_ends_exactly_once(nodes: dict[Node, set[Node]]) -> None:
+    """I6. With external funding the caller ends it; a discarded one was never seen by the ledger."""
+    assert {node.world.endings for node in nodes} == {0, 1}
+    done = [n for n in nodes if n.case.work is Work.DONE and n.case.funding is not Funding.EXTERNAL]
+    assert {n.world.endings for n in done} == {1}
+
+
+def test_units_return_only_when_no_money_was_taken(nodes: dict[Node, set[Node]]) -> None:
+    assert {n.world.taken for n in nodes if n.case.ending is Transition.FAIL} == {0}
+
+
+def test_every_reachable_state_can_reach_an_end(nodes: dict[Node, set[Node]]) -> None:
+    before: dict[Node, list[Node]] = {}
+    for node, following in nodes.items():
+        for other in following:
+            before.setdefault(other, []).append(node)
+    waiting = [n for n in nodes if n.case.work in (Work.DONE, Work.DISCARDED)]
+    ending = set(waiting)
+    while waiting:
+        fresh = [n for n in before.get(waiting.pop(), []) if n not in ending]
+        ending.update(fresh)
+        waiting += fresh
+    assert set(nodes) <= ending
+    unknown = [n for n in nodes if n.case.funding is None and n.case.work is Work.PARKED]
+    assert unknown, "an unknown sale waits for a person"
+
+
+# --- over all states, reachable or not
+
+
+def test_every_event_in_every_state_leads_somewhere_and_none_is_dropped_silently() -> None:
+    for case in every_case():
+        for event in EVENTS:
+            after, effects = advance(case, event)
+            if not case.is_open:
+                assert (after, effects) == (case, [Effect.REPORT])
+            elif after.is_open:
+                assert effects[-1] not in LEDGER_EFFECTS, (case, event)
+            assert effects or not after.is_open
+
+
+def test_an_event_that_does_not_fit_changes_nothing_by_itself() -> None:
+    for case in every_case():
+        for event in EVENTS:
+            after, effects = advance(case, event)
+            if case.is_open and Effect.REPORT in effects:
+                assert (after, effects) == (advance(case, Resumed())[0], [Effect.REPORT, *effects_of(case, Resumed())])
+
+
+# --- one by one
 
 
 @pytest.mark.parametrize(
-    ("mark", "fresh", "step"),
+    ("payment", "event", "effects"),
     [
-        (None, False, Step.ATTEMPT),
-        (M.NEW, False, Step.ATTEMPT),
-        (M.ATTEMPTED, True, Step.AUTHORISE),
-        (M.ATTEMPTED, False, Step.LOOK_UP),
-        (M.AUTHORISED, False, Step.CLAIM),
-        (M.CLAIMED, True, Step.CAPTURE),
-        (M.CLAIMED, False, Step.LOOK_UP),
-        (M.CAPTURED, False, Step.ORDER),
-        (M.DECLINED, False, Step.FAIL),
-        (M.VOIDED, False, Step.FAIL),
+        (None, Resumed(), [Effect.AUTHORISE]),
+        (P.NEW, Resumed(), [Effect.AUTHORISE]),
+        (P.ATTEMPTED, Resumed(), [Effect.LOOK_UP]),
+        (P.ATTEMPTED, ProviderReplied(None), [Effect.AUTHORISE]),
+        (P.ATTEMPTED, ProviderReplied(P.AUTHORISED), [Effect.CAPTURE]),
+        (P.AUTHORISED, Resumed(), [Effect.CAPTURE]),
+        (P.CLAIMED, Resumed(), [Effect.LOOK_UP]),
+        (P.CLAIMED, ProviderReplied(P.AUTHORISED), [Effect.CAPTURE]),
+        (P.CLAIMED, ProviderReplied(P.CAPTURED), [Effect.SELL]),
+        (P.CLAIMED, ProviderReplied(P.VOIDED), [Effect.RETURN_UNITS]),
+        (P.CAPTURED, Resumed(), [Effect.SELL]),
+        (P.DECLINED, Resumed(), [Effect.RETURN_UNITS]),
     ],
 )
-def test_the_usual_way(mark: M | None, fresh: bool, step: Step) -> None:
-    assert next_step(Situation(mark=mark, fresh=fresh)) is step
+def test_while_the_reservation_is_settling(payment: P | None, event: Event, effects: list[Effect]) -> None:
+    assert effects_of(Case(payment=payment), event) == effects
 
 
 @pytest.mark.parametrize("status", ENDED)
 @pytest.mark.parametrize(
-    ("mark", "fresh", "step"),
+    ("payment", "event", "effects"),
     [
-        (None, False, Step.DONE),
-        (M.NEW, True, Step.DONE),
-        (M.ATTEMPTED, True, Step.LOOK_UP),
-        (M.AUTHORISED, True, Step.VOID),
-        (M.CLAIMED, False, Step.LOOK_UP),
-        (M.CLAIMED, True, Step.VOID),
-        (M.DECLINED, True, Step.DONE),
-        (M.VOIDED, True, Step.DONE),
+        (None, Resumed(), []),
+        (P.ATTEMPTED, Resumed(), [Effect.LOOK_UP]),
+        (P.AUTHORISED, Resumed(), [Effect.VOID]),
+        (P.CLAIMED, Resumed(), [Effect.LOOK_UP]),
+        (P.CLAIMED, ProviderReplied(P.AUTHORISED), [Effect.VOID]),
+        (P.DECLINED, Resumed(), []),
+        (P.VOIDED, Resumed(), []),
     ],
 )
-def test_after_the_reservation_has_ended(status: Status, mark: M | None, fresh: bool, step: Step) -> None:
-    assert next_step(Situation(mark=mark, fresh=fresh, reservation=status)) is step
+def test_after_the_reservation_has_ended(
+    status: Status, payment: P | None, event: Event, effects: list[Effect]
+) -> None:
+    assert effects_of(Case(payment=payment, reservation=status), event) == effects
 
 
-def test_the_ladder_of_money_that_came_too_late() -> None:
-    late = Situation(mark=M.CAPTURED, reservation=Status.FAILED)
-    assert next_step(late) is Step.REACQUIRE
-    assert next_step(Situation(mark=M.CAPTURED, reservation=Status.FAILED, refused=True)) is Step.REFUND
-    sold = Situation(mark=M.CAPTURED, reservation=Status.CONFIRMED, ordered=Ordered.THEIRS)
-    assert next_step(sold) is Step.REFUND
+def test_money_that_came_too_late_is_replaced_or_refunded() -> None:
+    late, effects = advance(Case(payment=P.CAPTURED, reservation=Status.FAILED), Resumed())
+    assert (late.is_reacquiring, effects) == (True, [Effect.REACQUIRE])
+    assert effects_of(late, Reacquired()) == [Effect.CHECK_SOON]
+    refused, effects = advance(late, Reacquired("sold_out"))
+    assert (refused.is_reacquiring, refused.work, effects) == (False, Work.DONE, [Effect.OWE_REFUND])
+    sold = Case(payment=P.CAPTURED, reservation=Status.CONFIRMED, order=OrderSource.EXTERNAL)
+    assert effects_of(sold, Resumed()) == [Effect.OWE_REFUND]
 
 
-def test_every_situation_has_a_next_step() -> None:
-    assert {next_step(s) for s in EVERY} == set(Step)
+def test_after_too_many_attempts_it_is_parked_unless_only_the_gate_has_to_be_notified() -> None:
+    failed, tired = EffectFailed(Effect.CAPTURE, "no reply"), Case(payment=P.CLAIMED, attempts=1, attempts_max=2)
+    assert advance(tired, failed)[0].work is Work.PARKED
+    notifying = Case(payment=P.CAPTURED, work=Work.NOTIFYING, attempts=1, attempts_max=2)
+    assert effects_of(notifying, failed) == [Effect.CHECK_SOON]
 
 
-def test_units_return_only_when_no_money_was_taken() -> None:
-    assert {s.mark for s in OPEN if next_step(s) is Step.FAIL} == {M.DECLINED, M.VOIDED}
+def test_a_payment_over_another_amount_is_parked() -> None:
+    case, effects = advance(Case(payment=P.ATTEMPTED, amount=AMOUNT), ProviderReplied(P.AUTHORISED, AMOUNT + 1))
+    assert (case.work, effects) == (Work.PARKED, [])
 
 
-def test_money_is_taken_only_for_units_that_are_claimed() -> None:
-    taking = [s for s in OPEN if next_step(s) is Step.CAPTURE]
-    assert {(s.mark, s.reservation, s.fresh) for s in taking} == {(M.CLAIMED, Status.SETTLING, True)}
-
-
-def test_nobody_is_asked_to_pay_whose_outcome_is_unknown() -> None:
-    asking = [s for s in OPEN if next_step(s) is Step.AUTHORISE]
-    assert all(s.fresh for s in asking)
-    assert {s.mark for s in asking} == {M.ATTEMPTED}
-
-
-def test_captured_money_is_never_simply_kept() -> None:
-    ends = [s for s in OPEN if s.mark is M.CAPTURED and next_step(s) is Step.DONE]
-    assert {s.ordered for s in ends} == {Ordered.OURS}
-
-
-def test_whoever_has_tried_often_enough_is_parked_unless_only_the_gate_has_to_be_told() -> None:
-    assert {next_step(s) for s in EVERY if s.attempts == 3 and not s.telling} == {Step.PARK}
-    assert not any(next_step(s) is Step.TELL for s in EVERY if not s.telling)
-
-
-def test_the_gate_is_told_until_the_ledger_has_read_of_it() -> None:
-    has_ended = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-    told = [s for s in EVERY if s.telling]
-    assert all(next_step(s) is (Step.DONE if s.reservation in has_ended else Step.TELL) for s in told)
-
-
-def test_another_unit_has_an_id_of_its_own_and_always_the_same() -> None:
+def test_a_replacement_has_an_id_of_its_own_and_always_the_same() -> None:
     first = new_reservation_id("sneaker", "ada")
     again = reacquired_id(first)
     assert again == reacquired_id(first) != first

@@ -2,11 +2,12 @@
 
 import pytest
 
-from holdfast.domain.command import Command, Extend, Move, Transition
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.reservation import MAX_HOLD_MS, Reservation, Status
-from holdfast.domain.rulebook import decide
-from worlds import MINUTE, NOW, hold, world
+from holdfast.domain.stock.command import Command, Extend, Move, Transition
+from holdfast.domain.stock.limits import MAX_HOLD_MS
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.rulebook import decide
+from holdfast.testing.states import MINUTE, NOW, hold, state_of
 
 _TABLE = """
               settle   confirm  fail     cancel   extend
@@ -48,7 +49,7 @@ def test_the_table_covers_every_status_and_every_command() -> None:
 @pytest.mark.parametrize(("status", "name"), EXPECTED)
 def test_each_status_answers_each_command_as_the_table_says(status: Status, name: str) -> None:
     before = hold("a", "ada", 3, status=status)
-    decision = decide(world(10, before), [command_named(name, "a")], NOW)
+    decision = decide(state_of(10, before), [command_named(name, "a")], NOW)
     [verdict] = decision.verdicts
     assert verdict.outcome is EXPECTED[status, name]
     assert verdict.reservation is not None
@@ -59,7 +60,7 @@ def test_each_status_answers_each_command_as_the_table_says(status: Status, name
 
 @pytest.mark.parametrize(("status", "name"), EXPECTED)
 def test_units_go_where_the_reservation_goes(status: Status, name: str) -> None:
-    before = world(10, hold("a", "ada", 3, status=status))
+    before = state_of(10, hold("a", "ada", 3, status=status))
     decision = decide(before, [command_named(name, "a")], NOW)
     pool, reservation = decision.changes.pool or before.pool, decision.verdicts[0].reservation
     assert pool is not None
@@ -69,8 +70,8 @@ def test_units_go_where_the_reservation_goes(status: Status, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_an_overdue_hold_is_expired_for_whoever_comes_to_move_it(name: str) -> None:
-    decision = decide(world(10, hold("a", due_in=0)), [command_named(name, "a")], NOW)
+def test_an_overdue_hold_is_expired_when_somebody_moves_it(name: str) -> None:
+    decision = decide(state_of(10, hold("a", due_in=0)), [command_named(name, "a")], NOW)
     [verdict] = decision.verdicts
     assert verdict.outcome is Outcome.ILLEGAL
     assert [r.status for r in decision.changes.moved] == [Status.EXPIRED]
@@ -79,19 +80,19 @@ def test_an_overdue_hold_is_expired_for_whoever_comes_to_move_it(name: str) -> N
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_hold_can_be_moved_until_the_last_millisecond(name: str) -> None:
-    [verdict] = decide(world(10, hold("a", due_in=1)), [command_named(name, "a")], NOW).verdicts
+    [verdict] = decide(state_of(10, hold("a", due_in=1)), [command_named(name, "a")], NOW).verdicts
     assert verdict.outcome is EXPECTED[Status.ACTIVE, name]
 
 
 def test_a_deadline_does_not_take_units_that_are_being_paid_for() -> None:
     settling = hold("a", status=Status.SETTLING, due_in=-MINUTE)
-    [verdict] = decide(world(1, settling), [Move(Transition.CONFIRM, "a")], NOW).verdicts
+    [verdict] = decide(state_of(1, settling), [Move(Transition.CONFIRM, "a")], NOW).verdicts
     assert verdict.outcome is Outcome.MOVED
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_another_owner_finds_no_such_reservation(name: str) -> None:
-    state = world(10, hold("a", "bob"), hold("due", "bob", due_in=-1))
+    state = state_of(10, hold("a", "bob"), hold("due", "bob", due_in=-1))
     for reservation_id in ("a", "due"):
         decision = decide(state, [command_named(name, reservation_id, "eve")], NOW)
         assert decision.verdicts[0].outcome is Outcome.NOT_FOUND
@@ -101,13 +102,13 @@ def test_another_owner_finds_no_such_reservation(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_owner_finds_their_own(name: str) -> None:
-    [verdict] = decide(world(10, hold("a", "ada")), [command_named(name, "a", "ada")], NOW).verdicts
+    [verdict] = decide(state_of(10, hold("a", "ada")), [command_named(name, "a", "ada")], NOW).verdicts
     assert verdict.outcome is EXPECTED[Status.ACTIVE, name]
 
 
 def test_of_two_moves_in_one_batch_the_first_wins() -> None:
     batch = [Move(Transition.CANCEL, "a"), Move(Transition.CONFIRM, "a"), Move(Transition.CANCEL, "a")]
-    decision = decide(world(1, hold("a")), batch, NOW)
+    decision = decide(state_of(1, hold("a")), batch, NOW)
     assert [v.outcome for v in decision.verdicts] == [Outcome.MOVED, Outcome.ILLEGAL, Outcome.ALREADY]
     assert [e.type for e in decision.changes.events] == ["reservation.cancelled", "pool.returned"]
 
@@ -120,12 +121,12 @@ def opened(created_ago: int, due_in: int) -> Reservation:
 
 
 def test_an_extension_adds_to_the_deadline_and_not_to_now() -> None:
-    [verdict] = decide(world(1, opened(0, MINUTE)), [Extend("a", MINUTE)], NOW).verdicts
+    [verdict] = decide(state_of(1, opened(0, MINUTE)), [Extend("a", MINUTE)], NOW).verdicts
     assert verdict.reservation == opened(0, 2 * MINUTE)
 
 
 def test_a_hold_can_last_exactly_as_long_as_the_cap_and_not_a_millisecond_longer() -> None:
-    state = world(1, opened(10 * MINUTE, MINUTE))
+    state = state_of(1, opened(10 * MINUTE, MINUTE))
     room = MAX_HOLD_MS - 11 * MINUTE
     just, over = (decide(state, [Extend("a", ms)], NOW).verdicts[0] for ms in (room, room + 1))
     assert just.outcome is Outcome.MOVED
@@ -136,7 +137,7 @@ def test_a_hold_can_last_exactly_as_long_as_the_cap_and_not_a_millisecond_longer
 
 def test_extensions_add_up_within_a_batch() -> None:
     batch = [Extend("a", MAX_HOLD_MS // 2), Extend("a", MAX_HOLD_MS // 2), Extend("a", 1)]
-    decision = decide(world(1, opened(0, 0 + MINUTE)), batch, NOW)
+    decision = decide(state_of(1, opened(0, 0 + MINUTE)), batch, NOW)
     limit, moved = Outcome.EXTENSION_LIMIT, Outcome.MOVED
     assert [v.outcome for v in decision.verdicts] == [moved, limit, moved]
     assert len(decision.changes.moved) == 1

@@ -31,7 +31,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 from chaos_load import Buyers, Operator
 from chaos_verdict import examine
 from postgres_process import PostgresProcess, own_postgres
-from processes import HouseProcess, WorkerProcess
+from processes import HoldfastProcess, WorkerProcess
 
 from valkeys import ValkeyProcess, running_valkey
 
@@ -59,27 +59,27 @@ class Site:
         # Servers that share a sale share what they sign receipts with, or the same key would get another answer.
         where = {"database_url": postgres.url, "redis_url": valkey.url, "signing_key": "chaos-" * 8}
         self.postgres, self.valkey = postgres, valkey
-        self.servers = [HouseProcess(directory / f"server{n}", "--no-background", **where) for n in range(2)]
+        self.servers = [HoldfastProcess(directory / f"server{n}", "--no-background", **where) for n in range(2)]
         self.workers = [WorkerProcess(directory / f"worker{n}", **where) for n in range(2)]
         self.kills: Counter[str] = Counter()
         self._lossy = lossy
 
     @property
-    def houses(self) -> list[HouseProcess]:
+    def processes(self) -> list[HoldfastProcess]:
         return [*self.servers, *self.workers]
 
     async def start(self) -> None:
-        await asyncio.gather(*[house.start() for house in self.houses])
+        await asyncio.gather(*[holdfast.start() for holdfast in self.processes])
 
     def end(self) -> None:
-        for house in self.houses:
-            house.end()
+        for holdfast in self.processes:
+            holdfast.end()
 
-    def log_of(self, house: HouseProcess) -> str:
-        return house.log.read_text(errors="replace") if house.log.exists() else ""
+    def log_of(self, holdfast: HoldfastProcess) -> str:
+        return holdfast.log.read_text(errors="replace") if holdfast.log.exists() else ""
 
     def rebuilds(self) -> int:
-        return sum(self.log_of(house).count("pool_rebuilt") for house in self.houses)
+        return sum(self.log_of(holdfast).count("pool_rebuilt") for holdfast in self.processes)
 
     async def kill_one(self, chance: random.Random) -> None:
         """Kill it, leave it dead for a moment, bring it back."""
@@ -93,7 +93,7 @@ class Site:
         faults: list[Fault] = [
             ("valkey", self.valkey.kill, lambda: asyncio.to_thread(self.valkey.start)),
             ("postgres", self.postgres.kill, lambda: asyncio.to_thread(self.postgres.start)),
-            *[(house.data.name, house.kill, house.start) for house in self.houses],
+            *[(holdfast.data.name, holdfast.kill, holdfast.start) for holdfast in self.processes],
         ]
         if self._lossy:
             forgets: list[Fault] = [
@@ -113,21 +113,21 @@ class Site:
             shutil.copytree(now, earlier)
         self.valkey.start()
 
-    def ended(self) -> list[HouseProcess]:
-        return [house for house in self.houses if house.process.poll() is not None]
+    def ended(self) -> list[HoldfastProcess]:
+        return [holdfast for holdfast in self.processes if holdfast.process.poll() is not None]
 
     async def revive(self) -> None:
-        """As whoever supervises them would."""
-        for house in self.ended():
-            self.kills[f"{house.data.name} could not start"] += 1
-            await house.start()
+        """As a supervisor would."""
+        for holdfast in self.ended():
+            self.kills[f"{holdfast.data.name} could not start"] += 1
+            await holdfast.start()
 
     def deaths_of_their_own(self) -> list[str]:
-        """Whoever ended though nobody killed it; who found an engine dead at its own start may do that."""
+        """Those that ended though nobody killed them; one that found an engine dead at its start may do that."""
         return [
-            f"{house.data.name} ended by itself with {house.process.returncode}:\n{self.log_of(house)[-2000:]}"
-            for house in self.ended()
-            if not _NOT_STARTED.search(self.log_of(house)[-600:])
+            f"{holdfast.data.name} ended by itself with {holdfast.process.returncode}:\n{self.log_of(holdfast)[-2000:]}"
+            for holdfast in self.ended()
+            if not _NOT_STARTED.search(self.log_of(holdfast)[-600:])
         ]
 
 

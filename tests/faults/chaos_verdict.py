@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chaos_load import LONG_TTL_S, Buyers, Caller, Told, reserve
-from processes import HouseProcess
+from processes import HoldfastProcess
 
-from books import Books, read_books
-from holdfast.domain.reservation import Status
-from holdfast.gate.encoding import Keys
-from holdfast.ledger.database import Database, open_database
+from holdfast.domain.stock.reservation import Status
+from holdfast.gate.redis.encoding import Keys
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from holdfast.testing.snapshot import LedgerSnapshot
+from ledger_snapshot import read_ledger_snapshot
 from valkeys import ValkeyProcess
 
 SETTLED_WITHIN_S = 90.0
@@ -23,7 +25,7 @@ TAKEN_AT_ONCE = 4
 
 
 async def examine(
-    server: HouseProcess, valkey: ValkeyProcess, buyers: Buyers, totals: Mapping[str, int], cap: int
+    server: HoldfastProcess, valkey: ValkeyProcess, buyers: Buyers, totals: Mapping[str, int], cap: int
 ) -> list[str]:
     """What is wrong, in words."""
     wrong: list[str] = []
@@ -39,8 +41,8 @@ async def examine(
             await _check_undersell(caller, sku_id, total, wrong)
         await _settled(database, valkey, totals)
         for sku_id in totals:
-            _check_books(await read_books(database, sku_id), wrong, lossy=buyers.lossy)
-        _check_cap(await read_books(database, "capped"), cap, wrong)
+            _check_books(await read_ledger_snapshot(database, sku_id), wrong, lossy=buyers.lossy)
+        _check_cap(await read_ledger_snapshot(database, "capped"), cap, wrong)
         await _check_command(server, wrong)
     finally:
         await caller.close()
@@ -74,7 +76,7 @@ async def _end_all_holds(
     """Holds that nobody heard of, because the answer was lost, are given back as well."""
     await _drained(valkey, totals)
     for sku_id in totals:
-        books = await read_books(database, sku_id)
+        books = await read_ledger_snapshot(database, sku_id)
         for r in books.reservations.values():
             if r.status is Status.ACTIVE and r.expires_at - r.created_at >= LONG_TTL_S * 1000:
                 answer = await caller.ask("DELETE", f"/v1/reservations/{r.reservation_id}")
@@ -93,7 +95,7 @@ async def _settled(database: Database, valkey: ValkeyProcess, totals: Mapping[st
 
 async def _has_overdue(database: Database, sku_id: str) -> bool:
     now = await database.read(database.now_ms)
-    books = await read_books(database, sku_id)
+    books = await read_ledger_snapshot(database, sku_id)
     short = [r for r in books.reservations.values() if r.expires_at < now + LONG_TTL_S * 500]
     return any(r.status is Status.ACTIVE for r in short)
 
@@ -101,7 +103,7 @@ async def _has_overdue(database: Database, sku_id: str) -> bool:
 async def _check_pool(
     caller: Caller, database: Database, sku_id: str, total: int, buyers: Buyers, wrong: list[str]
 ) -> None:
-    books = await read_books(database, sku_id)
+    books = await read_ledger_snapshot(database, sku_id)
     _check_books(books, wrong, lossy=buyers.lossy)
     assert books.pool is not None
     gate = await _stock(caller, sku_id)
@@ -120,7 +122,7 @@ async def _stock(caller: Caller, sku_id: str) -> dict[str, Any]:
     return body
 
 
-def _check_books(books: Books, wrong: list[str], *, lossy: bool) -> None:
+def _check_books(books: LedgerSnapshot, wrong: list[str], *, lossy: bool) -> None:
     """Conservation, and that every reservation has one beginning and at most one end (I1, I2, I6)."""
     try:
         books.check()
@@ -131,7 +133,7 @@ def _check_books(books: Books, wrong: list[str], *, lossy: bool) -> None:
         wrong.append(f"{books.sku_id}: {len(books.reservations)} reservations, {len(books.remembered)} keys")
 
 
-def _check_told(told: Told, books: Books, wrong: list[str], *, lossy: bool) -> None:
+def _check_told(told: Told, books: LedgerSnapshot, wrong: list[str], *, lossy: bool) -> None:
     """What was acknowledged is there, and ended as it was told (I9); what was sold even if Redis forgot it."""
     assert told.first is not None
     if lossy and told.end != "confirmed":
@@ -163,7 +165,7 @@ async def _check_undersell(caller: Caller, sku_id: str, total: int, wrong: list[
         wrong.append(f"{sku_id}: {sold} sold and {taken} reserved again of {total}")
 
 
-def _check_cap(books: Books, cap: int, wrong: list[str]) -> None:
+def _check_cap(books: LedgerSnapshot, cap: int, wrong: list[str]) -> None:
     units: dict[str, int] = {}
     for r in books.reservations.values():
         if r.status in (Status.ACTIVE, Status.SETTLING, Status.CONFIRMED):
@@ -171,7 +173,7 @@ def _check_cap(books: Books, cap: int, wrong: list[str]) -> None:
     wrong += [f"{owner_id} has {has} of at most {cap}" for owner_id, has in units.items() if has > cap]
 
 
-async def _check_command(server: HouseProcess, wrong: list[str]) -> None:
+async def _check_command(server: HoldfastProcess, wrong: list[str]) -> None:
     ran = await asyncio.to_thread(server.run_command, "pools", "check", "--json")
     if ran.returncode != 0 or not json.loads(ran.stdout)["ok"]:
         wrong.append(f"holdfast pools check: {ran.stdout} {ran.stderr}")

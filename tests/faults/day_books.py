@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
-from processes import HouseProcess
+from processes import HoldfastProcess
 
 # Each with the check of `holdfast verify` that has to find it.
 WOUNDS = {
@@ -99,7 +99,7 @@ def _one_truth(
     return [] if is_right else [f"{id_} is {status}: order {order}, sandbox {entry}"]
 
 
-def wounds_found(server: HouseProcess) -> list[str]:
+def wounds_found(server: HoldfastProcess) -> list[str]:
     """`holdfast verify` must fail on each tampered copy of the ledger, and say what is wrong."""
     ledger = server.data / "holdfast.db"
     wrong = []

@@ -8,12 +8,12 @@ import asyncio
 import json
 import sys
 
-from holdfast.domain.command import Reserve
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.reservation import new_reservation_id
+from holdfast.domain.stock.command import Reserve
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
 
 CALLERS = 32
 
@@ -29,7 +29,7 @@ async def caller(batcher: Batcher, sku_id: str, name: str, granted: list[str]) -
 
 async def hammer(url: str, sku_id: str, name: str) -> list[str]:
     database = open_database(url, connections=2)
-    batcher = Batcher(SqlGate(database), patience_s=60.0)
+    batcher = Batcher(SqlGate(database), timeout_s=60.0)
     granted: list[str] = []
     await batcher.submit(sku_id, Reserve(new_reservation_id(sku_id, "nobody"), "nobody", 1_000_000, 1_000_000))
     print("ready", flush=True)

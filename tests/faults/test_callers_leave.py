@@ -3,12 +3,12 @@
 import asyncio
 import random
 
-from books import read_books
-from holdfast.domain.command import Move, Provision, Transition
+from holdfast.domain.stock.command import Move, Provision, Transition
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from worlds import SKU, reserve
+from holdfast.ledger.engine.database import Database
+from holdfast.testing.states import SKU, reserve
+from ledger_snapshot import read_ledger_snapshot
 
 CALLERS = 300
 
@@ -26,14 +26,14 @@ async def call(batcher: Batcher, chance: random.Random, number: int) -> str | No
     return verdict.reservation.reservation_id if verdict.reservation else None
 
 
-async def test_the_books_are_right_whoever_left_and_when(database: Database, seed: int) -> None:
+async def test_the_ledger_is_right_no_matter_who_left_and_when(database: Database, seed: int) -> None:
     chance = random.Random(seed)
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(CALLERS // 2)])
     batcher = Batcher(gate, batch_max=16)
     told = await asyncio.gather(*[call(batcher, chance, number) for number in range(CALLERS)])
     await asyncio.wait_for(batcher.drain(), 60)
-    books = await read_books(database, SKU)
+    books = await read_ledger_snapshot(database, SKU)
     books.check()
     assert {id_ for id_ in told if id_ is not None} <= books.reservations.keys()
     await asyncio.wait_for(batcher.submit(SKU, reserve("last")), 60)

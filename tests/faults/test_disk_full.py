@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import HouseProcess, ask, make_pool, serving, stock, until_expired
+from processes import HoldfastProcess, ask, make_pool, serving, stock, until_expired
 
 
 class SmallDisk:
@@ -19,12 +19,12 @@ class SmallDisk:
         self.directory = directory
         self._filler = directory / "filler"
 
-    def fill(self, _house: HouseProcess) -> None:
+    def fill(self, _holdfast: HoldfastProcess) -> None:
         free = os.statvfs(self.directory)
         with self._filler.open("wb") as filler:
             filler.write(b"x" * max(free.f_bavail * free.f_frsize - 65_536, 0))
 
-    def make_room(self, _house: HouseProcess) -> None:
+    def make_room(self, _holdfast: HoldfastProcess) -> None:
         self._filler.unlink()
 
 
@@ -34,13 +34,13 @@ class SmallFiles:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def fill(self, house: HouseProcess) -> None:
-        largest = max(file.stat().st_size for file in house.data.iterdir())
-        resource.prlimit(house.process.pid, resource.RLIMIT_FSIZE, (largest + 65_536, resource.RLIM_INFINITY))
+    def fill(self, holdfast: HoldfastProcess) -> None:
+        largest = max(file.stat().st_size for file in holdfast.data.iterdir())
+        resource.prlimit(holdfast.process.pid, resource.RLIMIT_FSIZE, (largest + 65_536, resource.RLIM_INFINITY))
 
-    def make_room(self, house: HouseProcess) -> None:
+    def make_room(self, holdfast: HoldfastProcess) -> None:
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        resource.prlimit(house.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        resource.prlimit(holdfast.process.pid, resource.RLIMIT_FSIZE, unlimited)
 
 
 @pytest.fixture(params=["a small disk", "small files"])
@@ -81,26 +81,42 @@ async def hold_briefly(client: httpx.AsyncClient) -> str:
 async def test_a_full_disk_refuses_loses_nothing_and_recovers(disk: SmallDisk | SmallFiles) -> None:
     """The server's log is on the same disk, as it often is."""
     answered: dict[str, httpx.Response] = {}
-    async with serving(disk.directory / "data") as house, house.client() as client:
+    async with serving(disk.directory / "data") as holdfast, holdfast.client() as client:
         await make_pool(client, 1_000_000)
         doomed = await hold_briefly(client)
-        disk.fill(house)
+        disk.fill(holdfast)
         refused = await until_refused(client, answered)
         assert {answer.status_code for answer in refused} == {503}
         assert {answer.headers["content-type"] for answer in refused} == {"application/problem+json"}
+        if isinstance(disk, SmallDisk):  # A file that may not grow fails in a way that proves nothing.
+            assert {answer.json()["reason"] for answer in refused} == {"not_ready"}
         assert answered
+        await check_not_ready(client)
         assert (await stock(client))["held"] >= len(answered)
         some = next(iter(answered.values())).json()
         assert (await client.get(f"/v1/reservations/{some['reservation_id']}")).json() == some
 
-        disk.make_room(house)
+        disk.make_room(holdfast)
+        await holdfast.until_ready()
         await check_kept(client, answered)
         # The background work, which met the full disk too, goes on by itself.
         await until_expired(client, doomed)
         await until_expired(client, await hold_briefly(client))
-        house.kill()
-        await house.start()
+        holdfast.kill()
+        await holdfast.start()
         await check_kept(client, answered)
+
+
+async def check_not_ready(client: httpx.AsyncClient) -> None:
+    """Soon, and then for as long as it lasts, although smaller writes may still fit."""
+    async with asyncio.timeout(60.0):
+        while (await client.get("/healthz/ready")).status_code == 200:  # noqa: ASYNC110 - it raises no event here
+            await asyncio.sleep(0.05)
+    for _ in range(30):
+        ready = await client.get("/healthz/ready")
+        assert ready.status_code == 503, ready.text
+        assert ready.json()["checks"]["selling"]["reason"] in ("disk_full", "write_failed")
+        await asyncio.sleep(0.1)
 
 
 async def check_kept(client: httpx.AsyncClient, answered: dict[str, httpx.Response]) -> None:

@@ -5,10 +5,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from processes import HouseProcess, make_pool, until_expired
+from processes import HoldfastProcess, make_pool, until_expired
 
 
-class Unread(HouseProcess):
+class Unread(HoldfastProcess):
     """A server whose log goes into a pipe, which the test can close."""
 
     def launch(self) -> None:
@@ -23,11 +23,11 @@ class Unread(HouseProcess):
 
 
 async def test_a_log_that_nobody_reads_changes_no_answer_and_ends_no_work(tmp_path: Path) -> None:
-    house = Unread(tmp_path / "data")
+    holdfast = Unread(tmp_path / "data")
     try:
-        await house.start()
-        async with house.client() as client:
-            house.stop_reading()
+        await holdfast.start()
+        async with holdfast.client() as client:
+            holdfast.stop_reading()
             await make_pool(client, 5)
             body = {"owner_id": "ada", "quantity": 2, "ttl_seconds": 1}
             held = (await client.post("/v1/inventory/sku/reserve", json=body)).json()
@@ -35,6 +35,6 @@ async def test_a_log_that_nobody_reads_changes_no_answer_and_ends_no_work(tmp_pa
             assert shown.json() == held
             await until_expired(client, held["reservation_id"])
             assert (await client.get("/healthz/ready")).status_code == 200
-        assert await house.stop() == 0
+        assert await holdfast.stop() == 0
     finally:
-        await asyncio.to_thread(house.end)
+        await asyncio.to_thread(holdfast.end)

@@ -6,11 +6,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-from books import read_books
-from holdfast.domain.command import Provision
+from holdfast.domain.stock.command import Provision
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
+from ledger_snapshot import read_ledger_snapshot
 
 PROCESSES = 4
 UNITS = 8_000
@@ -36,7 +36,7 @@ async def test_processes_grant_exactly_what_is_there_and_share_it_fairly(postgre
     processes = [await started(postgres_database_url, f"process {n}") for n in range(PROCESSES)]
     told = await asyncio.wait_for(asyncio.gather(*[process.communicate(b"go\n") for process in processes]), 120)
     granted: list[list[str]] = [json.loads(output) for output, _ in told]
-    books = await read_books(database, "sku")
+    books = await read_ledger_snapshot(database, "sku")
     await database.close()
     books.check()
     assert sorted(id_ for ids in granted for id_ in ids) == sorted(books.reservations)

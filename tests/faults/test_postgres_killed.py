@@ -11,16 +11,18 @@ from postgres_process import PostgresProcess, own_postgres
 from sqlalchemy import Connection, func, select
 from wire import Cut, wired
 
-from books import Books, read_books
-from holdfast.domain.command import Provision, Reserve, Verdict
-from holdfast.domain.outcome import Outcome
+from databases import sweep, unprotect
+from holdfast.domain.stock.command import Provision, Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.schema import metadata
-from worlds import SKU, reserve
+from holdfast.testing.snapshot import LedgerSnapshot
+from holdfast.testing.states import SKU, reserve
+from ledger_snapshot import read_ledger_snapshot
 
 pytestmark = pytest.mark.usefixtures("postgres_url")
 
@@ -40,26 +42,27 @@ async def database(postgres: PostgresProcess) -> AsyncIterator[Database]:
     """The server's database, emptied, with a pool in it."""
     database = open_database(postgres.url, connections=4)
     await migrate(database)
-    await database.write(lambda c: [c.execute(table.delete()) for table in metadata.sorted_tables])
+    await database.write(unprotect)
+    await database.write(sweep)
     await SqlGate(database).apply(SKU, [Provision(UNITS)])
     yield database
     await database.close()
 
 
-async def patiently(database: Database) -> Books:
+async def patiently(database: Database) -> LedgerSnapshot:
     """The books, as soon as the server is back."""
     async with asyncio.timeout(60):
         while True:
             try:
-                return await read_books(database, SKU)
+                return await read_ledger_snapshot(database, SKU)
             except Unavailable:
                 await asyncio.sleep(0.05)
 
 
 def the_long_way(database: Database) -> SqlGate:
-    """With a COMMIT of its own. What is granted at once is cut off in tests/gate/test_grant_at_once.py, and here."""
+    """With its own COMMIT. tests/gate/test_single_statement_grant.py cuts off single-statement grants."""
     gate = SqlGate(database)
-    gate.at_once = None
+    gate.single_statement = None
     return gate
 
 
@@ -83,7 +86,7 @@ async def test_a_commit_cut_off_is_unknown_and_the_same_key_finds_the_truth(
         [verdict] = await SqlGate(far).apply(SKU, [reserve("b", key="k")])
         await far.close()
     assert verdict.outcome is told
-    books = await read_books(database, SKU)
+    books = await read_ledger_snapshot(database, SKU)
     books.check()
     assert list(books.reservations) == ["a" if happened else "b"]
 
@@ -97,7 +100,7 @@ async def test_a_backend_killed_before_commit_changed_nothing(database: Database
             return verdicts
 
     gate = Killed(database)
-    gate.at_once = None
+    gate.single_statement = None
     with pytest.raises(Unavailable):
         await gate.apply(SKU, [reserve("a", key="k")])
     assert not (await patiently(database)).reservations
@@ -137,7 +140,7 @@ async def test_kill_9_of_the_server_in_a_burst_loses_nothing_that_was_told(
 ) -> None:
     chance = random.Random(seed)
     for death in range(DEATHS):
-        callers = Callers(f"burst{death}", Batcher(SqlGate(database), patience_s=60.0))
+        callers = Callers(f"burst{death}", Batcher(SqlGate(database), timeout_s=60.0))
         bursting = asyncio.create_task(callers.run(chance.randint(1, 500)))
         await asyncio.wait_for(callers.enough.wait(), 60)
         postgres.kill()
@@ -146,7 +149,7 @@ async def test_kill_9_of_the_server_in_a_burst_loses_nothing_that_was_told(
         await check_truth(await patiently(database), database, callers)
 
 
-async def check_truth(books: Books, database: Database, callers: Callers) -> None:
+async def check_truth(books: LedgerSnapshot, database: Database, callers: Callers) -> None:
     books.check()
     assert callers.granted.keys() <= books.reservations.keys()
     assert len(callers.failed) == CALLERS

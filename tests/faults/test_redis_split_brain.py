@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from processes import HouseProcess, make_pool, serving
+from processes import HoldfastProcess, make_pool, serving
 from redis_site import confirm
 
-from books import read_books
-from holdfast.domain.command import Provision
-from holdfast.domain.reservation import Status
-from holdfast.engines import open_engine, open_ledger
-from holdfast.gate.encoding import Keys
-from holdfast.ledger.database import open_database
+from holdfast.bootstrap.stores import open_engine, open_ledger
+from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.reservation import Status
+from holdfast.gate.redis.drainer import Drainer
+from holdfast.gate.redis.encoding import Keys
+from holdfast.ledger.engine.opening import open_database
 from holdfast.settings import load_settings
+from holdfast.testing.states import reserve
+from ledger_snapshot import read_ledger_snapshot
 from valkeys import ValkeyProcess, eventually, is_following, running_all, running_valkey, valkey
-from worlds import reserve
 
 HOLDS = 30_000
 
@@ -34,30 +35,30 @@ async def test_a_rebuild_whose_process_is_killed_while_it_loads_is_finished_by_t
             for first in range(0, HOLDS, 500):
                 holds = [reserve(f"h{n}", f"owner-{n}", ttl_ms=1_800_000) for n in range(first, first + 500)]
                 await engine.gate.apply("big", holds)
-            assert engine.drainer is not None
+            assert isinstance(engine.drainer, Drainer)
             await engine.drainer.catch_up("big")
             while await engine.drainer.pass_once():
                 pass
-        house = HouseProcess(tmp_path / "house", **where)
+        holdfast = HoldfastProcess(tmp_path / "holdfast", **where)
         try:
-            kill_while_it_loads(server, house)
-            await house.start()
-            eventually(lambda: state_of(server) == "open", "the rebuild was finished")
-            async with house.client() as client:
+            kill_while_it_loads(server, holdfast)
+            await holdfast.start()
+            eventually(lambda: state_of(server) == "open:2", "the rebuild was finished")
+            async with holdfast.client() as client:
                 shown = (await client.get("/v1/inventory/big/available")).json()
                 assert (shown["available"], shown["held"]) == (5, HOLDS)
                 assert (await client.post("/v1/ops/reconcile")).json()["ok"]
         finally:
-            house.end()
+            holdfast.end()
 
 
-def kill_while_it_loads(server: ValkeyProcess, house: HouseProcess) -> None:
-    """It does not load for long: whoever looks too late lets it begin again."""
+def kill_while_it_loads(server: ValkeyProcess, holdfast: HoldfastProcess) -> None:
+    """It does not load for long: after a late look it begins again."""
     for _ in range(10):
         server.command("FLUSHALL")
-        house.launch()
-        eventually(lambda: state_of(server) in ("loading", "open"), "the rebuild has begun")
-        house.kill()
+        holdfast.launch()
+        eventually(lambda: state_of(server) in ("loading", "open:2"), "the rebuild has begun")
+        holdfast.kill()
         if state_of(server) == "loading":
             return
     raise TimeoutError("every rebuild was over before it could be interrupted")
@@ -94,11 +95,11 @@ async def test_two_primaries_that_both_serve_sell_no_unit_twice(postgres_databas
                 assert {answer.status_code for answer in lost} <= {200, 404, 409, 410}
                 assert len(sold) + len(more) <= UNITS
         database = open_database(postgres_database_url)
-        books = await read_books(database, "few")
+        snapshot = await read_ledger_snapshot(database, "few")
         await database.close()
-        assert books.pool is not None
-        assert books.pool.sold == len(sold) + len(more) <= UNITS
-        assert {books.reservations[id_].status for id_ in sold} <= {Status.CONFIRMED}
+        assert snapshot.pool is not None
+        assert snapshot.pool.sold == len(sold) + len(more) <= UNITS
+        assert {snapshot.reservations[id_].status for id_ in sold} <= {Status.CONFIRMED}
 
 
 async def hold_all(client: httpx.AsyncClient, name: str) -> list[tuple[httpx.AsyncClient, str]]:

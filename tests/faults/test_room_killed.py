@@ -18,12 +18,12 @@ import httpx
 import pytest
 from joining import BUYER_SECRET, SIGNING_KEY, Crowd, Told, buyer_token, is_in_arrival_order
 from postgres_process import own_postgres
-from processes import HouseProcess, serving
+from processes import HoldfastProcess, serving
 from sqlalchemy import select
 
-from holdfast.domain.pace import MAX_CREDIT_S
-from holdfast.ledger.database import open_database
-from holdfast.ledger.room_tables import places
+from holdfast.domain.room.pace import MAX_CREDIT_S
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.tables.room import places
 
 PEOPLE = int(os.environ.get("HOLDFAST_TEST_PEOPLE", "3000"))
 RATE = 200
@@ -43,8 +43,8 @@ def terms(**more: object) -> dict[str, Any]:
     } | more
 
 
-async def make_sale(house: HouseProcess, **more: object) -> None:
-    async with house.client() as client:
+async def make_sale(holdfast: HoldfastProcess, **more: object) -> None:
+    async with holdfast.client() as client:
         answer = await client.post("/v1/sales", json=terms(**more))
         assert answer.status_code == 201, answer.text
 
@@ -67,16 +67,16 @@ def check(told: list[Told], kept: dict[str, int]) -> None:
     assert is_in_arrival_order(told)
 
 
-def prove(house: HouseProcess) -> None:
+def prove(holdfast: HoldfastProcess) -> None:
     """The auditor's word on the order of the line."""
-    ran = house.run_command("verify", "--json")
+    ran = holdfast.run_command("verify", "--json")
     assert ran.returncode == 0, ran.stdout
 
 
-async def open_line(house: HouseProcess) -> None:
+async def open_line(holdfast: HoldfastProcess) -> None:
     """The sale opens, and a good part of the line is called: never faster than the rate allows."""
-    async with house.client() as client:
-        starts_at = (datetime.now(UTC) + timedelta(seconds=6)).isoformat(timespec="milliseconds")
+    async with holdfast.client() as client:
+        starts_at = (datetime.now(UTC) + timedelta(seconds=15)).isoformat(timespec="milliseconds")
         changed = await client.patch("/v1/sales/drop", json={"starts_at": starts_at})
         assert changed.status_code == 200, changed.text
         async with asyncio.timeout(60):
@@ -97,48 +97,48 @@ async def test_two_servers_share_a_line_and_one_of_them_is_killed(
 ) -> None:
     url = postgres_database_url
     async with AsyncExitStack() as stack:
-        houses = [
+        servers = [
             await stack.enter_async_context(serving(tmp_path / name, database_url=url, **SETTINGS)) for name in "ab"
         ]
-        await make_sale(houses[0])
+        await make_sale(servers[0])
         kill_at = Random(seed).randrange(PEOPLE // 4, PEOPLE // 2)
 
         def kill_one(count: int) -> None:
             if count == kill_at:
-                houses[1].kill()
+                servers[1].kill()
 
-        crowd = Crowd("drop", [house.port for house in houses], kill_one)
+        crowd = Crowd("drop", [holdfast.port for holdfast in servers], kill_one)
         told = await crowd.join([f"b{n}" for n in range(PEOPLE)])
         assert crowd.retries
         check(told, await stored(url))
-        await _still_there(houses[0], told[:: PEOPLE // 50])
-        await open_line(houses[0])
-        prove(houses[0])
+        await _still_there(servers[0], told[:: PEOPLE // 50])
+        await open_line(servers[0])
+        prove(servers[0])
 
 
 async def test_a_server_on_a_file_is_killed_and_started_again(tmp_path: Path, seed: int) -> None:
-    async with serving(tmp_path / "data", **SETTINGS) as house:
-        await make_sale(house)
+    async with serving(tmp_path / "data", **SETTINGS) as holdfast:
+        await make_sale(holdfast)
         kill_at = Random(seed).randrange(PEOPLE // 4, PEOPLE // 2)
         killed = asyncio.Event()
 
         def kill(count: int) -> None:
             if count == kill_at:
-                house.kill()
+                holdfast.kill()
                 killed.set()
 
-        crowd = Crowd("drop", [house.port], kill)
+        crowd = Crowd("drop", [holdfast.port], kill)
         joining = asyncio.create_task(crowd.join([f"b{n}" for n in range(PEOPLE)]))
         await killed.wait()
-        await house.start()
+        await holdfast.start()
         told = await joining
         check(told, await stored(f"sqlite:///{tmp_path / 'data' / 'holdfast.db'}"))
-        await _still_there(house, told[:: PEOPLE // 50])
-        prove(house)
+        await _still_there(holdfast, told[:: PEOPLE // 50])
+        prove(holdfast)
 
 
-async def _still_there(house: HouseProcess, told: list[Told]) -> None:
-    async with house.client() as client:
+async def _still_there(holdfast: HoldfastProcess, told: list[Told]) -> None:
+    async with holdfast.client() as client:
         for one in told:
             again = await join(client, one.buyer_id)
             assert again.json()["position"] == one.position
@@ -152,9 +152,9 @@ async def join(client: httpx.AsyncClient, buyer_id: str) -> httpx.Response:
 @pytest.mark.usefixtures("postgres_url")
 async def test_while_the_store_is_down_nobody_is_admitted_and_everyone_keeps_their_place(tmp_path: Path) -> None:
     with own_postgres() as postgres:
-        settings = SETTINGS | {"database_url": postgres.url, "patience_ms": "1000"}
-        async with serving(tmp_path / "data", **settings) as house, house.client() as client:
-            await make_sale(house, starts_at="2020-01-01T00:00:00Z", room={"mode": "fifo", "rate_per_second": 1})
+        settings = SETTINGS | {"database_url": postgres.url, "queue_timeout_ms": "1000"}
+        async with serving(tmp_path / "data", **settings) as holdfast, holdfast.client() as client:
+            await make_sale(holdfast, starts_at="2020-01-01T00:00:00Z", room={"mode": "fifo", "rate_per_second": 1})
             before = [(await join(client, f"b{n}")).json() for n in range(30)]
             async with asyncio.timeout(60):
                 while (await client.get("/v1/sales/drop/now")).json()["serving"] < 1:  # noqa: ASYNC110 - see below
@@ -173,7 +173,7 @@ async def test_while_the_store_is_down_nobody_is_admitted_and_everyone_keeps_the
             assert (await client.get("/v1/sales/drop/now")).status_code == 200
 
             postgres.signal_all(signal.SIGCONT)
-            await house.until_ready()
+            await holdfast.until_ready()
             async with asyncio.timeout(60):
                 while (first := await admission(client, 0, before[0])).status_code != 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)

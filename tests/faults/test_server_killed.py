@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from processes import HouseProcess, ask, make_pool, serving, stock
+from processes import HoldfastProcess, ask, make_pool, serving, stock
 
-from books import read_books
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
+from ledger_snapshot import read_ledger_snapshot
 
 CALLERS = 32
 DEATHS = 3
@@ -19,13 +19,13 @@ UNITS = 100_000
 class Burst:
     """Callers who reserve one unit after another, each under a key of its own, until the server is gone."""
 
-    def __init__(self, name: str, house: HouseProcess, kill_after: int) -> None:
+    def __init__(self, name: str, holdfast: HoldfastProcess, kill_after: int) -> None:
         self.acknowledged: dict[str, dict[str, Any]] = {}
         self.tried: list[str] = []
-        self._name, self._house, self._kill_after = name, house, kill_after
+        self._name, self._holdfast, self._kill_after = name, holdfast, kill_after
 
     async def run(self) -> None:
-        async with self._house.client() as client:
+        async with self._holdfast.client() as client:
             await asyncio.gather(*[self._caller(client, n) for n in range(CALLERS)])
 
     async def _caller(self, client: httpx.AsyncClient, number: int) -> None:
@@ -39,10 +39,10 @@ class Burst:
             assert answer.status_code == 200, answer.text
             self.acknowledged[key] = answer.json()
             if len(self.acknowledged) == self._kill_after:
-                self._house.kill()
+                self._holdfast.kill()
 
 
-async def ask_again(house: HouseProcess, burst: Burst) -> None:
+async def ask_again(holdfast: HoldfastProcess, burst: Burst) -> None:
     """Every key gets its first answer if it was given one, and exactly one reservation if it was not."""
     turns = asyncio.Semaphore(CALLERS)
 
@@ -51,7 +51,7 @@ async def ask_again(house: HouseProcess, burst: Burst) -> None:
         async with turns:
             return await ask(client, key)
 
-    async with house.client() as client:
+    async with holdfast.client() as client:
         answers = await asyncio.gather(*[in_turn(client, key) for key in burst.tried])
     for key, answer in zip(burst.tried, answers, strict=True):
         assert answer.status_code == 200, answer.text
@@ -63,25 +63,25 @@ async def ask_again(house: HouseProcess, burst: Burst) -> None:
 async def test_kill_9_in_a_burst_loses_nothing_acknowledged(database_url: str, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     tried: list[str] = []
-    async with serving(tmp_path / "data", database_url=database_url) as house:
-        async with house.client() as client:
+    async with serving(tmp_path / "data", database_url=database_url) as holdfast:
+        async with holdfast.client() as client:
             await make_pool(client, UNITS)
         for death in range(DEATHS):
-            burst = Burst(f"burst{death}", house, chance.randint(1, 300))
+            burst = Burst(f"burst{death}", holdfast, chance.randint(1, 300))
             await burst.run()
-            await house.start()
-            await ask_again(house, burst)
+            await holdfast.start()
+            await ask_again(holdfast, burst)
             tried += burst.tried
-        async with house.client() as client:
+        async with holdfast.client() as client:
             assert (await stock(client))["held"] == len(tried)
-        assert await house.stop() == 0
+        assert await holdfast.stop() == 0
     await check_books(database_url, tried)
 
 
 async def check_books(database_url: str, tried: list[str]) -> None:
     database = open_database(database_url)
     try:
-        books = await read_books(database, "sku")
+        books = await read_ledger_snapshot(database, "sku")
         books.check()
         assert {key for _, key in books.remembered} == set(tried)
         assert len(books.reservations) == len(tried)

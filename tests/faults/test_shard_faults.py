@@ -10,15 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
-from processes import HouseProcess, serving
+from processes import HoldfastProcess, serving
 from redis import RedisError
 
-from books import read_books
-from holdfast.domain.reservation import Status
-from holdfast.domain.shards import shard_names
-from holdfast.gate.encoding import Keys
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.splits import sums
+from holdfast.domain.stock.reservation import Status
+from holdfast.domain.stock.shards import shard_names
+from holdfast.gate.redis.encoding import Keys
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.stock.splits import sums_of_splits
+from ledger_snapshot import read_ledger_snapshot
 from valkeys import ValkeyCluster, running_cluster
 
 SKU, SHARDS, UNITS = "hot", 6, 60
@@ -28,14 +29,14 @@ NOT_NOW = {"not_ready", "outcome_unknown", "busy"}
 
 
 class Site:
-    def __init__(self, cluster: ValkeyCluster, houses: list[HouseProcess], database: Database) -> None:
-        self.cluster, self.houses, self.database = cluster, houses, database
+    def __init__(self, cluster: ValkeyCluster, servers: list[HoldfastProcess], database: Database) -> None:
+        self.cluster, self.servers, self.database = cluster, servers, database
         self.confirmed: set[str] = set()
         self.sold_out_at: list[int] = []
         self.nodes = {name: cluster.owner(Keys(name).pool) for name in NAMES}
 
     async def create(self) -> None:
-        async with self.houses[0].client() as client:
+        async with self.servers[0].client() as client:
             made = await client.put(f"/v1/inventory/{SKU}", json={"total_units": UNITS, "shards": SHARDS})
             assert made.status_code == 200, made.text
 
@@ -44,23 +45,23 @@ class Site:
         return sum(int(self.nodes[name].command("HGET", Keys(name).pool, "sold") or 0) for name in NAMES)
 
     async def sell_all(self, seed: int) -> Counter[str]:
-        async with self.houses[0].client() as first, self.houses[1].client() as second:
+        async with self.servers[0].client() as first, self.servers[1].client() as second:
             chance = random.Random(seed)
             buyers = [Buyer(self, (first, second), n, chance) for n in range(UNITS + 20)]
             return Counter(await asyncio.gather(*[buyer.buy() for buyer in buyers]))
 
     async def check(self) -> None:
-        """All is sold, nothing is on its way, and every shard adds up, in the ledger and for whoever has it checked."""
-        async with self.houses[1].client() as client, asyncio.timeout(60):
+        """All is sold, nothing is on its way, and every shard adds up, in the ledger and in every check."""
+        async with self.servers[1].client() as client, asyncio.timeout(60):
             while not (await self._report(client))["is_settled"]:  # noqa: ASYNC110 - other processes settle it
                 await asyncio.sleep(0.1)
-        of_sku = (await self.database.read(sums))[SKU]
-        assert (of_sku.total, of_sku.in_shards, of_sku.on_its_way) == (UNITS, UNITS, 0)
+        of_sku = (await self.database.read(sums_of_splits))[SKU]
+        assert (of_sku.total, of_sku.in_shards, of_sku.in_transfer) == (UNITS, UNITS, 0)
         sold: set[str] = set()
         for name in NAMES:
-            books = await read_books(self.database, name)
-            books.check()
-            sold |= {id_ for id_, r in books.reservations.items() if r.status is Status.CONFIRMED}
+            snapshot = await read_ledger_snapshot(self.database, name)
+            snapshot.check()
+            sold |= {id_ for id_, r in snapshot.reservations.items() if r.status is Status.CONFIRMED}
         assert self.confirmed <= sold
         assert len(sold) == UNITS
 
@@ -69,7 +70,7 @@ class Site:
         if answer.status_code != 200:
             return {"is_settled": False}
         [report] = [r for r in answer.json()["data"] if r["sku_id"] == SKU]
-        is_settled = report["ok"] and not report["on_its_way"] and not report["journal_lag"]
+        is_settled = report["ok"] and not report["in_transfer"] and not report["journal_lag"]
         return {**report, "is_settled": is_settled}
 
 
@@ -123,7 +124,7 @@ class Buyer:
 @asynccontextmanager
 async def cluster_site(tmp_path: Path, database_url: str) -> AsyncIterator[Site]:
     with running_cluster(tmp_path / "cluster", cluster_require_full_coverage="no") as cluster:
-        where = {"database_url": database_url, "redis_url": cluster.url, "redis_timeout_ms": "500"}
+        where = {"database_url": database_url, "redis_url": cluster.url, "redis_timeout_ms": "2000"}
         database = open_database(database_url)
         async with (
             serving(tmp_path / "first", **where) as first,
@@ -156,8 +157,8 @@ async def test_servers_that_are_killed_in_the_middle_of_transfers_leave_no_unit_
         sale = asyncio.create_task(site.sell_all(seed))
         for _ in range(3):
             await asyncio.sleep(0.2 + chance.random() / 2)
-            site.houses[0].kill()
-            await site.houses[0].start()
+            site.servers[0].kill()
+            await site.servers[0].start()
         assert await sale == {"sold": UNITS, "sold out": 20}
         await site.check()
 

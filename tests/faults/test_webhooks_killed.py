@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from processes import HouseProcess, ask, make_pool, serving
+from processes import HoldfastProcess, ask, make_pool, serving
 from sqlalchemy import update
 
-from holdfast.ledger.database import open_database
-from holdfast.ledger.webhook_tables import deliveries
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.tables.webhooks import deliveries
 from receiver import Received, Receiver, Reply, receiving
 
 DEATHS = 2
@@ -23,22 +23,22 @@ async def let_leases_run_out(url: str) -> None:
         await database.close()
 
 
-async def buy(house: HouseProcess, key: str) -> None:
-    async with house.client() as client:
+async def buy(holdfast: HoldfastProcess, key: str) -> None:
+    async with holdfast.client() as client:
         reservation = (await ask(client, key)).json()
         confirmed = await client.post(f"/v1/reservations/{reservation['reservation_id']}/confirm")
         assert confirmed.status_code == 200, confirmed.text
 
 
-async def add(house: HouseProcess, receiver: Receiver) -> str:
-    async with house.client() as client:
+async def add(holdfast: HoldfastProcess, receiver: Receiver) -> str:
+    async with holdfast.client() as client:
         await make_pool(client, 100)
         made = await client.post("/v1/webhooks", json={"url": receiver.url, "events": ["reservation.*"]})
         return str(made.json()["secret"])
 
 
 async def test_kill_9_between_sending_and_writing_it_down(database_url: str, tmp_path: Path) -> None:
-    fatal: list[HouseProcess] = []
+    fatal: list[HoldfastProcess] = []
 
     def kill_first(_received: Received) -> Reply:
         while fatal:
@@ -46,18 +46,18 @@ async def test_kill_9_between_sending_and_writing_it_down(database_url: str, tmp
         return Reply()
 
     with receiving(kill_first) as receiver:
-        async with serving(tmp_path / "data", database_url=database_url, webhook_private="1") as house:
-            secret = await add(house, receiver)
+        async with serving(tmp_path / "data", database_url=database_url, webhook_private="1") as holdfast:
+            secret = await add(holdfast, receiver)
             for death in range(DEATHS):
                 before = len(receiver.accepted)
-                fatal.append(house)
-                buying = asyncio.create_task(buy(house, f"death-{death}"))
+                fatal.append(holdfast)
+                buying = asyncio.create_task(buy(holdfast, f"death-{death}"))
                 await receiver.until(lambda: len(receiver.accepted) > before)  # noqa: B023 - waited for at once
                 await asyncio.wait([buying])
                 buying.exception()
                 await let_leases_run_out(database_url)
-                await house.start()
-                await buy(house, f"death-{death}")
+                await holdfast.start()
+                await buy(holdfast, f"death-{death}")
                 await receiver.until(lambda: len(receiver.types_by_subject()) > death and _complete(receiver))  # noqa: B023
         sent_again = len(receiver.accepted) - len({r.id for r in receiver.accepted})
         assert sent_again >= DEATHS, "nobody died at the right moment, so this shows nothing"

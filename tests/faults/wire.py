@@ -22,6 +22,11 @@ class Wire:
     def __init__(self, server_socket: Path) -> None:
         self.cut = Cut.NEVER
         self.cuts = 0
+        # How much later every answer arrives.
+        self.delay_s = 0.0
+        # While this is not set, both ends stay connected, and nothing reaches the other.
+        self.flows = asyncio.Event()
+        self.flows.set()
         self._server_socket = server_socket
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,6 +42,7 @@ class Wire:
         self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, answers: "asyncio.Task[None]"
     ) -> None:
         while request := await reader.read(2**16):
+            await self.flows.wait()
             is_commit = b"COMMIT" in request
             if is_commit and self.cut is not Cut.NEVER:
                 self.cuts += 1
@@ -51,6 +57,8 @@ class Wire:
     async def _carry_answers(self, server: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while answer := await server.read(2**16):
+                await self.flows.wait()
+                await asyncio.sleep(self.delay_s)
                 writer.write(answer)
                 await writer.drain()
         writer.close()

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from holdfast.domain.command import Command, Verdict
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Command, Verdict
+from holdfast.domain.stock.outcome import Outcome
 
 Answer = Callable[[Command], Verdict]
 

@@ -6,15 +6,16 @@ from typing import Any
 from redis import Redis
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.gate.encoding import Keys
-from holdfast.gate.functions import Functions
-from holdfast.gate.library import source
-from holdfast.gate.link.port import Command, RedisLink
-from redis_world import CLOCK, RedisWorld
+from holdfast.gate.redis.client import RedisClient
+from holdfast.gate.redis.encoding import Keys
+from holdfast.gate.redis.link.port import Command, RedisLink
+from holdfast.testing.states import SKU
+from redis_setup import RedisSetup
 from valkeys import ValkeyProcess
-from worlds import SKU
 
 KEYS = Keys(SKU)
+# A key of an empty pool has one entry.
+EMPTY = 1
 
 
 class Through:
@@ -34,7 +35,7 @@ class Through:
 
 
 def is_apply(commands: tuple[Command, ...]) -> bool:
-    return commands[0][:2] == ["FCALL", "holdfast_apply_v1"]
+    return commands[0][:2] == ["FCALL", "holdfast_apply_v2"]
 
 
 class Repeating(Through):
@@ -84,12 +85,12 @@ class Refusing(Through):
         return await super().call(key, *commands)
 
 
-def over(link: RedisLink) -> Functions:
-    return Functions(link, source(CLOCK))
+def over(link: RedisLink) -> RedisClient:
+    return RedisClient(link)
 
 
 def forgets_nothing(_key: str, command: Command) -> bool:
-    return command[1] == "holdfast_trim_v1"
+    return command[1] == "holdfast_trim_v2"
 
 
 def client(valkey: ValkeyProcess) -> "Redis":
@@ -112,13 +113,13 @@ def put_back(valkey: ValkeyProcess, copied: dict[bytes, bytes], match: str = KEY
             redis.restore(key, 0, value)
 
 
-async def check_books(world: RedisWorld) -> None:
+async def check_books(world: RedisSetup) -> None:
     """Gate and ledger are right, each by itself and side by side."""
-    books = await world.books(SKU)
-    books.check()
+    snapshot = await world.snapshot(SKU)
+    snapshot.check()
     gate = await world.gate_pool(SKU)
     assert gate.is_open
-    assert gate.pool == books.pool
+    assert gate.pool == snapshot.pool
     assert gate.at == await world.position(SKU)
     reports = await world.reconciler.pass_once(thorough=True)
     assert reports[SKU].finding is None

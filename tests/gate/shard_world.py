@@ -1,21 +1,21 @@
 """A pool over four shards, by a clock that the test sets, and the laws that hold over all of them."""
 
-from holdfast.domain.command import Command, Move, Reserve, Transition, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Pool
-from holdfast.domain.reservation import Reservation, new_reservation_id
-from holdfast.domain.shards import shard_names
-from holdfast.ledger.splits import sums
-from holdfast.settlement.shard_keeper import LEFT_AFTER_MS
-from redis_world import RedisWorld
-from worlds import MINUTE, SKU
+from holdfast.domain.stock.command import Command, Move, Reserve, Transition, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import Pool
+from holdfast.domain.stock.reservation import Reservation, new_reservation_id
+from holdfast.domain.stock.shards import shard_names
+from holdfast.gate.redis.shards.audit import LEFT_AFTER_MS
+from holdfast.ledger.stock.splits import sums_of_splits
+from holdfast.testing.states import MINUTE, SKU
+from redis_setup import RedisSetup
 
 SHARDS = 4
 NAMES = shard_names(SKU, SHARDS)
 
 
 class ShardWorld:
-    def __init__(self, world: RedisWorld) -> None:
+    def __init__(self, world: RedisSetup) -> None:
         self.world = world
         self.gate = world.open_sharded_gate()
 
@@ -52,8 +52,8 @@ class ShardWorld:
     async def shards(self) -> list[Pool]:
         return [(await self.world.gate_pool(name)).pool for name in NAMES]
 
-    async def on_its_way(self) -> int:
-        return (await self.world.database.read(sums))[SKU].on_its_way
+    async def in_transfer(self) -> int:
+        return (await self.world.database.read(sums_of_splits))[SKU].in_transfer
 
     async def reconcile(self) -> None:
         """The background work goes on for a while, and as often as it takes to be sure."""
@@ -66,12 +66,12 @@ class ShardWorld:
     async def check(self, *, total: int | None = None, held: int | None = None, sold: int | None = None) -> None:
         """Every shard is right by itself and beside the ledger, and together they have what there is, now."""
         for name in NAMES:
-            books = await self.world.books(name)
-            books.check()
-            assert (await self.world.gate_pool(name)).pool == books.pool
-        of_sku = (await self.world.database.read(sums))[SKU]
+            snapshot = await self.world.snapshot(name)
+            snapshot.check()
+            assert (await self.world.gate_pool(name)).pool == snapshot.pool
+        of_sku = (await self.world.database.read(sums_of_splits))[SKU]
         assert of_sku.adds_up, of_sku
-        assert of_sku.on_its_way == 0
+        assert of_sku.in_transfer == 0
         assert total in (None, of_sku.total)
         pools = await self.shards()
         assert held in (None, sum(pool.held for pool in pools))

@@ -5,18 +5,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from conformance import cancel
-from desk import sql_desk
+from gate_harness import sql_harness
 from paced_gate import OneAtATime, PacedGate
 
-from holdfast import metrics
-from holdfast.domain.command import Command, Provision, Reserve, Verdict
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Command, Provision, Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
-from holdfast.gate.batcher import Batcher
+from holdfast.gate.batcher import REFRESHED_AFTER, Batcher
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from worlds import SKU, reserve
+from holdfast.ledger.engine.database import Database
+from holdfast.runtime import metrics
+from holdfast.testing.conformance import cancel
+from holdfast.testing.states import SKU, reserve
 
 Answers = list[asyncio.Future[Verdict]]
 
@@ -34,7 +34,7 @@ async def all_of(answers: Answers) -> list[Verdict | BaseException]:
 
 
 async def behind_a_batch(gate: PacedGate, batcher: Batcher) -> Answers:
-    """Someone whose batch is under way, so that whoever comes next has to wait."""
+    """Someone whose batch is under way, so that the next command has to wait."""
     answers = submit_all(batcher, "first")
     await gate.arrival()
     return answers
@@ -53,8 +53,8 @@ class Hands:
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     hands = Hands()
-    for module in ("batcher", "lines"):
-        monkeypatch.setattr(f"holdfast.gate.{module}.monotonic", lambda: hands.now)
+    for module in ("gate.batcher", "runtime.batching"):
+        monkeypatch.setattr(f"holdfast.{module}.monotonic", lambda: hands.now)
     return hands
 
 
@@ -124,7 +124,7 @@ async def test_a_pool_has_one_batch_under_way_and_pools_do_not_wait_for_one_anot
 
 async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served() -> None:
     gate = PacedGate()
-    batcher = Batcher(gate, line_max=2)
+    batcher = Batcher(gate, queue_max=2)
     answers = await behind_a_batch(gate, batcher)
     answers += submit_all(batcher, "a", "b")
     with pytest.raises(Busy):
@@ -167,7 +167,7 @@ async def test_a_caller_who_goes_while_being_decided_leaves_the_others_alone() -
 
 async def test_a_command_that_waited_too_long_is_told_busy_and_never_decided(hands: Hands) -> None:
     gate = PacedGate()
-    batcher = Batcher(gate, patience_s=2.0)
+    batcher = Batcher(gate, timeout_s=2.0)
     await behind_a_batch(gate, batcher)
     [late] = submit_all(batcher, "late")
     hands.turn(1.5)
@@ -195,9 +195,9 @@ async def test_a_batch_without_a_verdict_fails_every_caller_and_only_them(failur
     assert await all_of(later) == [Verdict(Outcome.RESERVED)]
 
 
-async def test_whoever_waits_behind_a_batch_that_hangs_is_told_busy_in_time() -> None:
+async def test_a_command_behind_a_batch_that_hangs_is_told_busy_in_time() -> None:
     gate = PacedGate()
-    batcher = Batcher(gate, patience_s=0.05)
+    batcher = Batcher(gate, timeout_s=0.05)
     dropped = {reason: metrics.DROPPED.labels(reason)._value for reason in ("overdue", "caller_gone")}
     before = {reason: count.get() for reason, count in dropped.items()}
     [hanging] = await behind_a_batch(gate, batcher)
@@ -208,7 +208,7 @@ async def test_whoever_waits_behind_a_batch_that_hangs_is_told_busy_in_time() ->
         "overdue": 4,
         "caller_gone": 0,
     }
-    batcher._patience_s = 60.0
+    batcher._timeout_s = 60.0
     gate.let_go(2)
     assert await all_of([hanging, *submit_all(batcher, "c")]) == [Verdict(Outcome.RESERVED)] * 2
     assert [named(batch) for _, batch in gate.batches] == [["first"], ["c"]]
@@ -228,7 +228,7 @@ async def test_a_gate_that_gives_too_few_verdicts_fails_that_batch_and_not_the_l
     assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
 
 
-@pytest.mark.parametrize("broken", ["_next_batch", "_fail", "_show_waiting"])
+@pytest.mark.parametrize("broken", ["_next_batch", "_on_failure", "_on_queue"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_is_served(
     monkeypatch: pytest.MonkeyPatch, broken: str
@@ -284,35 +284,48 @@ async def told(batcher: Batcher, gate: PacedGate, *verdicts: Verdict) -> None:
 @pytest.mark.parametrize("verdict", [SOLD_OUT, Verdict(Outcome.ALL_HELD, available=0)])
 async def test_a_refusal_for_stock_is_remembered_for_a_moment(hands: Hands, verdict: Verdict) -> None:
     gate = PacedGate(at_once=True)
-    batcher = Batcher(gate, memory_s=0.1)
-    assert batcher.recall(SKU) is None
+    batcher = Batcher(gate, cache_s=0.1)
+    assert batcher.cached_refusal(SKU) is None
     await told(batcher, gate, verdict)
     hands.turn(0.099)
-    assert batcher.recall(SKU) == verdict
-    assert batcher.recall("another pool") is None
+    assert batcher.cached_refusal(SKU) == verdict
+    assert batcher.cached_refusal("another pool") is None
     hands.turn(0.001)
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
+
+
+async def test_one_of_a_stampede_asks_again_before_the_memory_ends(hands: Hands) -> None:
+    gate = PacedGate(at_once=True)
+    batcher = Batcher(gate, cache_s=0.1)
+    await told(batcher, gate, SOLD_OUT)
+    for _ in range(REFRESHED_AFTER):
+        assert batcher.cached_refusal(SKU) == SOLD_OUT
+    hands.turn(0.06)
+    assert batcher.cached_refusal(SKU) is None
+    assert batcher.cached_refusal(SKU) == SOLD_OUT
+    hands.turn(0.05)
+    assert batcher.cached_refusal(SKU) is None
 
 
 async def test_the_memory_is_counted_from_before_the_batch_was_decided(hands: Hands) -> None:
     gate = PacedGate(lambda _: SOLD_OUT)
-    batcher = Batcher(gate, memory_s=0.1)
+    batcher = Batcher(gate, cache_s=0.1)
     answers = submit_all(batcher, "a")
     await gate.arrival()
     hands.turn(0.1)
     gate.let_go()
     await all_of(answers)
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
 
 
 async def test_the_memory_ends_when_the_next_unit_is_due(hands: Hands) -> None:
     gate = PacedGate(at_once=True)
-    batcher = Batcher(gate, memory_s=0.1)
+    batcher = Batcher(gate, cache_s=0.1)
     await told(batcher, gate, Verdict(Outcome.ALL_HELD, available=0, next_return_at=1, retry_after_ms=30))
     hands.turn(0.029)
-    assert batcher.recall(SKU) is not None
+    assert batcher.cached_refusal(SKU) is not None
     hands.turn(0.001)
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
 
 
 @pytest.mark.usefixtures("hands")
@@ -322,7 +335,7 @@ async def test_only_an_empty_pool_is_remembered_and_any_other_word_ends_the_memo
     batcher = Batcher(gate)
     await told(batcher, gate, SOLD_OUT)
     await told(batcher, gate, SOLD_OUT, Verdict(outcome))
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
 
 
 @pytest.mark.usefixtures("hands")
@@ -330,26 +343,26 @@ async def test_the_last_word_of_a_batch_is_the_one_remembered() -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate)
     await told(batcher, gate, Verdict(Outcome.RESERVED), SOLD_OUT)
-    assert batcher.recall(SKU) == SOLD_OUT
+    assert batcher.cached_refusal(SKU) == SOLD_OUT
 
 
 @pytest.mark.usefixtures("hands")
 async def test_units_that_return_through_the_line_are_there_for_the_next_to_ask(database: Database) -> None:
-    desk = sql_desk(database)
-    await desk.apply(Provision(1))
-    batcher = Batcher(desk.gate)
+    harness = sql_harness(database)
+    await harness.apply(Provision(1))
+    batcher = Batcher(harness.gate)
     await all_of(submit_all(batcher, "a", "b"))
-    assert batcher.recall(SKU) is not None
+    assert batcher.cached_refusal(SKU) is not None
     await batcher.submit(SKU, cancel("a"))
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
 
 
 @pytest.mark.usefixtures("hands")
 async def test_no_memory_is_kept_where_none_is_wanted() -> None:
     gate = PacedGate(at_once=True)
-    batcher = Batcher(gate, memory_s=0)
+    batcher = Batcher(gate, cache_s=0)
     await told(batcher, gate, SOLD_OUT)
-    assert batcher.recall(SKU) is None
+    assert batcher.cached_refusal(SKU) is None
 
 
 # --- fairness, and the end
@@ -372,7 +385,7 @@ async def test_a_quiet_pool_is_served_amid_a_stampede_on_a_hot_one(database: Dat
     gate = SqlGate(database)
     for sku_id in ("hot", "quiet"):
         await gate.apply(sku_id, [Provision(10_000)])
-    batcher = Batcher(gate, batch_max=64, patience_s=60)
+    batcher = Batcher(gate, batch_max=64, timeout_s=60)
     hot = submit_all(batcher, *map(str, range(4_000)), sku_id="hot")
     for n in range(5):
         await batcher.submit("quiet", reserve(f"quiet{n}"))
@@ -383,7 +396,7 @@ async def test_a_quiet_pool_is_served_amid_a_stampede_on_a_hot_one(database: Dat
 async def test_first_come_first_served_down_to_the_last_unit(database: Database) -> None:
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(300)])
-    batcher = Batcher(gate, batch_max=128, patience_s=60)
+    batcher = Batcher(gate, batch_max=128, timeout_s=60)
     verdicts = await asyncio.gather(*submit_all(batcher, *[f"r{n:04}" for n in range(1_000)]))
     assert [v.outcome for v in verdicts] == [Outcome.RESERVED] * 300 + [Outcome.ALL_HELD] * 700
 
@@ -391,7 +404,7 @@ async def test_first_come_first_served_down_to_the_last_unit(database: Database)
 async def test_fifty_requests_with_one_key_have_one_effect(database: Database) -> None:
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(300)])
-    batcher = Batcher(gate, batch_max=7, patience_s=60)
+    batcher = Batcher(gate, batch_max=7, timeout_s=60)
     verdicts = await asyncio.gather(*[batcher.submit(SKU, reserve(f"r{n}", key="k")) for n in range(50)])
     assert Counter(v.outcome for v in verdicts) == {Outcome.RESERVED: 1, Outcome.REPLAYED: 49}
     assert len({v.reservation for v in verdicts}) == 1

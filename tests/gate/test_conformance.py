@@ -1,24 +1,25 @@
-"""The SQL gate, on SQLite and on PostgreSQL, under the conformance suite and behind its last wall."""
+"""The SQL gate, on SQLite and on PostgreSQL, under the conformance suite and behind its last line of defence."""
 
 import sqlite3
 
 import pytest
-from conformance import GateConformance, cancel
-from desk import Desk, sql_desk
+from gate_harness import sql_harness
 from sqlalchemy import Connection, insert, text, update
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.domain.command import Provision
-from holdfast.ledger.database import Database
-from holdfast.ledger.tables import idempotency, pools, reservations
-from worlds import NOW, SKU, reserve
+from holdfast.domain.stock.command import Provision
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.tables.stock import idempotency, pools, reservations
+from holdfast.testing.conformance import GateConformance, cancel
+from holdfast.testing.harness import GateHarness
+from holdfast.testing.states import NOW, SKU, reserve
 
 VIOLATIONS = (IntegrityError, sqlite3.IntegrityError)
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return sql_desk(database)
+def harness(database: Database) -> GateHarness:
+    return sql_harness(database)
 
 
 class TestSqlGate(GateConformance):
@@ -40,27 +41,27 @@ class TestSqlGate(GateConformance):
         insert(idempotency).values((SKU, "ada", "k", "f", "b", 1, NOW, NOW)),
     ],
 )
-async def test_the_tables_refuse_what_must_not_be(desk: Desk, database: Database, statement: object) -> None:
-    await desk.apply(Provision(5), reserve("a", key="k"))
+async def test_the_tables_refuse_what_must_not_be(harness: GateHarness, database: Database, statement: object) -> None:
+    await harness.apply(Provision(5), reserve("a", key="k"))
     with pytest.raises(VIOLATIONS):
         await database.write(lambda connection: connection.execute(statement))  # type: ignore[call-overload]
-    (await desk.books()).check()
+    (await harness.snapshot()).check()
 
 
-async def test_a_batch_that_meets_the_last_wall_is_undone_whole(desk: Desk, database: Database) -> None:
-    await desk.apply(Provision(5), reserve("a", quantity=2))
+async def test_a_batch_that_meets_the_last_wall_is_undone_whole(harness: GateHarness, database: Database) -> None:
+    await harness.apply(Provision(5), reserve("a", quantity=2))
     await database.write(lambda connection: connection.execute(update(pools).values(held=1)))
-    before = await desk.books()
+    before = await harness.snapshot()
     with pytest.raises(VIOLATIONS):
-        await desk.gate.apply(SKU, [reserve("b", key="k"), cancel("b"), cancel("a")])
-    assert await desk.books() == before
+        await harness.gate.apply(SKU, [reserve("b", key="k"), cancel("b"), cancel("a")])
+    assert await harness.snapshot() == before
 
 
-async def test_a_gate_goes_on_after_a_batch_that_was_undone(desk: Desk) -> None:
-    await desk.apply(Provision(5), reserve("a"))
+async def test_a_gate_goes_on_after_a_batch_that_was_undone(harness: GateHarness) -> None:
+    await harness.apply(Provision(5), reserve("a"))
     with pytest.raises(VIOLATIONS):
-        await desk.gate.apply(SKU, [reserve("a", key="k")])
-    await desk.granted(reserve("b", key="k"))
+        await harness.gate.apply(SKU, [reserve("a", key="k")])
+    await harness.granted(reserve("b", key="k"))
 
 
 async def test_the_clock_is_the_databases_where_it_has_one(database: Database) -> None:

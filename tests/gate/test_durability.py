@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SettingsError
-from holdfast.gate.link.durability import check_durability, find_problems
-from holdfast.gate.link.port import RedisLink
-from holdfast.gate.link.redis_link import open_link
+from holdfast.gate.redis.link.durability import check_durability, find_problems
+from holdfast.gate.redis.link.port import RedisLink
+from holdfast.gate.redis.link.redis_link import open_link
 from valkeys import ValkeyProcess, eventually, is_following, running_cluster, running_valkey
 
 
@@ -51,7 +51,7 @@ async def accepts(url: str, *, fsync: str = "always", replicas_min: int = 0) -> 
 
 def commands_in(message: str) -> list[list[str]]:
     """What each line says to do."""
-    return [line.rpartition("mend it with ")[2].split() for line in message.splitlines()]
+    return [line.rpartition("fix it with ")[2].split() for line in message.splitlines()]
 
 
 async def test_a_server_as_it_should_be_is_accepted(server: ValkeyProcess) -> None:
@@ -108,6 +108,7 @@ async def test_missing_replicas_are_counted(server: ValkeyProcess, tmp_path: Pat
         assert "1 of at least 2" in await refusal(server.url, replicas_min=2)
 
 
+@pytest.mark.slow
 async def test_every_primary_of_a_cluster_is_checked(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         assert await accepts(cluster.url)

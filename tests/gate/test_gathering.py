@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from paced_gate import PacedGate
 
-from holdfast.domain.command import Command, Reserve, Verdict
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Command, Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.gate.batcher import GATHER_S, Batcher
-from worlds import SKU, reserve
+from holdfast.testing.states import SKU, reserve
 
 SOLD_OUT = Verdict(Outcome.SOLD_OUT, available=0)
 
@@ -17,8 +17,8 @@ SOLD_OUT = Verdict(Outcome.SOLD_OUT, available=0)
 def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The hands of the batcher's clock."""
     hands = {"now": 1_000.0}
-    for module in ("batcher", "lines"):
-        monkeypatch.setattr(f"holdfast.gate.{module}.monotonic", lambda: hands["now"])
+    for module in ("gate.batcher", "runtime.batching"):
+        monkeypatch.setattr(f"holdfast.{module}.monotonic", lambda: hands["now"])
     return hands
 
 
@@ -75,6 +75,6 @@ async def test_who_comes_after_a_pause_does_not_wait(hands: dict[str, float]) ->
 @pytest.mark.parametrize("due_in_ms", [0, None])
 async def test_nobody_gathers_when_a_unit_is_due_or_no_memory_is_wanted(due_in_ms: int | None) -> None:
     gate = PacedGate(at_once=True)
-    batcher = Batcher(gate, memory_s=0.1 if due_in_ms is not None else 0)
+    batcher = Batcher(gate, cache_s=0.1 if due_in_ms is not None else 0)
     await told(gate, batcher, Verdict(Outcome.ALL_HELD, available=0, next_return_at=1, retry_after_ms=due_in_ms))
     assert await batches_after(gate, batcher) == [["a"], ["b"]]

@@ -15,19 +15,17 @@ import redis.asyncio
 import uvloop
 from tls_proxy import Certificates, tls_proxy
 
-from holdfast.bench.engines import free_port
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
-from holdfast.gate.link.port import RedisLink
-from holdfast.gate.link.redis_link import open_link
-from holdfast.gate.link.replies import RedisRefused
-from holdfast.gate.link.wire import Node, Wire
-from second_try import in_time
+from holdfast.gate.redis.link.connection import Node, RedisConnection
+from holdfast.gate.redis.link.port import RedisLink
+from holdfast.gate.redis.link.redis_link import open_link
+from holdfast.gate.redis.link.replies import RedisRefused
+from holdfast.lab.load.engines import free_port
 from valkeys import ValkeyProcess, eventually, running_valkey, valkey
 
 # Long enough for a busy machine to answer in, short enough to wait for.
 TIMEOUT_S = 1.0
-# What a machine busy with other tests may add.
-SLACK_S = 15.0
+HANG_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +185,8 @@ async def _until_it_answers(link: RedisLink) -> None:
 
 async def test_nobody_there_is_unavailable_at_once() -> None:
     async with linked(f"redis://127.0.0.1:{free_port()}") as link:
-        started = monotonic()
-        assert isinstance(await failure(link, ["PING"]), Unavailable)
-        in_time(started, SLACK_S)
+        async with asyncio.timeout(HANG_S):
+            assert isinstance(await failure(link, ["PING"]), Unavailable)
 
 
 async def test_who_got_no_connection_in_time_knows_that_nothing_was_sent(server: ValkeyProcess) -> None:
@@ -198,18 +195,18 @@ async def test_who_got_no_connection_in_time_knows_that_nothing_was_sent(server:
         # A call that lasts longer than others may take.
         async with node._turn(until=math.inf):
             started = monotonic()
-            assert "is in use" in str(await _not_now(link, ["PING"]))
+            async with asyncio.timeout(HANG_S):
+                assert "is in use" in str(await _not_now(link, ["PING"]))
             assert monotonic() - started >= TIMEOUT_S
-            in_time(started, TIMEOUT_S + SLACK_S)
         assert await echo(link, 1)
 
 
 async def test_an_answer_that_takes_too_long_is_of_unknown_outcome(server: ValkeyProcess) -> None:
     async with linked(server.url, timeout_s=TIMEOUT_S, connections=1) as link:
         started = monotonic()
-        assert isinstance(await failure(link, ["BLPOP", "nothing", 0]), OutcomeUnknown)
+        async with asyncio.timeout(HANG_S):
+            assert isinstance(await failure(link, ["BLPOP", "nothing", 0]), OutcomeUnknown)
         assert monotonic() - started >= TIMEOUT_S
-        in_time(started, TIMEOUT_S + SLACK_S)
         assert await echo(link, 1)
 
 
@@ -232,11 +229,11 @@ async def test_a_frozen_server_is_of_unknown_outcome_in_time_and_a_thawed_one_di
         server.freeze()
         try:
             started = monotonic()
-            assert isinstance(await failure(link, ["INCR", "n"]), OutcomeUnknown)
-            # This one has to connect, and so knows that it sent nothing.
-            assert isinstance(await failure(link, ["INCR", "n"]), Unavailable)
+            async with asyncio.timeout(HANG_S):
+                assert isinstance(await failure(link, ["INCR", "n"]), OutcomeUnknown)
+                # This one has to connect, and so knows that it sent nothing.
+                assert isinstance(await failure(link, ["INCR", "n"]), Unavailable)
             assert monotonic() - started >= 2 * TIMEOUT_S
-            in_time(started, 2 * TIMEOUT_S + SLACK_S)
         finally:
             server.thaw()
         await _until_it_answers(link)
@@ -283,10 +280,10 @@ async def test_the_first_calls_after_a_restart_succeed_on_uvloop(server: ValkeyP
 async def test_without_a_look_at_the_socket_they_would_be_of_unknown_outcome(
     server: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def always(_wire: Wire) -> bool:
+    async def always(_wire: RedisConnection) -> bool:
         return True
 
-    monkeypatch.setattr(Wire, "is_fit", always)
+    monkeypatch.setattr(RedisConnection, "is_fit", always)
     assert any(isinstance(answer, OutcomeUnknown) for answer in await _restart_under(server, kill=False))
 
 
@@ -318,7 +315,7 @@ async def test_they_would_if_their_connections_were_used_again(
     server: ValkeyProcess, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
-    async def careless(node: Any, _until: float) -> AsyncIterator[Wire]:
+    async def careless(node: Any, _until: float) -> AsyncIterator[RedisConnection]:
         wire = node._idle.pop() if node._idle else node._dial(node.address)
         try:
             await wire.connect()

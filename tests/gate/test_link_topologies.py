@@ -8,15 +8,15 @@ from time import monotonic
 
 import pytest
 
-from holdfast.bench.engines import free_port
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.gate.link.port import RedisLink
-from holdfast.gate.link.redis_link import open_link
-from holdfast.gate.link.replies import RedisRefused
-from second_try import in_time
+from holdfast.gate.redis.link.port import RedisLink
+from holdfast.gate.redis.link.redis_link import open_link
+from holdfast.gate.redis.link.replies import RedisRefused
+from holdfast.lab.load.engines import free_port
 from valkeys import ValkeyCluster, WatchedService, running_cluster, running_sentinels, running_valkey
 
 TIMEOUT_S = 1.0
+HANG_S = 60.0
 LIBRARY = "#!lua name=one\nserver.register_function('one', function() return 1 end)"
 
 
@@ -89,6 +89,7 @@ async def test_a_slot_on_the_move_is_asked_for_and_a_moved_one_followed(
     assert [node.command("INFO", "errorstats").get("errorstat_MOVED") for node in (source, other)] == redirects
 
 
+@pytest.mark.slow
 async def test_servers_that_send_us_in_circles_are_unavailable(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         source, target, _ = cluster.nodes
@@ -112,6 +113,7 @@ async def test_errors_of_commands_are_not_taken_for_a_change_of_the_cluster(link
     assert refused.value.code == "ERR"
 
 
+@pytest.mark.slow
 async def test_a_dead_server_makes_its_keys_unavailable_until_it_is_back(
     cluster: ValkeyCluster, link: RedisLink
 ) -> None:
@@ -131,6 +133,7 @@ async def test_a_dead_server_makes_its_keys_unavailable_until_it_is_back(
     assert len(await link.call_everywhere(["PING"])) == 3
 
 
+@pytest.mark.slow
 async def test_a_replica_that_took_over_in_a_cluster_is_found(tmp_path: Path) -> None:
     with running_cluster(tmp_path, with_replica=True) as cluster:
         dying, *_ = cluster.nodes
@@ -174,6 +177,7 @@ def service(tmp_path: Path) -> Iterator[WatchedService]:
         yield service
 
 
+@pytest.mark.slow
 async def test_sentinels_lead_to_the_next_primary_when_one_dies(service: WatchedService) -> None:
     async with linked(service.url, timeout_s=TIMEOUT_S) as link:
         assert await link.call("a", ["SET", "a", 1]) == [b"OK"]
@@ -191,20 +195,21 @@ async def test_sentinels_lead_to_the_next_primary_when_one_dies(service: Watched
             await link.call("a", ["PING"])
 
 
+@pytest.mark.slow
 async def test_sentinels_lead_to_the_next_primary_when_one_freezes(service: WatchedService) -> None:
     async with linked(service.url, timeout_s=TIMEOUT_S) as link:
         await link.call("a", ["SET", "a", 1])
         service.primary.freeze()
-        started = monotonic()
-        with pytest.raises(OutcomeUnknown):
-            await link.call("a", ["SET", "a", 2])
-        in_time(started, TIMEOUT_S + 15.0)
+        async with asyncio.timeout(HANG_S):
+            with pytest.raises(OutcomeUnknown):
+                await link.call("a", ["SET", "a", 2])
         service.sentinels[0].freeze()
         seconds = await seconds_until_it_serves(link, "a")
         print(f"served again {seconds:.1f} s after the primary froze, one sentinel frozen as well")
         assert service.replica.command("GET", "a") == "later"
 
 
+@pytest.mark.slow
 async def test_a_primary_that_became_a_replica_is_given_up(service: WatchedService) -> None:
     async with linked(service.url) as link:
         await link.call("a", ["SET", "a", 1])
@@ -212,5 +217,5 @@ async def test_a_primary_that_became_a_replica_is_given_up(service: WatchedServi
         service.primary.command("REPLICAOF", "127.0.0.1", service.replica.port)
         with pytest.raises(Unavailable, match="READONLY"):
             await link.call("a", ["SET", "a", 2])
-        with pytest.raises(Unavailable, match="the primary that the sentinels name is none"):
+        with pytest.raises(Unavailable, match="the server that the sentinels name is not a primary"):
             await link.call("a", ["GET", "a"])

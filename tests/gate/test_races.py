@@ -15,19 +15,21 @@ from sqlalchemy import Connection, null, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
 
-from books import read_books
-from holdfast.domain.command import Command, Move, Provision, Transition, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.reservation import Status
-from holdfast.domain.rulebook import decide
-from holdfast.domain.state import State
+from holdfast.domain.stock.command import Command, Move, Provision, Transition, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Status
+from holdfast.domain.stock.rulebook import decide
+from holdfast.domain.stock.state import State
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import BatchQueries, LockedPool
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.limits import DEFAULT_LOCK, LockLimits
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.tables import pools
-from worlds import SKU, reserve
+from holdfast.ledger.stock.batch import BatchQueries, LockedPool
+from holdfast.ledger.tables.stock import pools
+from holdfast.testing.states import SKU, reserve
+from ledger_snapshot import read_ledger_snapshot
 
 RACERS = 8
 TOTAL = 100
@@ -60,7 +62,9 @@ class UnlockedQueries(BatchQueries):
         super().__init__("postgresql")
         self._meeting = meeting
 
-    def lock(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> LockedPool:
+    def lock(
+        self, connection: Connection, sku_id: str, commands: Sequence[Command], limits: LockLimits = DEFAULT_LOCK
+    ) -> LockedPool:
         row = connection.execute(select(pools, null().label("locked_at")).where(pools.c.sku_id == sku_id)).one_or_none()
         return LockedPool(sku_id, row, commands)
 
@@ -72,7 +76,7 @@ class UnlockedQueries(BatchQueries):
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:
     gate = SqlGate(database)
-    gate.queries, gate.at_once = UnlockedQueries(meeting), None
+    gate.queries, gate.single_statement = UnlockedQueries(meeting), None
     return gate
 
 
@@ -114,8 +118,8 @@ async def stampede(gates: Sequence[Gate], rounds: int) -> int:
 
 
 async def units_promised(database: Database) -> int:
-    books = await read_books(database, SKU)
-    return sum(r.quantity for r in books.reservations.values() if r.status is Status.ACTIVE)
+    snapshot = await read_ledger_snapshot(database, SKU)
+    return sum(r.quantity for r in snapshot.reservations.values() if r.status is Status.ACTIVE)
 
 
 # --- overselling
@@ -139,7 +143,7 @@ async def test_with_the_lock_exactly_what_is_there_is_granted(databases: list[Da
     await SqlGate(databases[0]).apply(SKU, [Provision(TOTAL * 10)])
     granted = await stampede([SqlGate(database) for database in databases], rounds=25)
     assert granted == await units_promised(databases[0]) == TOTAL * 10
-    (await read_books(databases[0], SKU)).check()
+    (await read_ledger_snapshot(databases[0], SKU)).check()
 
 
 # --- ending twice
@@ -164,7 +168,7 @@ async def test_with_the_lock_a_reservation_ends_once(databases: list[Database]) 
     for _ in range(20):
         await gates[0].apply(SKU, [Provision(5), reserve("a")])
         assert await end_both_ways(gates) == {MOVED: 1, Outcome.ILLEGAL: 1}
-        (await read_books(databases[0], SKU)).check()
+        (await read_ledger_snapshot(databases[0], SKU)).check()
         await databases[0].write(forget_everything)
 
 
@@ -187,8 +191,8 @@ async def test_taking_turns_many_makers_of_one_pool_make_one(databases: list[Dat
     gates = [SqlGate(database) for database in databases]
     made = await asyncio.gather(*[gate.apply(SKU, [Provision(5)]) for gate in gates])
     assert [verdict.outcome for [verdict] in made] == [MOVED] * RACERS
-    books = await read_books(databases[0], SKU)
-    assert [event.type for event in books.events] == ["pool.provisioned"]
+    snapshot = await read_ledger_snapshot(databases[0], SKU)
+    assert [event.type for event in snapshot.events] == ["pool.provisioned"]
 
 
 # --- one key, many processes

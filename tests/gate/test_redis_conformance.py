@@ -1,15 +1,16 @@
 """The gate in Valkey under the conformance suite: by itself, and behind the one that splits pools into shards."""
 
 import pytest
-from conformance import GateConformance
-from desk import Desk, redis_desk
+from gate_harness import redis_harness
 
-from redis_world import RedisWorld
+from holdfast.testing.conformance import GateConformance
+from holdfast.testing.harness import GateHarness
+from redis_setup import RedisSetup
 
 
 @pytest.fixture
-def desk(redis_world: RedisWorld) -> Desk:
-    return redis_desk(redis_world)
+def harness(redis_setup: RedisSetup) -> GateHarness:
+    return redis_harness(redis_setup)
 
 
 class TestRedisGate(GateConformance):
@@ -18,5 +19,5 @@ class TestRedisGate(GateConformance):
 
 class TestWholePoolsOfTheShardedGate(GateConformance):
     @pytest.fixture
-    def desk(self, redis_world: RedisWorld) -> Desk:
-        return redis_desk(redis_world, redis_world.open_sharded_gate)
+    def harness(self, redis_setup: RedisSetup) -> GateHarness:
+        return redis_harness(redis_setup, redis_setup.open_sharded_gate)

@@ -3,24 +3,24 @@
 import asyncio
 
 import pytest
-from redis_tampering import KEYS, Refusing, check_books, copy_of, forgets_nothing, put_back
+from redis_tampering import EMPTY, KEYS, Refusing, check_books, copy_of, forgets_nothing, over, put_back
 
-from holdfast.domain.command import Command, Move, Provision, Transition
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.stock.command import Command, Move, Provision, Transition
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import Unavailable
-from holdfast.gate.redis import RedisGate
-from holdfast.ledger.batch import Position
-from holdfast.ledger.database import T, Work
-from holdfast.settlement.drain import Drainer
-from redis_world import RedisWorld
+from holdfast.gate.redis.drainer import Drainer
+from holdfast.gate.redis.gate import RedisGate
+from holdfast.ledger.engine.database import T, Work
+from holdfast.ledger.stock.batch import Position
+from holdfast.testing.states import SKU, reserve
+from redis_setup import RedisSetup
 from set_clock import SetClock
 from valkeys import ValkeyProcess
-from worlds import SKU, reserve
 
 
 @pytest.fixture
-async def gate(redis_world: RedisWorld) -> RedisGate:
-    gate = redis_world.open_gate()
+async def gate(redis_setup: RedisSetup) -> RedisGate:
+    gate = redis_setup.open_gate()
     await gate.apply(SKU, [Provision(1000)])
     return gate
 
@@ -41,79 +41,79 @@ def journal_length(valkey: ValkeyProcess) -> int:
 
 
 async def test_several_drainers_at_once_store_every_entry_once(
-    redis_world: RedisWorld, gate: RedisGate, valkey_server: ValkeyProcess
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
 ) -> None:
     await fill(gate, 120)
-    drainers = [Drainer(redis_world.clock, redis_world.link) for _ in range(4)]
+    drainers = [Drainer(redis_setup.clock, redis_setup.client) for _ in range(4)]
     await asyncio.gather(*[drainer.drain_all(SKU, Position(1, 0)) for drainer in drainers])
-    assert await redis_world.position(SKU) == Position(1, 120)
+    assert await redis_setup.position(SKU) == Position(1, 120)
     assert journal_length(valkey_server) == 0
-    assert len((await redis_world.books(SKU)).reservations) == 360
-    await check_books(redis_world)
+    assert len((await redis_setup.snapshot(SKU)).reservations) == 360
+    await check_books(redis_setup)
 
 
 async def test_one_that_dies_between_commit_and_trim_has_the_next_go_on_exactly_there(
-    redis_world: RedisWorld, gate: RedisGate, valkey_server: ValkeyProcess
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
 ) -> None:
     await fill(gate, 3)
-    dying = Drainer(redis_world.clock, Refusing(redis_world.link, forgets_nothing))
+    dying = Drainer(redis_setup.clock, over(Refusing(redis_setup.link, forgets_nothing)))
     with pytest.raises(Unavailable):
         await dying.drain_some(SKU, Position(1, 0))
-    assert (await redis_world.position(SKU), journal_length(valkey_server)) == (Position(1, 3), 3)
+    assert (await redis_setup.position(SKU), journal_length(valkey_server)) == (Position(1, 3), 3)
     await gate.apply(SKU, bought("later"))
-    await redis_world.drain(SKU)
-    assert (await redis_world.position(SKU), journal_length(valkey_server)) == (Position(1, 4), 0)
+    await redis_setup.drain(SKU)
+    assert (await redis_setup.position(SKU), journal_length(valkey_server)) == (Position(1, 4), 0)
     # What has ended is forgotten, also what the dead one should have let go.
-    assert valkey_server.command("HLEN", KEYS.holds) == 4
-    await check_books(redis_world)
+    assert valkey_server.command("HLEN", KEYS.holds) - EMPTY == 4
+    await check_books(redis_setup)
 
 
 class NeverCommits(SetClock):
-    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False, at_once: bool = False) -> T:
+    async def write(self, work: Work[T], *, timeout_s: float = 5.0, brief: bool = False, autocommit: bool = False) -> T:
         raise Unavailable("no commit")
 
 
 async def test_nothing_is_trimmed_that_was_not_committed(
-    redis_world: RedisWorld, gate: RedisGate, valkey_server: ValkeyProcess
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
 ) -> None:
     await fill(gate, 3)
     with pytest.raises(Unavailable):
-        await Drainer(NeverCommits(redis_world.database), redis_world.link).drain_some(SKU, Position(1, 0))
+        await Drainer(NeverCommits(redis_setup.database), redis_setup.client).drain_some(SKU, Position(1, 0))
     assert journal_length(valkey_server) == 3
-    await check_books(redis_world)
+    await check_books(redis_setup)
 
 
-async def test_a_pool_that_cannot_be_drained_keeps_no_other_waiting(redis_world: RedisWorld, gate: RedisGate) -> None:
+async def test_a_pool_that_cannot_be_drained_keeps_no_other_waiting(redis_setup: RedisSetup, gate: RedisGate) -> None:
     await gate.apply("z-other", [Provision(5)])
     await gate.apply("z-other", [reserve("o")])
     await fill(gate, 1)
-    drainer = Drainer(redis_world.clock, Refusing(redis_world.link, lambda key, _: key.startswith(KEYS.prefix)))
+    drainer = Drainer(redis_setup.clock, over(Refusing(redis_setup.link, lambda key, _: key.startswith(KEYS.prefix))))
     await drainer.pass_once()
-    assert await redis_world.position("z-other") == Position(1, 1)
-    assert await redis_world.position(SKU) == Position(1, 0)
+    assert await redis_setup.position("z-other") == Position(1, 1)
+    assert await redis_setup.position(SKU) == Position(1, 0)
 
 
 async def test_entries_of_another_history_are_not_taken_though_their_numbers_fit(
-    redis_world: RedisWorld, gate: RedisGate, valkey_server: ValkeyProcess
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
 ) -> None:
     """A replica that was behind became the primary, and those who had seen little of the old one went on there."""
-    behind = redis_world.open_gate()
+    behind = redis_setup.open_gate()
     await behind.apply(SKU, [reserve("before")])
     kept = copy_of(valkey_server)
-    redis_world.clock.advance(10)
+    redis_setup.clock.advance(10)
     for name in ("lost1", "lost2"):
         await gate.apply(SKU, [reserve(name, key=name)])
-    await redis_world.drain(SKU)
+    await redis_setup.drain(SKU)
     put_back(valkey_server, kept)
-    redis_world.clock.advance(10)
+    redis_setup.clock.advance(10)
     for name in ("new1", "new2", "new3"):
         [verdict] = await behind.apply(SKU, [reserve(name, key=name)])
         assert verdict.outcome is Outcome.RESERVED
     for _ in range(2):
-        await redis_world.drain(SKU)
-        await redis_world.reconciler.pass_once()
-    assert set((await redis_world.books(SKU)).reservations) == {"before", "lost1", "lost2"}
+        await redis_setup.drain(SKU)
+        await redis_setup.reconciler.pass_once()
+    assert set((await redis_setup.snapshot(SKU)).reservations) == {"before", "lost1", "lost2"}
     # Nobody is told of a hold that does not count, not even under the key it was made with.
     [again] = await behind.apply(SKU, [reserve("again", key="new3")])
     assert again.outcome is Outcome.RESERVED
-    await check_books(redis_world)
+    await check_books(redis_setup)

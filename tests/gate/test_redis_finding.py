@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from redis_tampering import Through, over
 
-from holdfast.domain.command import Move, Provision, Transition
-from holdfast.domain.reservation import Reservation, Status, new_reservation_id
+from holdfast.domain.stock.command import Move, Provision, Transition
+from holdfast.domain.stock.reservation import Reservation, Status, new_reservation_id
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.gate.encoding import Keys
-from holdfast.gate.link.port import Command
-from holdfast.gate.redis_views import RedisViews
-from holdfast.ledger.database import T, Work
-from redis_world import RedisWorld
+from holdfast.gate.redis.encoding import Keys
+from holdfast.gate.redis.link.port import Command
+from holdfast.gate.redis.views import RedisViews
+from holdfast.ledger.engine.database import T, Work
+from holdfast.testing.states import SKU, reserve
+from redis_setup import RedisSetup
 from set_clock import SetClock
-from worlds import SKU, reserve
 
 OTHER = "other"
 
@@ -37,16 +37,16 @@ class Counting(Through):
 
 
 @pytest.fixture
-def link(redis_world: RedisWorld) -> Counting:
-    return Counting(redis_world.link)
+def link(redis_setup: RedisSetup) -> Counting:
+    return Counting(redis_setup.link)
 
 
 @pytest.fixture
-def views(redis_world: RedisWorld, link: Counting) -> RedisViews:
-    return RedisViews(over(link), redis_world.clock, redis_world.splits)
+def views(redis_setup: RedisSetup, link: Counting) -> RedisViews:
+    return RedisViews(over(link), redis_setup.clock, redis_setup.splits)
 
 
-async def held(world: RedisWorld, sku_id: str, count: int) -> list[str]:
+async def held(world: RedisSetup, sku_id: str, count: int) -> list[str]:
     ids = [new_reservation_id(sku_id, "ada") for _ in range(count)]
     # Being paid for, so that none is over: looks are by the clock of Redis, and not by that of the test.
     settle = [Move(Transition.SETTLE, i) for i in ids]
@@ -54,8 +54,8 @@ async def held(world: RedisWorld, sku_id: str, count: int) -> list[str]:
     return ids
 
 
-async def test_those_who_ask_at_once_share_a_call(redis_world: RedisWorld, link: Counting, views: RedisViews) -> None:
-    ids = await held(redis_world, SKU, 50)
+async def test_those_who_ask_at_once_share_a_call(redis_setup: RedisSetup, link: Counting, views: RedisViews) -> None:
+    ids = await held(redis_setup, SKU, 50)
     await views.find(ids[0])
     link.calls = 0
     found = await asyncio.gather(*[views.find(i) for i in ids])
@@ -63,11 +63,11 @@ async def test_those_who_ask_at_once_share_a_call(redis_world: RedisWorld, link:
     assert link.calls == 1
 
 
-async def test_what_redis_has_forgotten_is_found_in_the_ledger(redis_world: RedisWorld, views: RedisViews) -> None:
-    ids = await held(redis_world, SKU, 6)
-    await redis_world.open_gate().apply(SKU, [Move(Transition.CONFIRM, i) for i in ids[:3]])
-    await redis_world.drain(SKU)
-    await redis_world.link.call(Keys(SKU).holds, ["HDEL", Keys(SKU).holds, *ids[:3]])
+async def test_what_redis_has_forgotten_is_found_in_the_ledger(redis_setup: RedisSetup, views: RedisViews) -> None:
+    ids = await held(redis_setup, SKU, 6)
+    await redis_setup.open_gate().apply(SKU, [Move(Transition.CONFIRM, i) for i in ids[:3]])
+    await redis_setup.drain(SKU)
+    await redis_setup.link.call(Keys(SKU).holds, ["HDEL", Keys(SKU).holds, *ids[:3]])
     never_was = new_reservation_id(SKU, "ada")
     found = await asyncio.gather(*[views.find(i) for i in [*ids, never_was, "nonsense"]])
     assert [r and (r.reservation_id, r.status) for r in found] == [
@@ -79,9 +79,9 @@ async def test_what_redis_has_forgotten_is_found_in_the_ledger(redis_world: Redi
 
 
 async def test_a_pool_that_does_not_answer_holds_up_nobody_elses(
-    redis_world: RedisWorld, link: Counting, views: RedisViews
+    redis_setup: RedisSetup, link: Counting, views: RedisViews
 ) -> None:
-    [slow], [quick] = await held(redis_world, SKU, 1), await held(redis_world, OTHER, 1)
+    [slow], [quick] = await held(redis_setup, SKU, 1), await held(redis_setup, OTHER, 1)
     link.hung = Keys(SKU).holds
     waiting = asyncio.create_task(views.find(slow))
     found = await views.find(quick)
@@ -92,9 +92,9 @@ async def test_a_pool_that_does_not_answer_holds_up_nobody_elses(
 
 
 async def test_a_look_that_breaks_off_has_changed_nothing_and_says_so(
-    redis_world: RedisWorld, link: Counting, views: RedisViews
+    redis_setup: RedisSetup, link: Counting, views: RedisViews
 ) -> None:
-    [held_id] = await held(redis_world, SKU, 1)
+    [held_id] = await held(redis_setup, SKU, 1)
     link.broken = Keys(SKU).holds
     with pytest.raises(Unavailable):
         await views.find(held_id)
@@ -111,11 +111,11 @@ class Away(SetClock):
         raise Unavailable("away")
 
 
-async def test_what_is_held_is_found_while_the_ledger_is_away_whoever_else_asks(
-    redis_world: RedisWorld, link: Counting
+async def test_what_is_held_is_found_while_the_ledger_is_away_however_many_ask(
+    redis_setup: RedisSetup, link: Counting
 ) -> None:
-    ids = await held(redis_world, SKU, 2)
-    views = RedisViews(over(link), Away(redis_world.database), redis_world.splits)
+    ids = await held(redis_setup, SKU, 2)
+    views = RedisViews(over(link), Away(redis_setup.database), redis_setup.splits)
     asked = [*ids, new_reservation_id(SKU, "ada")]
     found = await asyncio.gather(*[views.find(i) for i in asked], return_exceptions=True)
     assert [type(one) for one in found] == [Reservation, Reservation, Unavailable]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SettingsError
-from holdfast.gate.link.redis_link import open_link
-from holdfast.gate.link.redis_url import Login, Topology, parse_redis_url
+from holdfast.gate.redis.link.redis_link import open_link
+from holdfast.gate.redis.link.redis_url import Login, Topology, parse_redis_url
 from holdfast.settings import load_settings
 
 POSTGRES = "postgresql://localhost/holdfast"

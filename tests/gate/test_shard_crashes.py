@@ -1,4 +1,4 @@
-"""Whoever carries units between two shards dies at every step, and Redis forgets; no unit is lost or doubled."""
+"""A process that moves units between two shards dies at every step, and Redis forgets; no unit is lost or doubled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,17 +9,17 @@ import pytest
 from redis_tampering import Refusing, Through, copy_of, put_back
 from shard_world import NAMES, SHARDS, ShardWorld
 
-from holdfast.domain.command import Give, Provision, Take
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.shards import shard_of_owner
-from holdfast.gate.encoding import Keys
-from holdfast.gate.functions import Functions
-from holdfast.gate.library import source
-from holdfast.gate.link.port import Command, RedisLink
-from holdfast.ledger.transfers import waiting_for
-from redis_world import CLOCK, RedisWorld
+from holdfast.domain.stock.command import Give, Provision, Take
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.shards import shard_of_owner
+from holdfast.gate.redis.client import RedisClient
+from holdfast.gate.redis.encoding import Keys
+from holdfast.gate.redis.library import source
+from holdfast.gate.redis.link.port import Command, RedisLink
+from holdfast.ledger.stock.transfers import waiting_for
+from holdfast.testing.states import SKU
+from redis_setup import RedisSetup
 from valkeys import ValkeyProcess
-from worlds import SKU
 
 UNITS = 8
 DONOR, RECEIVER = NAMES[0], NAMES[1]
@@ -30,7 +30,7 @@ Lose = Callable[["Scene"], Awaitable[None]]
 class Scene(ShardWorld):
     """A pool with all its units in one shard, and a buyer at another."""
 
-    def __init__(self, world: RedisWorld, valkey: ValkeyProcess) -> None:
+    def __init__(self, world: RedisSetup, valkey: ValkeyProcess) -> None:
         super().__init__(world)
         self.valkey = valkey
         self.kept: dict[bytes, bytes] = {}
@@ -63,8 +63,8 @@ class Scene(ShardWorld):
 
 
 @pytest.fixture
-async def scene(redis_world: RedisWorld, valkey_server: ValkeyProcess) -> Scene:
-    scene = Scene(redis_world, valkey_server)
+async def scene(redis_setup: RedisSetup, valkey_server: ValkeyProcess) -> Scene:
+    scene = Scene(redis_setup, valkey_server)
     await scene.set()
     return scene
 
@@ -124,7 +124,7 @@ async def test_a_transfer_that_ends_at_any_step_loses_and_doubles_nothing(
     await lose(scene)
     await scene.reconcile()
     await scene.check(total=UNITS, held=0, sold=0)
-    # Whoever comes now gets all of it, in one.
+    # The next buyer gets all of it, in one.
     assert (await scene.reserve(scene.buyer, UNITS)).outcome is Outcome.RESERVED
     await scene.check(total=UNITS, held=UNITS)
 
@@ -151,6 +151,7 @@ class Counting(Through):
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_executed", [False, True])
 async def test_a_process_that_is_gone_at_any_call_of_a_purchase_leaves_nothing_behind(
     scene: Scene, *, is_executed: bool
@@ -159,7 +160,7 @@ async def test_a_process_that_is_gone_at_any_call_of_a_purchase_leaves_nothing_b
     steps = 0
     for stop_at in range(1, 60):
         link = Counting(scene.world.link, stop_at, is_executed=is_executed)
-        gate = scene.world.open_sharded_gate(Functions(link, source(CLOCK)))
+        gate = scene.world.open_sharded_gate(RedisClient(link))
         command = scene.command(scene.buyer, UNITS, key=f"k-{stop_at}")
         purchase = asyncio.create_task(gate.apply(SKU, [command]))
         hung = asyncio.create_task(link.hangs.wait())
@@ -186,7 +187,7 @@ async def end_holds(scene: Scene) -> None:
     for name in NAMES[1:]:
         await scene.each.apply(name, [Give(DONOR, UNITS)])
         await scene.world.drain(name)
-    await scene.world.carrier.deliver([DONOR])
+    await scene.world.transfers.deliver([DONOR])
     await scene.world.drain(DONOR)
 
 
@@ -220,7 +221,7 @@ async def test_a_number_whose_turn_has_not_come_is_not_taken(scene: Scene) -> No
     await scene.check(total=UNITS)
 
 
-UNCHECKED = source(CLOCK).replace("if number <= last then return {'already', 0} end", "")
+UNCHECKED = source().replace("if number <= last then return {'already', 0} end", "")
 
 
 async def test_without_the_number_a_repeated_take_makes_units_and_with_it_it_does_not(scene: Scene) -> None:
@@ -228,13 +229,13 @@ async def test_without_the_number_a_repeated_take_makes_units_and_with_it_it_doe
     await drained(scene)
     [waiting] = await scene.waiting(RECEIVER)
     take = Take(DONOR, waiting.number, waiting.units)
-    careless = Functions(scene.world.link, UNCHECKED)
-    assert source(CLOCK) != UNCHECKED
-    await careless.load()
+    careless = RedisClient(scene.world.link, library=UNCHECKED)
+    assert source() != UNCHECKED
+    await careless.load_library()
     try:
         await scene.world.open_gate(careless).apply(RECEIVER, [take, take])
     finally:
-        await scene.world.functions.load()
+        await scene.world.client.load_library()
     pools = await scene.shards()
     assert sum(pool.total for pool in pools) == UNITS + take.units
     await scene.reconcile()
@@ -255,7 +256,7 @@ async def test_a_shard_that_takes_what_nobody_gave_is_not_believed(scene: Scene)
 
 
 def is_take(_key: str, command: Command) -> bool:
-    return command[1] == "holdfast_apply_v1" and "take" in str(command[-1])
+    return command[1] == "holdfast_apply_v2" and "take" in str(command)
 
 
 async def test_while_units_are_on_their_way_nobody_hears_sold_out(scene: Scene) -> None:
@@ -263,7 +264,7 @@ async def test_while_units_are_on_their_way_nobody_hears_sold_out(scene: Scene) 
     await scene.sell(everything)
     await drained(scene)
     stuck = Refusing(scene.world.link, is_take)
-    gate = scene.world.open_sharded_gate(Functions(stuck, source(CLOCK)))
+    gate = scene.world.open_sharded_gate(RedisClient(stuck))
     [verdict] = await gate.apply(SKU, [scene.command("late", 4)])
     assert verdict.outcome in (Outcome.ALL_HELD, Outcome.NOT_READY)
     assert (await scene.world.views.look_at([SKU]))[SKU] == (await scene.world.views.whole(SKU)).view()
@@ -275,7 +276,7 @@ async def test_while_units_are_on_their_way_nobody_hears_sold_out(scene: Scene) 
 async def test_a_smaller_total_that_died_half_way_gives_the_units_back(scene: Scene) -> None:
     await scene.each.apply(DONOR, [Give(SKU, 5)])
     await scene.world.drain(DONOR)
-    assert await scene.on_its_way() == 5
+    assert await scene.in_transfer() == 5
     await scene.reconcile()
     await scene.reconcile()
     await scene.check(total=UNITS)
@@ -283,9 +284,9 @@ async def test_a_smaller_total_that_died_half_way_gives_the_units_back(scene: Sc
 
 async def test_a_larger_total_that_died_half_way_is_brought_to_the_shards(scene: Scene) -> None:
     link = Refusing(scene.world.link, is_take)
-    gate = scene.world.open_sharded_gate(Functions(link, source(CLOCK)))
+    gate = scene.world.open_sharded_gate(RedisClient(link))
     with pytest.raises(Exception, match="the shards were not reached"):
         await gate.apply(SKU, [Provision(UNITS + 4)])
-    assert await scene.on_its_way() == 4
+    assert await scene.in_transfer() == 4
     await scene.reconcile()
     await scene.check(total=UNITS + 4)

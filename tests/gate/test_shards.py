@@ -8,20 +8,20 @@ import pytest
 from redis.crc import key_slot
 from shard_world import NAMES, SHARDS, ShardWorld
 
-from holdfast.domain.command import Expire, Extend, Move, Provision, Restock, Transition
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.pool import Pool, RuleChanges, Rules
-from holdfast.domain.reservation import Status, new_reservation_id
-from holdfast.domain.shards import shard_names, shard_of, shard_of_owner, spread, whole_pool
-from holdfast.gate.encoding import Keys
-from holdfast.gate.shards import ShardedGate
-from redis_world import RedisWorld
-from worlds import MINUTE, SKU
+from holdfast.domain.stock.command import Expire, Extend, Move, Provision, Restock, Transition
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import Pool, RuleChanges, Rules
+from holdfast.domain.stock.reservation import Status, new_reservation_id
+from holdfast.domain.stock.shards import shard_names, shard_of, shard_of_owner, spread, whole_pool
+from holdfast.gate.redis.encoding import Keys
+from holdfast.gate.redis.views import RedisViews, WholePool
+from holdfast.testing.states import MINUTE, SKU
+from redis_setup import RedisSetup
 
 
 @pytest.fixture
-async def shop(redis_world: RedisWorld) -> ShardWorld:
-    return ShardWorld(redis_world)
+async def shop(redis_setup: RedisSetup) -> ShardWorld:
+    return ShardWorld(redis_setup)
 
 
 # --- where things go
@@ -121,6 +121,27 @@ async def test_rules_reach_every_shard_and_a_limit_set_later_counts_what_was_bef
     assert {pool.rules for pool in await shop.shards()} == {Rules(per_owner_limit=3)}
     assert [(await shop.reserve("ada", n)).outcome for n in (2, 1)] == [Outcome.BUYER_LIMIT, Outcome.RESERVED]
     await shop.check()
+
+
+@pytest.mark.parametrize("total", [12, 8, 4])
+async def test_a_change_that_was_underway_when_the_pool_was_put_in_a_sale_is_refused(
+    shop: ShardWorld, monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    await shop.apply(Provision(8, shards=SHARDS))
+    sale, other = Rules(per_owner_limit=1, opens_at=shop.world.clock.now), shop.world.open_sharded_gate()
+    look = RedisViews.whole
+
+    async def look_before_the_sale(views: RedisViews, sku_id: str) -> WholePool:
+        whole = await look(views, sku_id)
+        monkeypatch.setattr(RedisViews, "whole", look)
+        await other.apply(SKU, [Provision(None, sale)])
+        return whole
+
+    monkeypatch.setattr(RedisViews, "whole", look_before_the_sale)
+    change = Provision(total, changes=RuleChanges(per_owner_limit=9), unless_in_sale=True)
+    assert (await shop.apply(change)).outcome is Outcome.ILLEGAL
+    assert {pool.rules for pool in await shop.shards()} == {sale}
+    await shop.check(total=8)
 
 
 async def test_rules_that_differ_become_those_of_the_first_shard(shop: ShardWorld) -> None:
@@ -257,23 +278,23 @@ async def test_a_crowd_gets_every_unit_and_nobody_hears_sold_out_before(shop: Sh
     await shop.check(held=0, sold=units)
 
 
+@pytest.fixture
+def waits_for_transfers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, no attempt is told to try again because its units are still in transfer."""
+    monkeypatch.setattr("holdfast.gate.redis.shards.gate.TRANSFER_TIMEOUT_S", 60.0)
+
+
+@pytest.mark.usefixtures("waits_for_transfers")
 async def test_the_limit_of_one_owner_is_exact_under_parallel_requests(shop: ShardWorld) -> None:
     await shop.apply(Provision(8, Rules(per_owner_limit=5), shards=SHARDS))
     gates = [shop.world.open_sharded_gate() for _ in range(3)]
-
-    async def ask(gate: ShardedGate) -> Outcome:
-        """Whoever waited for units on their way for longer than the gate is patient is told to come again."""
-        async with asyncio.timeout(60):
-            while True:
-                [verdict] = await gate.apply(SKU, [shop.command("ada")])
-                if verdict.outcome is not Outcome.ALL_HELD:
-                    return verdict.outcome
-
-    told = Counter(await asyncio.gather(*[ask(gates[n % 3]) for n in range(30)]))
-    assert told == {Outcome.RESERVED: 5, Outcome.BUYER_LIMIT: 25}
+    asked = [gates[n % 3].apply(SKU, [shop.command("ada")]) for n in range(30)]
+    outcomes = Counter(verdict.outcome for [verdict] in await asyncio.gather(*asked))
+    assert outcomes == {Outcome.RESERVED: 5, Outcome.BUYER_LIMIT: 25}
     await shop.check(held=5)
 
 
+@pytest.mark.usefixtures("waits_for_transfers")
 async def test_one_key_gets_one_answer_however_often_and_wherever_it_is_asked(shop: ShardWorld) -> None:
     await shop.apply(Provision(3, shards=SHARDS))
     gates = [shop.world.open_sharded_gate() for _ in range(3)]

@@ -4,7 +4,7 @@ import redis.crc
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.gate.link.slots import SLOTS, key_slot
+from holdfast.gate.redis.link.slots import SLOTS, key_slot
 
 
 @given(st.one_of(st.binary(max_size=40), st.lists(st.sampled_from([b"{", b"}", b"a", b"hf:"])).map(b"".join)))

@@ -90,6 +90,7 @@ def problem_of(response: httpx.Response, status: int, reason: str | None = None)
     assert body["type"] == f"urn:holdfast:{body['reason']}"
     assert re.fullmatch(r"[a-z][a-z0-9_]*", body["reason"])
     assert body["title"]
+    assert isinstance(body["retryable"], bool)
     assert body["detail"]
     assert reason in (None, body["reason"]), body
     if status in (429, 503):

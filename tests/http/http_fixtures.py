@@ -3,7 +3,9 @@
 A pytest plugin and not a conftest.py, because mypy knows one module by the name of `conftest` and not two.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from http_calling import Shop
@@ -13,6 +15,8 @@ from http_serving import Server, database_setting, started
 from conftest import ENGINES
 from valkeys import ValkeyProcess, running_valkey
 
+ServerOn = Callable[[str], Server]
+
 
 @pytest.fixture(scope="session")
 def http_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
@@ -21,19 +25,29 @@ def http_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProc
         yield server
 
 
+@pytest.fixture(scope="session")
+def server_on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOn]:
+    """One server per engine and test process, started when first asked for and kept until the end of the run."""
+    with ExitStack() as running:
+
+        @cache
+        def start(engine: str) -> Server:
+            setting = database_setting(engine, request)
+            return running.enter_context(started(tmp_path_factory.mktemp(engine), settings=setting))
+
+        yield start
+
+
 @pytest.fixture(scope="session", params=[*ENGINES, "redis"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server per engine, for all tests that leave it as it was."""
-    setting = database_setting(request.param, request)
-    with started(tmp_path_factory.mktemp(request.param), settings=setting) as server:
-        yield server
+def server(request: pytest.FixtureRequest, server_on: ServerOn) -> Server:
+    """A server on each engine in turn, for all tests that leave it as it was."""
+    return server_on(request.param)
 
 
 @pytest.fixture(scope="session")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def embedded(server_on: ServerOn) -> Server:
     """A server on SQLite, for tests of what lies in front of the engine."""
-    with started(tmp_path_factory.mktemp("embedded")) as server:
-        yield server
+    return server_on("sqlite")
 
 
 @pytest.fixture

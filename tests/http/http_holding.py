@@ -1,25 +1,27 @@
 """Holding up the decisions on a pool from outside, so that requests can be caught while they wait."""
 
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
-from time import monotonic
+from contextlib import AbstractContextManager, asynccontextmanager, closing
+from pathlib import Path
 
 import asyncpg
 from http_calling import Shop
-from http_serving import Server
+from http_serving import SERVE, Server, started
 
-from holdfast.ledger.database import TRANSACTION_TIMEOUT_S
-from second_try import in_time
+_PATIENT = (sys.executable, str(Path(__file__).with_name("patient_server.py")), "serve")
+
+
+def started_patient(directory: Path, settings: dict[str, str]) -> AbstractContextManager[Server]:
+    return started(directory, settings=settings, command=_PATIENT if "DATABASE_URL" in settings else SERVE)
 
 
 @asynccontextmanager
 async def held_up(server: Server, shop: Shop) -> AsyncIterator[None]:
     """Meanwhile nothing is decided on this pool: somebody else has its lock, for no longer than transactions last."""
-    since = monotonic()
     async with _locked(server, shop):
         yield
-    in_time(since, TRANSACTION_TIMEOUT_S - 0.5)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 
 SigningKey = RSAKey | ECKey | OKPKey
 KEY_OF: dict[str, Callable[[str], SigningKey]] = {

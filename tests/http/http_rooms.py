@@ -45,9 +45,9 @@ class Person:
 
         return eventually(admitted, within_s=within_s)
 
-    def buy(self, given: str | None, *, key: str | None = None) -> httpx.Response:
+    def buy(self, given: str | None, *, key: str | None = None, **more: object) -> httpx.Response:
         headers = {"Idempotency-Key": key or uuid4().hex} | ({} if given is None else {"Holdfast-Pass": given})
-        return self.client.post(f"{self.store.path}/purchase", json={"quantity": 1}, headers=headers)
+        return self.client.post(f"{self.store.path}/purchase", json={"quantity": 1} | more, headers=headers)
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,8 +21,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from http_calling import Shop, eventually
 
-from conftest import new_postgres_database
-from holdfast.bench.engines import free_port
+from databases import new_postgres_database, new_sqlite_database
+from holdfast.cli import main
+from holdfast.lab.load.engines import free_port
 from valkeys import ValkeyProcess
 
 # Fixed, because they stand in the names of tests, and those must be the same in every process of a run.
@@ -31,11 +34,21 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 SERVE = (*HOLDFAST, "serve")
 START_S = 90.0
 # A command that waits for its turn on a busy machine is not dropped, unless that is what the test is about.
-PATIENCE_MS = "30000"
+QUEUE_TIMEOUT_MS = "30000"
 _redis_databases = itertools.count()
-# Ten seconds are promised, to whoever has the machine to themselves.
+# A command changes what belongs to the whole process: its directory, its environment, its output.
+_ONE_COMMAND = threading.Lock()
+# Ten seconds are promised on a machine that does nothing else.
 STOP_S = 45.0
-_GREETING = re.compile(r"^Holdfast serves on .*?/available\n", re.MULTILINE | re.DOTALL)
+# For what is refused before any engine is asked.
+on_one_engine = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
+# For what asks for much of every engine.
+daily_on_one_engine = pytest.mark.parametrize(
+    "server",
+    ["sqlite", *(pytest.param(engine, marks=pytest.mark.slow) for engine in ("postgresql", "redis"))],
+    indirect=True,
+)
+_GREETING = re.compile(r"^Holdfast is listening on .*?/available\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -55,8 +68,9 @@ class Server:
 
     @property
     def log_lines(self) -> list[dict[str, Any]]:
-        """What was logged, each line of it JSON. A few lines among them greet a person."""
-        return [json.loads(line) for line in _GREETING.sub("", self.log).splitlines()]
+        """What was logged, each line of it JSON, but for a few that greet a person. The last may be half written."""
+        whole = self.log.rpartition("\n")[0]
+        return [json.loads(line) for line in _GREETING.sub("", f"{whole}\n").splitlines()]
 
     @cached_property
     def client(self) -> httpx.Client:
@@ -70,11 +84,44 @@ class Server:
         client = self.client if token == SERVICE_KEY else self.connect(token)
         return Shop(client, f"sku-{uuid4().hex[:12]}")
 
+    def children(self) -> list[psutil.Process]:
+        """Of a server of several processes, those that the one that was started watches over."""
+        return list(psutil.Process(self.process.pid).children())
+
+    def listeners(self) -> list[psutil.Process]:
+        """Those of them that listen."""
+        found = []
+        for child in self.children():
+            try:
+                sockets = child.net_connections("tcp")
+            except psutil.NoSuchProcess:
+                continue
+            if any(s.status == psutil.CONN_LISTEN for s in sockets):
+                found.append(child)
+        return found
+
     def command(self, *arguments: str) -> Any:
-        """What `holdfast … --json` says, run beside the server with the same settings."""
-        ran = run_holdfast(*arguments, "--json", directory=self.directory, environment=self.environment)
-        assert ran.returncode == 0, ran.stderr
-        return json.loads(ran.stdout)
+        """What `holdfast … --json` says, with the same settings."""
+        code, out, err = self.run(*arguments, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit status, stdout and stderr of a command. It runs in this process: Python takes longer to start."""
+        out, err = BytesIO(), BytesIO()
+        with _ONE_COMMAND, pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.directory)
+            patch.setattr(sys, "argv", ["holdfast", *arguments])
+            for name in os.environ.keys() - self.environment.keys():
+                patch.delenv(name)
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            with _text(out) as stdout, _text(err) as stderr, redirect_stdout(stdout), redirect_stderr(stderr):
+                with pytest.raises(SystemExit) as exit_:
+                    main()
+                stdout.flush()
+                stderr.flush()
+                return int(exit_.value.code or 0), out.getvalue().decode(), err.getvalue().decode()
 
     def is_ready(self) -> bool:
         assert self.process.poll() is None, f"the server stopped: {self.log}"
@@ -93,6 +140,11 @@ class Server:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
 
+def _text(output: BytesIO) -> TextIOWrapper:
+    """As a program's own output, which may be reconfigured."""
+    return TextIOWrapper(output, encoding="utf-8")
+
+
 def connect(url: str, token: str | None = None) -> httpx.Client:
     # Without `verify=False` each client reads all certificates there are, which takes longer than most tests.
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -103,7 +155,7 @@ def settings_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     """An environment in which Holdfast finds these settings and none of ours."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     own = {"SERVICE_KEY": SERVICE_KEY, "BUYER_SECRET": BUYER_SECRET, "DATA": str(directory / "data")}
-    given = own | {"PATIENCE_MS": PATIENCE_MS} | settings
+    given = own | {"QUEUE_TIMEOUT_MS": QUEUE_TIMEOUT_MS} | settings
     return inherited | {f"HOLDFAST_{name}": value for name, value in given.items()}
 
 
@@ -122,6 +174,9 @@ def started(
 ) -> Iterator[Server]:
     """A server that is ready. It is stopped at the end, if the test has not done so, and never left behind."""
     environment, port = settings_of(directory, settings or {}), free_port()
+    # The demo refuses a file that it has not made.
+    if command == SERVE and "HOLDFAST_DATABASE_URL" not in environment:
+        _provide_database(Path(environment["HOLDFAST_DATA"]) / "holdfast.db")
     with (directory / "stderr").open("ab") as stderr:
         process = subprocess.Popen(
             [*command, "--port", str(port), *arguments], cwd=directory, env=environment, stdout=stderr, stderr=stderr
@@ -134,6 +189,11 @@ def started(
         _end(process)
         if "client" in server.__dict__:
             server.client.close()
+
+
+def _provide_database(file: Path) -> None:
+    if not file.exists():
+        new_sqlite_database(file)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from _pytest.mark import ParameterSet
 from http_calling import Shop, body_of, problem_of, wrong_fields
-from http_serving import Server
+from http_serving import Server, on_one_engine
 from http_sockets import wire_to
 
 pytest_plugins = ("http_fixtures",)
@@ -57,6 +57,7 @@ def _of_fields(values: dict[str, str], *, required: str, optional: str) -> list[
     ]
 
 
+@on_one_engine
 @pytest.mark.parametrize(
     ("field", "number"), _of_fields(BAD_NUMBERS | {"zero": "0"}, required="quantity", optional="min_quantity")
 )
@@ -69,6 +70,7 @@ def test_a_quantity_is_a_json_integer_from_one_to_the_maximum(shop: Shop, field:
     assert shop.counts() == (5, 0, 0, 5)
 
 
+@on_one_engine
 @pytest.mark.parametrize("number", _named(BAD_NUMBERS))
 def test_a_total_is_a_json_integer_too(shop: Shop, number: str) -> None:
     shop.provision(5)
@@ -77,6 +79,7 @@ def test_a_total_is_a_json_integer_too(shop: Shop, number: str) -> None:
     assert shop.counts() == (5, 0, 0, 5)
 
 
+@on_one_engine
 @pytest.mark.parametrize("number", _named(NOT_JSON))
 def test_a_number_that_is_not_json_is_refused(shop: Shop, number: str) -> None:
     shop.provision(5)
@@ -90,6 +93,7 @@ def test_a_number_that_is_not_json_is_refused(shop: Shop, number: str) -> None:
     assert shop.counts() == (5, 0, 0, 5)
 
 
+@on_one_engine
 @pytest.mark.parametrize("missing", ["owner_id", "quantity"])
 def test_a_missing_field_is_refused_by_name(shop: Shop, missing: str) -> None:
     shop.provision(5)
@@ -98,6 +102,7 @@ def test_a_missing_field_is_refused_by_name(shop: Shop, missing: str) -> None:
     assert wrong_fields(shop.client.post(f"{shop.path}/reserve", json=wish)) == {missing: "is required"}
 
 
+@on_one_engine
 def test_every_route_names_what_is_wrong_by_its_bare_name_and_in_the_words_of_json(shop: Shop) -> None:
     shop.provision(5)
     reserve, extend = f"{shop.path}/reserve", f"/v1/reservations/{shop.hold()}/extend"
@@ -116,16 +121,16 @@ def test_every_route_names_what_is_wrong_by_its_bare_name_and_in_the_words_of_js
     ]
     assert told == [
         {"body": "must be an object, not an array"},
-        {"body": "must be an object"},
-        {"colour": "is not known here"},
-        {"colour": "is not known here"},
+        {"body": "must be an object, not an array"},
+        {"colour": "unknown field"},
+        {"colour": "unknown field"},
         {"quantity": "must be an integer, not a string"},
         {"owner_id": "must be a string, not null"},
         {"min_quantity": "must be an integer or null, not a string"},
         {"ttl_seconds": "is required"},
-        {"ttl_seconds": "must be a valid integer"},
+        {"ttl_seconds": "must be an integer, not a string"},
         {"sku_id": "must be letters, digits and . _ : ~ -, at most 100, a letter or digit first"},
-        {"limit": "must be a valid integer, unable to parse string as an integer"},
+        {"limit": "must be an integer, not a string"},
     ]
 
 
@@ -144,6 +149,7 @@ ODD_TEXTS = {
 NOT_TEXT = {"lone high surrogate": '"\\ud800"', "lone low surrogate": '"a\\udc00b"', "raw control": '"a\x01b"'}
 
 
+@on_one_engine
 @pytest.mark.parametrize(("field", "text"), _of_fields(ODD_TEXTS, required="owner_id", optional="idempotency_key"))
 def test_an_id_is_printable_text_of_reasonable_length(shop: Shop, field: str, text: str) -> None:
     shop.provision(5)
@@ -153,6 +159,7 @@ def test_an_id_is_printable_text_of_reasonable_length(shop: Shop, field: str, te
     assert shop.counts() == (5, 0, 0, 5)
 
 
+@on_one_engine
 @pytest.mark.parametrize("text", _named(NOT_TEXT))
 def test_text_that_is_no_unicode_is_refused_wherever_it_stands(shop: Shop, text: str) -> None:
     shop.provision(5)
@@ -176,6 +183,7 @@ def test_an_owner_id_of_200_characters_is_the_longest(shop: Shop) -> None:
     problem_of(shop.reserve("é" * 201), 422, "invalid_request")
 
 
+@on_one_engine
 @pytest.mark.parametrize("opening", ["[", '{"a":', '{"quantity":[', '[{"a":'])
 def test_json_that_is_too_deep_is_refused(shop: Shop, opening: str) -> None:
     deep = (opening * (16_000 // len(opening))).encode()
@@ -193,6 +201,7 @@ def test_a_field_given_twice_is_never_counted_twice(shop: Shop) -> None:
     assert shop.counts() in {(5, 0, 0, 5), (3, 2, 0, 5), (4, 1, 0, 5)}
 
 
+@on_one_engine
 @pytest.mark.parametrize(
     "sku_id",
     ["a%2Fb", "%2e%2e", "a%00b", "a%0A", "%20", "a b", "%C3%A9", "%FF", "%ED%A0%80", "-a", "x" * 101, "%25", "%3Cb%3E"],
@@ -206,6 +215,7 @@ def test_a_sku_id_with_odd_characters_never_names_a_pool(shop: Shop, sku_id: str
     problem_of(reserve, 404)
 
 
+@on_one_engine
 @pytest.mark.parametrize(
     "reservation_id", ["%00", "a%0Ab", "%2e%2e", "x" * 201, "x" * 8_000, "%FF", "rsv_%00", "%F0%9F%A6%80"]
 )
@@ -219,7 +229,7 @@ def test_a_reservation_id_with_odd_characters_never_names_a_reservation(shop: Sh
         shop.client.delete(path),
     ]
     for answer in asked:
-        assert answer.status_code in (404, 422)
+        assert answer.status_code in (404, 414, 422)
         problem_of(answer, answer.status_code)
 
 

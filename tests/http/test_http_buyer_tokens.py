@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from http_calling import Shop, body_of, eventually, problem_of
-from http_serving import BUYER_SECRET, Server, connect
+from http_serving import BUYER_SECRET, Server, connect, on_one_engine, started
 from http_tokens import HS256, buyer_token, claims_of, encode, hmac_token, tampered, without
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from holdfast.bootstrap import open_house
-from holdfast.http.identity import Unauthorized
+from holdfast.access import identity
+from holdfast.access.identity import Unauthorized
+from holdfast.bootstrap.services import open_services
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
@@ -50,6 +51,7 @@ def test_another_buyers_reservation_is_not_there(shop: Shop) -> None:
     assert body_of(shop.show(held["reservation_id"])) == held
 
 
+@on_one_engine
 def test_owners_that_only_look_alike_are_others(shop: Shop) -> None:
     shop.provision(5)
     held = shop.hold("ada")
@@ -58,6 +60,7 @@ def test_owners_that_only_look_alike_are_others(shop: Shop) -> None:
             assert other.show(held).status_code in (401, 404)
 
 
+@on_one_engine
 def test_a_buyer_cannot_use_the_inventory(shop: Shop) -> None:
     shop.provision(1)
     with as_buyer(shop, buyer_token("ada")) as ada:
@@ -67,6 +70,7 @@ def test_a_buyer_cannot_use_the_inventory(shop: Shop) -> None:
     assert shop.counts() == (1, 0, 0, 1)
 
 
+@on_one_engine
 def test_a_buyer_cannot_confirm_without_paying(shop: Shop) -> None:
     shop.provision(1)
     held = shop.hold("ada")
@@ -92,6 +96,10 @@ ABUSED = {
     "alg is a list": hmac_token(claims_of(), {"alg": ["HS256"]}),
     "HS384": hmac_token(claims_of(), {"alg": "HS384"}, digest="sha384"),
     "HS512": hmac_token(claims_of(), {"alg": "HS512"}, digest="sha512"),
+    "typ of a refresh token": hmac_token(claims_of(), {"alg": "HS256", "typ": "refresh+jwt"}),
+    "typ of a receipt": hmac_token(claims_of(), {"alg": "HS256", "typ": "holdfast-receipt"}),
+    "typ is a number": hmac_token(claims_of(), {"alg": "HS256", "typ": 7}),
+    "typ is empty": hmac_token(claims_of(), {"alg": "HS256", "typ": ""}),
     "HS512 header, HS256 signature": hmac_token(claims_of(), {"alg": "HS512"}),
     "RS256": _rs256(),
     "public key as secret": _public_key_as_secret(),
@@ -168,16 +176,56 @@ def test_a_token_may_last_for_a_month_and_is_told_why_if_it_lasts_longer(embedde
 
 
 async def test_what_is_remembered_of_callers_is_bounded(tmp_path: Path) -> None:
-    async with open_house(load_settings(data=tmp_path, buyer_secret=BUYER_SECRET), background=False) as house:
-        doorkeeper, token = house.doorkeeper, buyer_token("ada")
-        assert (await doorkeeper.identify(f"Bearer {token}")).buyer_id == "ada"
+    async with open_services(load_settings(data=tmp_path, buyer_secret=BUYER_SECRET), background=False) as holdfast:
+        authenticator, token = holdfast.authenticator, buyer_token("ada")
+        assert (await authenticator.identify(f"Bearer {token}")).buyer_id == "ada"
         for padded in (f"Bearer  {token}", f"Bearer {token} ", f"Bearer \t{token}"):
             with pytest.raises(Unauthorized):
-                await doorkeeper.identify(padded)
+                await authenticator.identify(padded)
         long = f"Bearer {buyer_token('ada', note='x' * 5_000)}"
-        assert (await doorkeeper.identify(long)).buyer_id == "ada"
-        assert doorkeeper.recognise(f"Bearer {token}") is not None
-        assert doorkeeper.recognise(long) is None
+        assert (await authenticator.identify(long)).buyer_id == "ada"
+        assert authenticator.recognise(f"Bearer {token}") is not None
+        assert authenticator.recognise(long) is None
+
+
+async def test_what_the_secret_signed_is_remembered_until_it_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    async with open_services(load_settings(data=tmp_path, buyer_secret=BUYER_SECRET), background=False) as holdfast:
+        authenticator, header = holdfast.authenticator, f"Bearer {buyer_token('ada', exp=int(time.time()) + 600)}"
+        await authenticator.identify(header)
+        monkeypatch.setattr(identity, "monotonic", lambda: now + 590)
+        assert authenticator.recognise(header) is not None
+        monkeypatch.setattr(identity, "monotonic", lambda: now + 640)
+        assert authenticator.recognise(header) is None
+
+
+async def test_a_remembered_token_expires_by_the_wall_clock_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was behind when the token was read, or the machine was suspended."""
+    wall = time.time()
+    async with open_services(load_settings(data=tmp_path, buyer_secret=BUYER_SECRET), background=False) as holdfast:
+        header = f"Bearer {buyer_token('ada', exp=int(wall) + 600)}"
+        await holdfast.authenticator.identify(header)
+        monkeypatch.setattr(identity, "time", lambda: wall + 590)
+        assert holdfast.authenticator.recognise(header) is not None
+        monkeypatch.setattr(identity, "time", lambda: wall + 640)
+        assert holdfast.authenticator.recognise(header) is None
+
+
+async def test_what_is_remembered_of_callers_is_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "REMEMBERED_BYTES", 1_000)
+    async with open_services(load_settings(data=tmp_path, buyer_secret=BUYER_SECRET), background=False) as holdfast:
+        authenticator = holdfast.authenticator
+        headers = [f"Bearer {buyer_token(f'buyer {n}')}" for n in range(50)]
+        for header in headers:
+            await authenticator.identify(header)
+            assert authenticator.recognise(header) is not None
+            assert sum(map(len, authenticator._known)) <= 1_000
 
 
 def test_a_token_stops_working_when_it_expires(embedded: Server) -> None:
@@ -206,3 +254,39 @@ def test_a_buyer_id_of_200_characters_and_any_tier_is_fine(embedded: Server) -> 
     held = shop.hold("é" * 200)
     with as_buyer(shop, buyer_token("é" * 200, tier=3, name="Ada", iat=int(time.time()))) as ada:
         body_of(ada.show(held))
+
+
+def test_tokens_for_other_services_and_from_other_issuers_are_refused(tmp_path: Path) -> None:
+    settings = {"BUYER_AUDIENCE": "shop", "BUYER_ISSUER": "https://login.test"}
+    ours: dict[str, object] = {"aud": "shop", "iss": "https://login.test"}
+    with started(tmp_path, settings=settings) as server:
+
+        def status(claims: dict[str, object]) -> int:
+            with server.connect(hmac_token(claims_of(**claims))) as client:
+                return client.get("/v1/orders").status_code
+
+        good: list[dict[str, object]] = [ours, ours | {"aud": ["other", "shop"]}]
+        bad: list[dict[str, object]] = [
+            {},
+            without(ours, "aud"),
+            without(ours, "iss"),
+            ours | {"aud": "other"},
+            ours | {"aud": ["other"]},
+            ours | {"aud": []},
+            ours | {"aud": "shop2"},
+            ours | {"iss": "https://login.test/"},
+            ours | {"iss": ["https://login.test"]},
+        ]
+        # Twice, because a token whose header is known is read by other code.
+        for _ in range(2):
+            assert [status(claims) for claims in good] == [200] * len(good)
+            assert [status(claims) for claims in bad] == [401] * len(bad)
+        token = server.command("keys", "token", "ada")["token"]
+        with server.connect(token) as client:
+            assert client.get("/v1/orders").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/at+jwt"])
+def test_access_tokens_are_accepted_however_their_type_is_written(embedded: Server, kind: str) -> None:
+    with embedded.connect(hmac_token(claims_of(), {"alg": "HS256", "typ": kind})) as client:
+        assert client.get("/v1/orders").status_code == 200

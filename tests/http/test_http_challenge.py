@@ -5,7 +5,7 @@ import httpx
 import pytest
 from http_calling import problem_of
 from http_sales import body_of, store_of
-from http_serving import Server
+from http_serving import Server, on_one_engine
 from http_tokens import buyer_token
 
 pytest_plugins = ("http_fixtures",)
@@ -16,6 +16,7 @@ def ask(server: Server, path: str, token: str | None = None) -> httpx.Response:
         return client.get(path)
 
 
+@on_one_engine
 def test_a_challenge_is_public_and_never_cached_and_each_is_new(server: Server) -> None:
     store = store_of(server)
     store.open(proof_of_work={"cost": 20})

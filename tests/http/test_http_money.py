@@ -13,11 +13,13 @@ from http_serving import Server, run_holdfast, started
 from http_tokens import buyer_token
 from sqlalchemy import Connection, delete, insert, select
 
-from holdfast.domain.reservation import new_reservation_id
-from holdfast.domain.sale import Checkout, PaymentKind, Sale, SaleState, order_id_of
-from holdfast.ledger.database import Work, open_database
-from holdfast.ledger.sale_tables import orders, refunds, settlements
-from holdfast.ledger.sales import insert_sale, put_pool_in_sale
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState, order_id_of
+from holdfast.domain.stock.reservation import new_reservation_id
+from holdfast.ledger.engine.database import Work
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
+from holdfast.ledger.tables.money import refunds, settlements
+from holdfast.ledger.tables.sales import orders
 
 pytest_plugins = ("http_fixtures",)
 
@@ -54,7 +56,7 @@ def a_sale(server: Server, **changes: Any) -> Sale:
 
     def work(connection: Connection) -> None:
         insert_sale(connection, sale)
-        put_pool_in_sale(connection, sku_id, sale.sale_id)
+        put_pool_in_sale(connection, sku_id, sale.sale_id, 0)
 
     in_ledger(server, work)
     return sale
@@ -62,7 +64,7 @@ def a_sale(server: Server, **changes: Any) -> Sale:
 
 def external_order(server: Server) -> str:
     """An order that somebody else took the money for, which is all this branch of routes can make."""
-    sale = a_sale(server)
+    sale = a_sale(server, payment=PaymentKind.EXTERNAL, checkout=Checkout.CART)
     asked = {"owner_id": "ada", "quantity": 1}
     held = body_of(server.client.post(f"/v1/inventory/{sale.sku_id}/reserve", json=asked))["reservation_id"]
     body_of(server.client.post(f"/v1/reservations/{held}/confirm"))
@@ -73,8 +75,16 @@ def external_order(server: Server) -> str:
 
 
 def credit(client: httpx.Client, buyer: str, amount: int, key: str, currency: str = "EUR") -> httpx.Response:
+    """Asked again with the same key where a busy machine refuses or cannot tell, as clients are told to."""
     body = {"amount": amount, "currency": currency, "idempotency_key": key}
-    return client.post(f"/v1/wallets/{buyer}/credit", json=body)
+
+    def ask() -> httpx.Response | None:
+        answer = client.post(f"/v1/wallets/{buyer}/credit", json=body)
+        return None if answer.status_code == 503 and answer.json()["retryable"] else answer
+
+    answer = eventually(ask)
+    assert answer is not None
+    return answer
 
 
 def test_a_wallet_is_credited_once_per_key(server: Server) -> None:
@@ -95,6 +105,16 @@ def test_a_buyer_whose_id_has_a_slash_has_a_wallet(embedded: Server) -> None:
     assert body_of(embedded.client.get("/v1/wallets/tenant%2Fada"))["balance"] == 5
     with embedded.connect(buyer_token("tenant/ada")) as ada:
         assert body_of(ada.get("/v1/wallets/tenant/ada"))["buyer_id"] == "tenant/ada"
+
+
+def test_buyers_and_keys_that_look_alike_when_joined_are_credited_each(server: Server) -> None:
+    mark = uuid4().hex[:8]
+    named = [(f"{mark}%2Fb", "c"), (mark, "b/c"), (f"{mark}%2Fb%2Fc", "d"), (f"{mark}%2Fb", "c/d"), (mark, "b/c/d")]
+    for _ in range(2):
+        for amount, (buyer, key) in enumerate(named, start=1):
+            assert body_of(credit(server.client, buyer, amount, key))["balance"] >= amount
+    balances = {buyer: body_of(server.client.get(f"/v1/wallets/{buyer}"))["balance"] for buyer, _ in named}
+    assert balances == {f"{mark}%2Fb": 1 + 4, mark: 2 + 5, f"{mark}%2Fb%2Fc": 3}
 
 
 def test_fifty_credits_at_once_under_one_key_are_one(server: Server) -> None:
@@ -153,7 +173,7 @@ def test_what_is_parked_is_shown_and_can_be_retried_or_dropped(server: Server) -
         return next((item for item in data if item["parked_id"] == parked_id), None)
 
     item = eventually(parked)
-    assert item["reason"] == "the reservation is not known"
+    assert item["reason"] == "the reservation is unknown"
     assert server.client.post(f"/v1/ops/parked/{parked_id}/retry").status_code == 204
     eventually(parked)
     assert server.client.post(f"/v1/ops/parked/{parked_id}/drop").status_code == 204
@@ -200,6 +220,7 @@ def test_a_sale_that_cannot_be_delivered_is_compensated(server: Server) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_report_on_stock_and_money(tmp_path: Path) -> None:
     with started(tmp_path) as server:
         report = body_of(server.client.post("/v1/ops/reconcile"))
@@ -211,9 +232,10 @@ def test_a_report_on_stock_and_money(tmp_path: Path) -> None:
         }  # fmt: skip
         in_ledger(server, lambda c: c.execute(insert(orders), [row]))
         [finding] = body_of(server.client.post("/v1/ops/reconcile"))["payments"]["findings"]
-        assert (finding["finding"], finding["subject"], finding["mended"]) == ("order_without_payment", "ord_1", False)
+        assert (finding["finding"], finding["subject"]) == ("order_without_payment", "ord_1")
+        assert not finding["repairing"]
         ran = run_holdfast("reconcile", directory=server.directory, environment=server.environment)
-        assert (ran.returncode, "needs you" in ran.stdout) == (1, True)
+        assert (ran.returncode, "needs attention" in ran.stdout) == (1, True)
 
 
 def test_a_webhook_needs_its_signature(tmp_path: Path) -> None:

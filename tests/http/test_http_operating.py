@@ -1,11 +1,12 @@
 """Health, metrics, request ids and logs."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from http_calling import Shop, body_of, eventually, problem_of
 from http_metrics import Samples, scrape
-from http_serving import BUYER_SECRET, SERVICE_KEY, Server
+from http_serving import BUYER_SECRET, SERVICE_KEY, Server, on_one_engine, started
 from http_tokens import buyer_token
 
 pytest_plugins = ("http_fixtures",)
@@ -13,9 +14,17 @@ pytest_plugins = ("http_fixtures",)
 METRICS = {
     "holdfast_batch_commands", "holdfast_waiting_commands", "holdfast_decide_seconds", "holdfast_commit_seconds",
     "holdfast_outcomes", "holdfast_dropped", "holdfast_engine_failures", "holdfast_pool_units",
-    "holdfast_expired_units",
+    "holdfast_expired_units", "holdfast_agent_last_success_timestamp_seconds", "holdfast_agent_failures",
     "holdfast_pool_active_reservations", "holdfast_expirer_lag_seconds", "holdfast_http_requests",
+    "holdfast_check_passes",
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of its own: what other tests left to the background work of theirs would be counted, too."""
+    with started(tmp_path_factory.mktemp("operating")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -23,11 +32,17 @@ def pool(embedded: Server) -> Shop:
     return embedded.shop()
 
 
+@on_one_engine
 def test_health_needs_no_token(server: Server) -> None:
     with server.connect() as stranger:
         assert body_of(stranger.get("/healthz/live")) == {"status": "live"}
-        ready = {"status": "ready", "switched_off": [], "not_answering": []}
-        assert body_of(stranger.get("/healthz/ready")) == ready
+        # On a busy machine a heartbeat may be late.
+        ready = eventually(lambda: [r for r in [stranger.get("/healthz/ready").json()] if r["status"] == "ready"])[0]
+        assert ready | {"checks": {}} == {
+            "status": "ready", "checks": {}, "degraded_features": [], "unavailable_dependencies": [],
+        }  # fmt: skip
+        assert ready["checks"].keys() >= {"selling", "settling", "joining", "settler", "expirer", "pools"}
+        assert all(check.keys() == {"ok", "age_ms"} and check["age_ms"] < 3_000 for check in ready["checks"].values())
 
 
 def test_every_metric_is_there(embedded: Server) -> None:
@@ -64,13 +79,14 @@ def test_refusals_from_memory_are_counted_though_no_batch_follows(embedded: Serv
 
 
 def test_units_that_expire_are_counted_as_units_and_not_as_commands(embedded: Server, pool: Shop) -> None:
-    pool.provision(7)
+    pool.provision(100_000)
     before = scrape(embedded)
-    pool.hold(quantity=7, ttl_seconds=1)
+    pool.hold(quantity=100_000, ttl_seconds=1)
 
     def counted() -> bool:
         after = scrape(embedded)
-        return after["holdfast_expired_units_total"][""] - before["holdfast_expired_units_total"][""] == 7
+        # The server is shared: a few holds of other tests may expire in the same second.
+        return after["holdfast_expired_units_total"][""] - before["holdfast_expired_units_total"][""] >= 100_000
 
     eventually(counted)
     assert "expired" not in scrape(embedded)["holdfast_outcomes_total"]

@@ -12,7 +12,7 @@ def sold_to(store: Store, buyer_id: str, quantity: int = 1) -> str:
     """The id of an order of a sale that is paid elsewhere."""
     bought = store.buy(buyer_id, quantity)
     body_of(store.server.client.post(f"/v1/reservations/{bought['reservation_id']}/confirm"))
-    # Whoever lists all has the ledger hear of everything first.
+    # A list of all orders brings the ledger up to date first.
     page = body_of(store.server.client.get("/v1/orders", params={"sale_id": store.sale_id}))
     return str(page["data"][0]["order_id"])
 

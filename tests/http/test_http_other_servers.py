@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-from http_calling import body_of, eventually
+from http_calling import body_of, eventually, problem_of
 from http_metrics import scrape
 from http_serving import Server, database_setting, started
 from http_smoke import walk
@@ -24,9 +24,22 @@ UVICORN = (sys.executable, "-m", "uvicorn", "--factory", "holdfast.http.asgi:cre
 def test_the_contract_holds_under_uvicorn(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     with started(tmp_path, command=UVICORN, settings=database_setting(engine, request)) as server:
         walk(server)
+        _refuses_what_it_cannot_read(server)
         server.stop()
 
 
+def _refuses_what_it_cannot_read(server: Server) -> None:
+    shop = server.shop()
+    shop.provision(5)
+    body = {"owner_id": "ada", "quantity": 1}
+    for key in (b"\xff", "clé".encode()):
+        answer = shop.client.post(f"{shop.path}/reserve", json=body, headers={b"Idempotency-Key": key})
+        problem_of(answer, 400, "invalid_header")
+    problem_of(shop.client.get("/" + "x" * 1_100), 414, "path_too_long")
+    assert shop.counts() == (5, 0, 0, 5)
+
+
+@pytest.mark.slow
 def test_huge_headers_are_refused_under_uvicorn_however_often_one_is_repeated(tmp_path: Path) -> None:
     with started(tmp_path, "--h11-max-incomplete-event-size", "200000", command=UVICORN) as server:
         repeated = [f"X-Field: {'x' * 4_000}" for _ in range(20)]
@@ -42,21 +55,8 @@ def test_huge_headers_are_refused_under_uvicorn_however_often_one_is_repeated(tm
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     setting = database_setting("postgresql", request)
     with started(tmp_path_factory.mktemp("pair"), "--workers", "2", settings=setting) as server:
-        eventually(lambda: len(workers_of(server)) == 2)
+        eventually(lambda: len(server.listeners()) == 2)
         yield server
-
-
-def workers_of(server: Server) -> list[psutil.Process]:
-    """The processes that listen, which the one that was started watches over."""
-    found = []
-    for child in psutil.Process(server.process.pid).children():
-        try:
-            sockets = child.net_connections("tcp")
-        except psutil.NoSuchProcess:
-            continue
-        if any(s.status == psutil.CONN_LISTEN for s in sockets):
-            found.append(child)
-    return found
 
 
 def test_the_contract_holds_with_two_workers(pair: Server) -> None:
@@ -72,7 +72,7 @@ def test_both_workers_know_a_key_that_was_just_made(pair: Server) -> None:
             wire = wires.enter_context(wire_to(pair))
             wire.send(request)
             assert wire.read_answer().status == 200
-        served = [len(_established(worker, pair.port)) for worker in workers_of(pair)]
+        served = [len(_established(worker, pair.port)) for worker in pair.listeners()]
     assert sum(served) >= 40
     assert min(served) >= 1
 
@@ -98,22 +98,24 @@ def test_what_the_workers_count_adds_up(pair: Server) -> None:
     assert shop.counts() == (60, 40, 0, 100)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_all_stop_together(pair: Server) -> None:
-    victim, survivor = workers_of(pair)
+    victim, survivor = pair.listeners()
     victim.kill()
     victim.wait(60)
-    eventually(lambda: len({w.pid for w in workers_of(pair)} - {victim.pid}) == 2)
+    eventually(lambda: len({w.pid for w in pair.listeners()} - {victim.pid}) == 2)
     eventually(lambda: all(pair.is_ready() for _ in range(10)))
-    workers = workers_of(pair)
+    workers = pair.listeners()
     assert survivor in workers
     assert pair.stop() == 0
     assert not [worker for worker in workers if worker.is_running()]
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_the_one_that_watches_over_them(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     with started(tmp_path, "--workers", "2", settings=database_setting("postgresql", request)) as server:
-        eventually(lambda: len(workers_of(server)) == 2)
-        workers = workers_of(server)
+        eventually(lambda: len(server.listeners()) == 2)
+        workers = server.listeners()
         server.process.kill()
         server.process.wait(60)
         gone, alive = psutil.wait_procs(workers, timeout=60)

@@ -9,13 +9,13 @@ from http_calling import Shop, body_of, problem_of
 from http_serving import Server
 
 from asking_inside import ask_inside
-from holdfast.bootstrap import open_house
-from holdfast.domain.command import Provision
-from holdfast.domain.pool import Rules
+from holdfast.bootstrap.services import open_services
+from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.pool import Rules
 from holdfast.errors import Unavailable
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import open_database
-from holdfast.ledger.queries import PoolView
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.stock.queries import PoolView
 from holdfast.settings import Settings
 
 pytest_plugins = ("http_fixtures",)
@@ -105,7 +105,7 @@ def test_a_pool_nobody_made_is_not_found(shop: Shop) -> None:
 
 
 def test_setting_a_limit_keeps_every_other_rule(server: Server, shop: Shop) -> None:
-    """Rules that this API does not set are set by whoever sells: here, through the gate itself."""
+    """Rules that this API does not set are set by sales: here, through the gate itself."""
     asyncio.run(provision_beside(server, shop.sku_id, Provision(5, Rules(paused=True, hold_budget=3))))
     body_of(shop.provision(5, per_owner_limit=2))
     problem_of(shop.reserve(), 409, "sale_paused")
@@ -124,9 +124,9 @@ async def provision_beside(server: Server, sku_id: str, command: Provision) -> N
 
 async def test_a_pool_is_told_as_it_was_decided_though_no_look_at_it_is_possible(tmp_path: Path) -> None:
     """The look that failed after the commit said that nothing was changed."""
-    async with open_house(Settings(data=tmp_path), background=False) as house:
-        house.lookout.look = fail  # type: ignore[method-assign]
-        answer = await ask_inside(house, "PUT", "/v1/inventory/sku", b'{"total_units": 7}')
+    async with open_services(Settings(data=tmp_path), background=False) as holdfast:
+        holdfast.pool_reads.look = fail  # type: ignore[method-assign]
+        answer = await ask_inside(holdfast, "PUT", "/v1/inventory/sku", b'{"total_units": 7}')
     assert (answer.status, json.loads(answer.body)["available"]) == (200, 7)
 
 

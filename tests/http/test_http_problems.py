@@ -3,10 +3,12 @@
 import httpx
 import pytest
 from http_calling import Shop, problem_of
-from http_serving import Server
+from http_serving import Server, on_one_engine
 
 from holdfast.errors import OutcomeUnknown
-from holdfast.http.problems import from_engine
+from holdfast.http.contract.endpoint import Endpoint
+from holdfast.http.contract.endpoints import inventory, operate, purchase, reservations, room, sales, webhooks
+from holdfast.http.contract.refusals import from_engine
 
 pytest_plugins = ("http_fixtures",)
 
@@ -157,6 +159,7 @@ def test_an_identity_is_asked_for_before_the_body_is_judged(embedded: Server) ->
         problem_of(answer, 401, "unauthorized")
 
 
+@on_one_engine
 def test_a_script_in_a_name_comes_back_as_json_text(shop: Shop) -> None:
     script = "<script>alert(1)</script>"
     shop.provision(1)
@@ -169,16 +172,26 @@ def test_a_script_in_a_name_comes_back_as_json_text(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_line", "advice"),
+    ("endpoint", "advice"),
     [
-        ("POST /v1/inventory/sku/reserve", "same idempotency key"),
-        ("POST /v1/reservations/rsv_1/extend", "`expires_at`"),
-        ("POST /v1/reservations/rsv_1/confirm", "same as once"),
-        ("DELETE /v1/reservations/rsv_1", "same as once"),
-        ("PUT /v1/inventory/sku", "same as once"),
+        (inventory.RESERVE, "same idempotency key"),
+        (purchase.PURCHASE, "same idempotency key"),
+        (sales.RESTOCK_SALE, "`total_units`"),
+        (reservations.EXTEND, "`expires_at`"),
+        (room.CHANGE_ROOM, "`serving`"),
+        (operate.CREATE_KEY, "List the keys"),
+        (webhooks.CREATE_WEBHOOK, "List the webhooks"),
+        (webhooks.ROTATE_SECRET, "rotate again"),
+        (webhooks.SEND_TEST, "deliveries"),
+        (reservations.CONFIRM, "Safe to retry"),
+        (reservations.CANCEL, "Safe to retry"),
+        (inventory.PUT_POOL, "Safe to retry"),
     ],
+    ids=lambda value: getattr(value, "operation_id", None),
 )
-def test_what_to_do_about_an_unknown_outcome_is_what_can_be_done(request_line: str, advice: str) -> None:
-    problem = from_engine(OutcomeUnknown("lost"), request_line)
+def test_what_to_do_about_an_unknown_outcome_is_what_can_be_done(endpoint: Endpoint, advice: str) -> None:
+    problem = from_engine(OutcomeUnknown("lost"), endpoint.if_unknown)
     assert (problem.status, problem.reason) == (503, "outcome_unknown")
     assert advice in problem.detail
+    checked_first = {"extend", "change_room", "create_key", "create_webhook", "rotate_secret", "send_test"}
+    assert problem.retryable is (endpoint.operation_id not in checked_first)

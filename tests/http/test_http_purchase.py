@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from http_calling import eventually, moment, problem_of, seconds_between, wrong_fields
 from http_sales import Store, body_of, in_seconds, store_of
-from http_serving import Server, started
+from http_serving import Server, on_one_engine, started
 from http_sockets import line_to, request_bytes
 from http_tokens import buyer_token
 
@@ -102,6 +102,7 @@ async def test_fifty_requests_at_once_under_one_key_are_one_purchase(store: Stor
     assert store.counts() == (98, 2, 0)
 
 
+@on_one_engine
 def test_a_purchase_needs_a_key_and_a_buyer(store: Store) -> None:
     store.open()
     with store.buyer() as ada:
@@ -204,7 +205,7 @@ def test_a_buyer_begins_to_pay_by_confirming(store: Store) -> None:
         assert ada.client.delete(path).json()["reason"] in ("reservation_settling", "reservation_failed")
 
 
-def test_what_is_paid_elsewhere_is_confirmed_by_whoever_took_the_money(store: Store) -> None:
+def test_what_is_paid_elsewhere_is_confirmed_by_the_service_that_took_the_money(store: Store) -> None:
     store.open(payment="external")
     with store.buyer() as ada:
         path = f"/v1/reservations/{body_of(ada.purchase(), 201)['reservation_id']}"

@@ -4,11 +4,11 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from holdfast.domain.reservation import Reservation, Status
+from holdfast.access.receipts import TYPE, Receipt, Receipts
+from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import SettingsError
-from holdfast.http.receipts import TYPE, Receipt, Receipts
+from holdfast.runtime.signing import base64url, parse_signing_keys
 from holdfast.settings import load_settings
-from holdfast.signing import parse_signing_keys
 
 SECRET, OTHER = "s" * 32, "o" * 32
 GRANTED = Reservation("rsv_1_sku", "sku", "Zoë 🎟", 2, Status.ACTIVE, 1_700_000_000_000, 1_700_000_300_000)
@@ -35,7 +35,8 @@ def test_after_rotation_the_old_key_is_believed_and_the_new_one_signs() -> None:
 
 def test_what_is_not_ours_is_nothing() -> None:
     good = receipts(SECRET).sign(GRANTED)
-    for spoilt in ("", "x", good[:-3], good.replace(".", ""), good.upper(), good + "."):
+    odd_headers = [base64url(header).decode() + ".e30.x" for header in (b'["alg"]', b'{"alg":"HS256","crit":1}', b"1")]
+    for spoilt in ("", "x", good[:-3], good.replace(".", ""), good.upper(), good + ".", *odd_headers):
         assert receipts(SECRET).read(spoilt) is None
 
 

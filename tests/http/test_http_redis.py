@@ -9,7 +9,7 @@ from http_calling import Shop, body_of, eventually, problem_of
 from http_serving import Server, run_holdfast, started
 from http_tokens import buyer_token
 
-from conftest import new_postgres_database
+from databases import new_postgres_database
 from valkeys import ValkeyProcess, running_valkey
 
 pytest_plugins = ("http_fixtures",)
@@ -139,7 +139,7 @@ def test_a_server_whose_redis_is_away_is_not_ready_until_it_is_back(
 ) -> None:
     flushed_valkey.kill()
     try:
-        assert alone.client.get("/healthz/ready").status_code == 503
+        eventually(lambda: alone.client.get("/healthz/ready").status_code == 503)
         assert alone.client.get("/healthz/live").status_code == 200
     finally:
         flushed_valkey.start()

@@ -10,10 +10,11 @@ import pytest
 import structlog
 from http_serving import Server, run_holdfast, settings_of, started
 
-from holdfast.bench.engines import free_port
 from holdfast.errors import Unavailable
-from holdfast.http import server
-from holdfast.http.address import resolve, url_of
+from holdfast.http.server import worker
+from holdfast.http.server.address import resolve, url_of
+from holdfast.lab.load.engines import free_port
+from holdfast.ledger.engine.opening import open_database
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
@@ -63,19 +64,16 @@ def test_a_setting_that_is_wrong_is_named(refusals: Refusals, setting: str, valu
         assert value not in ran.stderr, "a secret that is wrong is a secret all the same"
 
 
-def test_several_workers_need_postgresql(tmp_path: Path) -> None:
-    ran = serve(tmp_path, {}, "--workers", "2")
-    assert ran.returncode == 2
-    assert "postgresql://" in ran.stderr
-
-
-def test_a_second_server_on_the_same_file_is_told_what_to_do(embedded: Server) -> None:
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_second_server_on_the_same_file_is_told_what_to_do(embedded: Server, workers: str) -> None:
     ran = run_holdfast(
-        "serve", "--port", str(free_port()), directory=embedded.directory, environment=embedded.environment
-    )
+        "serve", "--port", str(free_port()), "--workers", workers,
+        directory=embedded.directory, environment=embedded.environment,
+    )  # fmt: skip
     assert ran.returncode == 2
     assert "postgresql://" in ran.stderr
-    assert "Holdfast serves on" not in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "Holdfast is listening" not in ran.stderr
     assert str(embedded.process.pid) in ran.stderr
     assert embedded.is_ready()
 
@@ -88,27 +86,30 @@ def test_a_port_that_is_taken_is_named(embedded: Server, tmp_path: Path) -> None
 
 
 def test_a_database_that_cannot_be_reached_is_a_failure_and_not_a_mistake(tmp_path: Path) -> None:
-    ran = serve(tmp_path, {"DATABASE_URL": f"postgresql://user:pa55word@127.0.0.1:{free_port()}/nowhere"})
+    url = f"postgresql://user:pa55word@127.0.0.1:{free_port()}/nowhere"
+    ran = serve(tmp_path, {"DATABASE_URL": url, "START_TIMEOUT_S": "0"})
     assert ran.returncode == 1
     assert "Traceback" not in ran.stderr
     assert "pa55word" not in ran.stderr
 
 
-def test_a_database_that_cannot_be_reached_is_told_once_whatever_the_number_of_workers(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_several_workers_give_up_together_on_a_database_that_cannot_be_reached(tmp_path: Path) -> None:
     url = f"postgresql://user:pa55word@127.0.0.1:{free_port()}/nowhere"
-    ran = serve(tmp_path, {"DATABASE_URL": url}, "--workers", "2")
+    ran = serve(tmp_path, {"DATABASE_URL": url, "START_TIMEOUT_S": "0"}, "--workers", "2")
     assert ran.returncode == 1
-    assert ran.stderr.count("PostgreSQL is not available") == 1
+    assert "PostgreSQL is not available" in ran.stderr
     assert "Traceback" not in ran.stderr
+    assert "pa55word" not in ran.stderr
 
 
 def test_a_worker_that_cannot_start_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise Unavailable("away")
 
-    monkeypatch.setattr(server, "run_server", refuse)
-    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit, match="1"):
-        server.run_worker(load_settings(), "127.0.0.1", 1, True, Pipe()[0])
+    monkeypatch.setattr(worker, "run_server", refuse)
+    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit, match="3"):
+        worker.run_worker(load_settings(), "127.0.0.1", 1, True, Pipe()[0])
     assert [(line["event"], line["error"]) for line in logged] == [("worker_failed", "away")]
 
 
@@ -120,9 +121,9 @@ def test_a_host_nobody_knows_is_named(tmp_path: Path) -> None:
 
 
 def test_a_host_may_be_given_by_name(tmp_path: Path) -> None:
-    with started(tmp_path, "--host", "localhost") as house:
-        [serving] = [line for line in house.log_lines if line["event"] == "serving"]
-        assert serving["url"] == house.url
+    with started(tmp_path, "--host", "localhost") as holdfast:
+        [serving] = [line for line in holdfast.log_lines if line["event"] == "serving"]
+        assert serving["url"] == holdfast.url
 
 
 def test_an_address_with_colons_stands_in_brackets() -> None:
@@ -148,3 +149,11 @@ def test_uvicorn_is_told_that_a_server_could_not_start(tmp_path: Path) -> None:
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
     assert ran.returncode != 0
     assert str(tmp_path / "file") in ran.stderr
+
+
+async def test_a_store_that_does_not_answer_when_a_server_greets_does_not_end_it() -> None:
+    database = open_database(f"postgresql://user:secret@127.0.0.1:{free_port()}/away")
+    try:
+        assert await worker.any_pool(database) is None
+    finally:
+        await database.close()

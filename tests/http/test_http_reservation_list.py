@@ -2,6 +2,7 @@
 
 import pytest
 from http_calling import Shop, eventually, moment, wrong_fields
+from http_serving import on_one_engine
 
 pytest_plugins = ("http_fixtures",)
 
@@ -80,6 +81,7 @@ def test_a_list_can_be_of_one_status(shop: Shop) -> None:
     assert _ids(shop.page(status="settling")) == _ids(shop.page(status="failed")) == []
 
 
+@on_one_engine
 @pytest.mark.parametrize(
     "query",
     [

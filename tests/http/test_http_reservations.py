@@ -6,10 +6,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 from http_calling import Shop, body_of, eventually, problem_of, seconds_between
-from http_serving import Server
+from http_serving import Server, on_one_engine
 
-from holdfast.domain.command import Move, Transition
-from holdfast.engines import open_engine, open_ledger
+from holdfast.bootstrap.stores import open_engine, open_ledger
+from holdfast.domain.stock.command import Move, Transition
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
@@ -58,6 +58,7 @@ def test_nothing_is_held_longer_than_half_an_hour_in_all(shop: Shop) -> None:
     assert body_of(shop.show(held["reservation_id"])) == last
 
 
+@on_one_engine
 @pytest.mark.parametrize("ttl_seconds", [0, -1, 1801, 2**63, "30", 30.0, True, None])
 def test_an_extension_is_from_one_second_to_half_an_hour(shop: Shop, ttl_seconds: object) -> None:
     shop.provision(1)

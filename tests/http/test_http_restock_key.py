@@ -1,10 +1,13 @@
 """Restocking under a key: once, on every engine, whatever is repeated."""
 
 from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import httpx
-from http_calling import body_of, problem_of, wrong_fields
+import pytest
+from http_calling import body_of, eventually, problem_of, wrong_fields
 from http_sales import Store
+from http_serving import Server
 
 pytest_plugins = ("http_fixtures",)
 
@@ -43,3 +46,18 @@ def test_new_units_can_be_delivered_too(store: Store) -> None:
     assert store.show()["deliverable_units"] == 3
     body_of(store.act("restock", units=-1))
     assert store.show()["deliverable_units"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
+def test_sales_and_keys_that_look_alike_when_joined_are_restocked_each(server: Server) -> None:
+    mark = uuid4().hex[:8]
+    first, second = Store(server, f"{mark}:b", mark), Store(server, mark, mark)
+    first.open(total_units=1)
+    assert body_of(restock(first, 2, "c"))["total_units"] == 3
+    body_of(first.act("close"))
+    # Until every server has heard that the first is over.
+    assert eventually(lambda: second.create(total_units=3).status_code == 201)
+    for _ in range(2):
+        assert body_of(restock(second, 2, "b:c"))["total_units"] == 5
+    assert second.counts() == (5, 0, 0)

@@ -7,25 +7,14 @@ from contextlib import ExitStack
 
 import pytest
 from http_calling import eventually, moment, problem_of, wrong_fields
-from http_rooms import Person, now_of, person
+from http_rooms import now_of, person
 from http_sales import Store, body_of, in_seconds, store_of
-from http_serving import Server
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
 pytest_plugins = ("http_fixtures",)
 
 FIFO = {"mode": "fifo", "rate_per_second": 1_000, "pass_seconds": 60}
-
-
-@pytest.fixture
-def store(server: Server) -> Store:
-    return store_of(server)
-
-
-@pytest.fixture
-def quick(embedded: Server) -> Store:
-    return store_of(embedded)
 
 
 def pause(store: Store, *, paused: bool) -> None:
@@ -38,7 +27,7 @@ def test_a_buyer_joins_is_admitted_and_buys(store: Store) -> None:
     pause(store, paused=True)
     with person(store) as ada, person(store, "bob") as bob:
         told = body_of(ada.join())
-        forecast = {"eta_seconds", "odds", "hopeless", "switched_off"}
+        forecast = {"eta_seconds", "odds", "likely_sold_out", "degraded_features"}
         assert told.keys() == {"ticket", "position", "serving", "ahead"} | forecast
         assert (told["position"], told["serving"], told["ahead"], told["odds"]) == (1, 0, 0, 1.0)
         assert (body_of(bob.join())["position"], body_of(ada.join())["position"]) == (2, 1)
@@ -100,7 +89,7 @@ def test_who_may_not_stand_in_line_is_told_why(quick: Store) -> None:
         problem_of(anyone.post(f"{quick.path}/queue"), 401, "unauthorized")
         problem_of(quick.server.client.post(f"{quick.path}/queue"), 403, "forbidden")
         problem_of(ada.client.post("/v1/sales/nothing/queue"), 404, "sale_not_found")
-        problem_of(there.join(), 409, "no_room")
+        problem_of(there.join(), 409, "no_waiting_room")
         problem_of(ada.join(), 403, "tier_required")
         assert wrong_fields(ada.join(proof=5)).keys() == {"proof"}
         assert wrong_fields(ada.join(place=1)).keys() == {"place"}
@@ -111,25 +100,27 @@ def test_who_may_not_stand_in_line_is_told_why(quick: Store) -> None:
         problem_of(ada.ask(), 409, "sale_ended")
 
 
+@pytest.mark.slow
 def test_who_leaves_or_lets_a_pass_lapse_stands_at_the_end(quick: Store) -> None:
-    quick.open(room=FIFO | {"pass_seconds": 5})
+    quick.open(room=FIFO | {"pass_seconds": 10})
     with person(quick) as ada, person(quick, "bob") as bob:
         ada.join()
         bob.join()
         first = ada.await_pass()
         assert body_of(ada.buy(first, key="k"), 201)
         assert bob.leave().status_code == 204
-        problem_of(bob.ask(), 409, "place_given_up")
+        problem_of(bob.ask(), 409, "place_released")
         assert body_of(bob.join())["position"] == 3
         bob.await_pass()
         eventually(lambda: bob.ask().status_code == 409)
-        problem_of(bob.ask(), 409, "pass_over")
+        problem_of(bob.ask(), 409, "pass_expired")
         assert body_of(bob.join())["position"] == 4
 
 
+@pytest.mark.slow
 def test_the_same_key_gets_the_same_answer_though_the_pass_is_over(store: Store) -> None:
     """A purchase whose answer was lost is asked for again, whenever that is."""
-    store.open(room=FIFO | {"pass_seconds": 4}, per_buyer_limit=1)
+    store.open(room=FIFO | {"pass_seconds": 10}, per_buyer_limit=1)
     with person(store) as ada:
         ada.join()
         given = ada.await_pass()
@@ -150,7 +141,7 @@ def test_operators_set_the_pace(quick: Store) -> None:
         people = [stack.enter_context(person(quick, f"b{n}")) for n in range(12)]
         for one in people:
             one.join()
-        assert body_of(operator.post(room, json={"let_in": 4}))["letting_in"] == 4
+        assert body_of(operator.post(room, json={"admit": 4}))["admitting"] == 4
         eventually(lambda: operator.get(room).json()["serving"] == 4)
         assert people[3].await_pass()
         assert people[4].ask().status_code == 202
@@ -159,9 +150,9 @@ def test_operators_set_the_pace(quick: Store) -> None:
         eventually(lambda: operator.get(room).json()["serving"] == 12)
         assert people[11].await_pass()
         problem_of(people[0].client.get(room), 403, "forbidden")
-        problem_of(people[0].client.post(room, json={"let_in": 1}), 403, "forbidden")
-    assert wrong_fields(operator.post(room, json={"let_in": 0, "rate_per_second": 0})).keys() == {
-        "let_in",
+        problem_of(people[0].client.post(room, json={"admit": 1}), 403, "forbidden")
+    assert wrong_fields(operator.post(room, json={"admit": 0, "rate_per_second": 0})).keys() == {
+        "admit",
         "rate_per_second",
     }
     assert wrong_fields(operator.post(room, json={"paused": None})).keys() == {"paused"}
@@ -181,6 +172,7 @@ def test_now_is_one_document_for_all_and_backs_off(quick: Store) -> None:
     assert again.status_code == 304
 
 
+@pytest.mark.slow
 def test_a_lottery_can_be_checked_from_now_and_a_ticket(store: Store) -> None:
     store.open(room=FIFO | {"mode": "lottery"}, starts_at=in_seconds(3_600), total_units=50)
     before = now_of(store)["lottery"]
@@ -191,10 +183,11 @@ def test_a_lottery_can_be_checked_from_now_and_a_ticket(store: Store) -> None:
             told = body_of(one.join())
             assert (told["position"], told["ahead"], told["eta_seconds"]) == (None, None, None)
             assert "seed" not in _claims(told["ticket"])
-        body_of(store.change(starts_at=in_seconds(6)))
+        store.start_soon()
         eventually(lambda: now_of(store)["lottery"].get("seed"))
         drawn = now_of(store)["lottery"]
         assert (drawn["seed_hash"], drawn["entrants"]) == (before["seed_hash"], 15)
+        eventually(lambda: all(body_of(one.status())["position"] for one in people))
         late = stack.enter_context(person(store, "late"))
         assert body_of(late.join())["position"] == 16
         positions = [body_of(one.status())["position"] for one in people]
@@ -207,7 +200,7 @@ def test_a_lottery_can_be_checked_from_now_and_a_ticket(store: Store) -> None:
     verified = store.server.command("lottery", "verify", now, "--ticket", new)
     assert (verified["ok"], {check["name"] for check in verified["checks"]}) == (
         True,
-        {"seed", "commitment", "sale", "position"},
+        {"seed", "commitment", "beacon", "sale", "position"},
     )
 
 
@@ -217,6 +210,7 @@ def _claims(token: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_nine_of_ten_do_not_come_and_everything_is_sold_all_the_same(store: Store) -> None:
     units, people = 4, 80
     store.open(total_units=units, payment="external", room=FIFO | {"pass_seconds": 3})
@@ -231,11 +225,11 @@ def test_nine_of_ten_do_not_come_and_everything_is_sold_all_the_same(store: Stor
         while sold < units and time.monotonic() < deadline:
             serving = now_of(store)["serving"]
             for number in sorted(n for n in keen if n < serving):
-                keen.remove(number)
-                sold += _bought(line[number])
+                asked = line[number].ask()
+                if asked.status_code == 200:
+                    sold += line[number].buy(asked.json()["pass"]).status_code == 201
+                # Who was called may have to ask again; whose pass lapsed on a busy machine did not come either.
+                if asked.status_code != 202:
+                    keen.remove(number)
             time.sleep(0.05)
     assert (sold, store.counts()[1]) == (units, units)
-
-
-def _bought(one: Person) -> bool:
-    return one.buy(one.await_pass()).status_code == 201

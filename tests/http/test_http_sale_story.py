@@ -61,7 +61,7 @@ def test_a_hold_becomes_a_paid_order_once_and_a_refund_brings_the_unit_back(stor
     assert body_of(store.server.client.post("/v1/ops/reconcile"))["ok"] is True
 
 
-def test_whoever_has_no_money_is_told_so_and_the_unit_goes_back(store: Store) -> None:
+def test_a_buyer_without_money_is_told_so_and_the_unit_goes_back(store: Store) -> None:
     buyer_id = f"poor-{store.sale_id}"
     store.open(checkout="instant")
     credit(store.server, buyer_id, 5_000, "USD")
@@ -79,7 +79,7 @@ def test_whoever_has_no_money_is_told_so_and_the_unit_goes_back(store: Store) ->
 
 def test_an_order_that_a_service_confirmed_says_that_somebody_else_took_the_money(store: Store) -> None:
     buyer_id = f"ida-{store.sale_id}"
-    store.open()
+    store.open(payment="external")
     held = store.buy(buyer_id)
     body_of(store.server.client.post(f"/v1/reservations/{held['reservation_id']}/confirm"))
     eventually(lambda: len(orders_of(store, buyer_id)) == 1)

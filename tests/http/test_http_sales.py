@@ -6,7 +6,7 @@ import httpx
 import pytest
 from http_calling import eventually, moment, problem_of, wrong_fields
 from http_sales import Store, body_of, in_seconds, store_of
-from http_serving import Server
+from http_serving import Server, daily_on_one_engine
 from http_tokens import buyer_token
 
 pytest_plugins = ("http_fixtures",)
@@ -29,6 +29,7 @@ def test_the_same_sale_again_is_there_already_and_another_by_its_name_is_refused
     problem_of(store.create(name="Another"), 409, "sale_exists")
 
 
+@daily_on_one_engine
 def test_a_pool_is_in_one_sale_at_a_time(store: Store) -> None:
     store.open()
     second = Store(store.server, f"{store.sale_id}-2", store.sku_id)
@@ -56,6 +57,7 @@ def test_a_sale_of_fewer_units_than_are_promised_already_is_refused_and_leaves_n
     problem_of(inventory.get(store.path), 404, "sale_not_found")
 
 
+@daily_on_one_engine
 def test_a_pool_that_buyers_of_the_sale_before_still_hold_waits_for_them(store: Store) -> None:
     store.open()
     held = store.buy()
@@ -66,7 +68,7 @@ def test_a_pool_that_buyers_of_the_sale_before_still_hold_waits_for_them(store: 
     assert "still held" in made["problem"]
     with store.buyer() as ada:
         assert ada.client.delete(f"/v1/reservations/{held['reservation_id']}").status_code == 204
-    # Whoever asks again need not wait for the steward.
+    # A repeated request need not wait for the lifecycle.
     assert eventually(lambda: body_of(second.create(starts_at=LATER))["state"] == "ready")
 
 
@@ -327,6 +329,7 @@ def test_now_tells_everyone_how_the_sale_stands(store: Store) -> None:
     )
 
 
+@daily_on_one_engine
 def test_now_follows_the_sale_within_moments(store: Store) -> None:
     store.open(total_units=1, payment="external", per_buyer_limit=None)
     assert (store.now().json()["state"], store.now().json()["available_hint"]) == ("open", 1)

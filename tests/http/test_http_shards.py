@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from http_calling import Shop, body_of, eventually, problem_of, wrong_fields
-from http_serving import Server, run_holdfast, started
+from http_serving import Server, started
 
-from conftest import new_postgres_database
+from databases import new_postgres_database
 from valkeys import ValkeyProcess
 
 pytest_plugins = ("http_fixtures",)
@@ -31,11 +31,6 @@ def shop(splitting: Server) -> Shop:
     return splitting.shop()
 
 
-def holdfast(server: Server, *words: str) -> tuple[int, str, str]:
-    ran = run_holdfast(*words, directory=server.directory, environment=server.environment)
-    return ran.returncode, ran.stdout, ran.stderr
-
-
 def report_of(shop: Shop) -> dict[str, object]:
     reports = body_of(shop.client.post("/v1/ops/reconcile"))["data"]
     assert not [report["sku_id"] for report in reports if "/" in report["sku_id"]]
@@ -48,7 +43,7 @@ def test_a_pool_is_split_and_shown_as_one(shop: Shop) -> None:
     assert made == body_of(shop.available())
     assert (made["sku_id"], made["available"], made["per_owner_limit"]) == (shop.sku_id, 10, 3)
     # The ledger reads of the shards' first units a moment later.
-    eventually(lambda: report_of(shop)["on_its_way"] == 0)
+    eventually(lambda: report_of(shop)["in_transfer"] == 0)
     report = report_of(shop)
     assert (report["ok"], report["total_units"]) == (True, 10)
     shards = report["shards"]
@@ -59,13 +54,13 @@ def test_a_pool_is_split_and_shown_as_one(shop: Shop) -> None:
 def test_the_number_of_shards_cannot_be_changed(shop: Shop, splitting: Server) -> None:
     body_of(shop.provision(10, shards=4))
     for shards in (1, 2, 64):
-        problem = problem_of(shop.provision(10, shards=shards), 409, "shards_fixed")
+        problem = problem_of(shop.provision(10, shards=shards), 409, "shards_immutable")
         assert problem["shards"] == 4
     for units, more in ((11, {"shards": 4}), (12, {})):
         assert body_of(shop.provision(units, **more))["total_units"] == units
     whole = splitting.shop()
     body_of(whole.provision(10))
-    assert problem_of(whole.provision(10, shards=4), 409, "shards_fixed")["shards"] == 1
+    assert problem_of(whole.provision(10, shards=4), 409, "shards_immutable")["shards"] == 1
     assert body_of(whole.provision(11, shards=1))["total_units"] == 11
 
 
@@ -82,8 +77,8 @@ def test_where_the_database_is_the_gate_a_pool_is_not_split(embedded: Server) ->
     }
     assert shop.available().status_code == 404
     assert body_of(shop.provision(10, shards=1))["total_units"] == 10
-    code, _, said = holdfast(embedded, "pools", "create", "split", "--units", "5", "--shards", "2")
-    assert (code, "only where Redis is the gate" in said) == (2, True)
+    code, _, said = embedded.run("pools", "create", "split", "--units", "5", "--shards", "2")
+    assert (code, "needs Redis as the gate" in said) == (2, True)
 
 
 def test_a_crowd_buys_to_the_last_unit_and_then_hears_that_it_is_sold_out(shop: Shop) -> None:
@@ -104,7 +99,7 @@ def test_a_crowd_buys_to_the_last_unit_and_then_hears_that_it_is_sold_out(shop: 
     assert told == {(200, "sold"): units, (409, "sold out"): units}
     assert shop.counts() == (0, 0, units, units)
     assert body_of(shop.available())["state"] == "sold_out"
-    assert eventually(lambda: report_of(shop)["on_its_way"] == 0)
+    assert eventually(lambda: report_of(shop)["in_transfer"] == 0)
     assert report_of(shop)["ok"]
 
 
@@ -126,9 +121,9 @@ def test_reservations_lists_and_histories_name_the_pool_and_not_the_shard(shop: 
     assert {each["sku_id"] for each in page["data"]} == {shop.sku_id}
     assert [event["type"] for event in shop.events(ids[0])] == ["reservation.created", "reservation.confirmed"]
     assert shop.counts() == (13, 6, 1, 20)
-    code, said, _ = holdfast(splitting, "pools", "show", shop.sku_id, "--json")
+    code, said, _ = splitting.run("pools", "show", shop.sku_id, "--json")
     assert (code, json.loads(said)["held"], json.loads(said)["sku_id"]) == (0, 6, shop.sku_id)
-    assert "/" not in holdfast(splitting, "pools", "list")[1]
+    assert "/" not in splitting.run("pools", "list")[1]
     metrics = shop.client.get("/metrics").text
     assert f'holdfast_pool_units{{sku_id="{shop.sku_id}",state="available"}} 13.0' in metrics
 
@@ -145,14 +140,14 @@ def test_a_smaller_total_takes_what_is_free_anywhere(shop: Shop) -> None:
 
 
 def test_an_operator_makes_and_checks_a_split_pool_from_the_command_line(splitting: Server) -> None:
-    assert holdfast(splitting, "pools", "create", "by-hand", "--units", "9", "--shards", "3")[0] == 0
-    code, _, said = holdfast(splitting, "pools", "create", "by-hand", "--units", "9", "--shards", "2", "--if-missing")
+    assert splitting.run("pools", "create", "by-hand", "--units", "9", "--shards", "3")[0] == 0
+    code, _, said = splitting.run("pools", "create", "by-hand", "--units", "9", "--shards", "2", "--if-missing")
     assert (code, "3 shards" in said) == (1, True)
-    code, said, _ = holdfast(splitting, "pools", "restock", "by-hand", "--units", "-4", "--json")
+    code, said, _ = splitting.run("pools", "restock", "by-hand", "--units", "-4", "--json")
     assert (code, json.loads(said)["total_units"]) == (0, 5)
-    code, said, _ = holdfast(splitting, "pools", "check", "--json")
+    code, said, _ = splitting.run("pools", "check", "--json")
     assert code == 0
     [mine] = [report for report in json.loads(said)["data"] if report["sku_id"] == "by-hand"]
     assert sum(shard["total_units"] for shard in mine["shards"]) == 5
-    code, said, _ = holdfast(splitting, "pools", "check")
-    assert (code, "by-hand/2of3" in said, "on its way" in said) == (0, True, True)
+    code, said, _ = splitting.run("pools", "check")
+    assert (code, "by-hand/2of3" in said, "in transfer" in said) == (0, True, True)

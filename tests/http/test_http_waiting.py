@@ -6,24 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 from http_calling import body_of, eventually
-from http_holding import held_up
+from http_holding import held_up, started_patient
 from http_metrics import scrape
-from http_serving import Server, database_setting, started
+from http_serving import Server, database_setting
 from http_sockets import Answer, line_to, request_bytes, wire_to
 
 from conftest import ENGINES
 
 pytest_plugins = ("http_fixtures",)
 
-LINE_MAX = 5
+QUEUE_MAX = 5
 CALLERS = 30
 
 
 @pytest.fixture(scope="module", params=ENGINES)
 def short(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that lets few callers wait."""
-    settings = database_setting(request.param, request) | {"LINE_MAX": str(LINE_MAX)}
-    with started(tmp_path_factory.mktemp("short"), settings=settings) as server:
+    settings = database_setting(request.param, request) | {"QUEUE_MAX": str(QUEUE_MAX)}
+    with started_patient(tmp_path_factory.mktemp("short"), settings) as server:
         yield server
 
 
@@ -38,20 +38,20 @@ async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served(short: S
     before = dropped(short)
     async with held_up(short, shop):
         calls = [asyncio.create_task(call(number)) for number in range(CALLERS)]
-        await until_answered(calls, CALLERS - 2 * LINE_MAX - 1)
+        await until_answered(calls, CALLERS - 2 * QUEUE_MAX - 1)
     answers = await asyncio.gather(*calls)
     refused = [answer for answer in answers if answer.status != 200]
     for answer in refused:
         assert (answer.status, answer.json()["reason"]) == (503, "busy")
         assert 1 <= int(answer.headers["retry-after"]) <= 10
     served = CALLERS - len(refused)
-    assert served >= LINE_MAX
+    assert served >= QUEUE_MAX
     assert shop.counts() == (1_000 - served, served, 0, 1_000)
     assert dropped(short) - before == len(refused)
 
 
 def dropped(server: Server) -> float:
-    return scrape(server).get("holdfast_dropped_total", {}).get("line_full", 0)
+    return scrape(server).get("holdfast_dropped_total", {}).get("queue_full", 0)
 
 
 async def until_answered(calls: list["asyncio.Task[Answer]"], count: int) -> None:

@@ -1,7 +1,6 @@
 """Webhooks over HTTP, and what a server does for them, on each engine."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ LIFE = ["reservation.created", "reservation.extended", "reservation.confirmed"]
 
 
 @pytest.fixture(scope="module", params=[*ENGINES, "redis"])
-def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def holdfast(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that may call receivers on this machine."""
     setting = database_setting(request.param, request) | {"WEBHOOK_PRIVATE": "1", "LOG_LEVEL": "debug"}
     with started(tmp_path_factory.mktemp(f"hooks-{request.param}"), settings=setting) as server:
@@ -57,32 +56,32 @@ def live(server: Server) -> tuple[str, str]:
     return shop.sku_id, reservation_id
 
 
-def test_what_happens_to_a_reservation_arrives_signed_and_in_order(house: Server, receiver: Receiver) -> None:
-    made = add(house, receiver.url, "reservation.*")
-    sku_id, reservation_id = live(house)
+def test_what_happens_to_a_reservation_arrives_signed_and_in_order(holdfast: Server, receiver: Receiver) -> None:
+    made = add(holdfast, receiver.url, "reservation.*")
+    sku_id, reservation_id = live(holdfast)
     receiver.wait(lambda: len(receiver.accepted) >= 3)
     told = [received.verified(made["secret"]) for received in receiver.accepted]
     assert [event["type"] for event in told] == LIFE
     assert {event["subject"] for event in told} == {reservation_id}
     assert {event["data"]["sku_id"] for event in told} == {sku_id}
-    remove(house, made)
+    remove(holdfast, made)
 
 
-def test_the_log_tells_of_each_delivery_and_page_by_page(house: Server, receiver: Receiver) -> None:
-    made = add(house, receiver.url, "reservation.*")
-    live(house)
-    log = eventually(lambda: _all_done(log_of(house, made), 3))
+def test_the_log_tells_of_each_delivery_and_page_by_page(holdfast: Server, receiver: Receiver) -> None:
+    made = add(holdfast, receiver.url, "reservation.*")
+    live(holdfast)
+    log = eventually(lambda: _all_done(log_of(holdfast, made), 3))
     assert [d["type"] for d in log["data"]] == LIFE[::-1]
     [latest, *_] = log["data"]
     assert (latest["attempts"], latest["last_status"], latest["reason"]) == (1, 200, None)
     assert latest["history"][0].keys() == {"at", "ms", "status", "error"}
     assert latest["event"]["type"] == "reservation.confirmed"
-    first = log_of(house, made, limit=2)
-    rest = log_of(house, made, limit=2, starting_after=first["data"][-1]["delivery_id"])
+    first = log_of(holdfast, made, limit=2)
+    rest = log_of(holdfast, made, limit=2, starting_after=first["data"][-1]["delivery_id"])
     assert (first["has_more"], rest["has_more"]) == (True, False)
     assert first["data"] + rest["data"] == log["data"]
-    assert log_of(house, made, state="parked")["data"] == []
-    remove(house, made)
+    assert log_of(holdfast, made, state="parked")["data"] == []
+    remove(holdfast, made)
 
 
 def _all_done(log: dict[str, Any], count: int) -> dict[str, Any]:
@@ -90,65 +89,69 @@ def _all_done(log: dict[str, Any], count: int) -> dict[str, Any]:
     return log if [d["state"] for d in log["data"]] == ["done"] * count else {}
 
 
-def test_a_webhook_is_shown_changed_and_removed_and_its_secret_shown_once(house: Server, receiver: Receiver) -> None:
-    made = add(house, receiver.url, "order.*", description="fulfilment")
+def test_a_webhook_is_shown_changed_and_removed_and_its_secret_shown_once(holdfast: Server, receiver: Receiver) -> None:
+    made = add(holdfast, receiver.url, "order.*", description="fulfilment")
     secret, address = made.pop("secret"), f"{PATH}/{made['webhook_id']}"
     assert secret.startswith("whsec_")
-    assert body_of(house.client.get(address)) == made
-    assert made in body_of(house.client.get(PATH))["data"]
-    assert secret not in house.client.get(PATH).text
+    assert body_of(holdfast.client.get(address)) == made
+    assert made in body_of(holdfast.client.get(PATH))["data"]
+    assert secret not in holdfast.client.get(PATH).text
 
-    changed = body_of(house.client.patch(address, json={"events": ["*"], "enabled": False}))
+    changed = body_of(holdfast.client.patch(address, json={"events": ["*"], "enabled": False}))
     assert (changed["events"], changed["enabled"], changed["url"]) == (["*"], False, made["url"])
-    assert body_of(house.client.patch(address, json={"enabled": True}))["disabled_at"] is None
-    rotated = body_of(house.client.post(f"{address}/rotate-secret"))
+    assert body_of(holdfast.client.patch(address, json={"enabled": True}))["disabled_at"] is None
+    rotated = body_of(holdfast.client.post(f"{address}/rotate-secret"))
     assert rotated["secret"] != secret
-    assert house.client.delete(address).status_code == 204
-    for answer in (house.client.get(address), house.client.delete(address), house.client.patch(address, json={})):
+    assert holdfast.client.delete(address).status_code == 204
+    for answer in (
+        holdfast.client.get(address),
+        holdfast.client.delete(address),
+        holdfast.client.patch(address, json={}),
+    ):
         problem_of(answer, 404, "webhook_not_found")
     for text in (secret, rotated["secret"]):
-        assert text.removeprefix("whsec_") not in house.log
+        assert text.removeprefix("whsec_") not in holdfast.log
 
 
-def test_what_was_sent_is_sent_again_on_demand_under_the_same_id(house: Server, receiver: Receiver) -> None:
-    made = add(house, receiver.url, "reservation.*")
+def test_what_was_sent_is_sent_again_on_demand_under_the_same_id(holdfast: Server, receiver: Receiver) -> None:
+    made = add(holdfast, receiver.url, "reservation.*")
     address = f"{PATH}/{made['webhook_id']}"
-    live(house)
-    log = eventually(lambda: _all_done(log_of(house, made), 3))
+    live(holdfast)
+    log = eventually(lambda: _all_done(log_of(holdfast, made), 3))
     one = log["data"][-1]["delivery_id"]
-    assert body_of(house.client.post(f"{address}/replay", json={"delivery_id": one})) == {"replayed": 1}
+    assert body_of(holdfast.client.post(f"{address}/replay", json={"delivery_id": one})) == {"replayed": 1}
     receiver.wait(lambda: len(receiver.accepted) >= 4)
     assert receiver.accepted[3].id == receiver.accepted[0].id == one
-    eventually(lambda: _all_done(log_of(house, made), 3))
+    eventually(lambda: _all_done(log_of(holdfast, made), 3))
     since = {"since": made["created_at"]}
-    assert body_of(house.client.post(f"{address}/replay", json=since)) == {"replayed": 3}
+    assert body_of(holdfast.client.post(f"{address}/replay", json=since)) == {"replayed": 3}
     receiver.wait(lambda: len(receiver.accepted) >= 7)
     assert [r.id for r in receiver.accepted[4:]] == [r.id for r in receiver.accepted[:3]]
-    problem_of(house.client.post(f"{address}/replay", json={"delivery_id": "dlv_x"}), 404, "delivery_not_found")
+    problem_of(holdfast.client.post(f"{address}/replay", json={"delivery_id": "dlv_x"}), 404, "delivery_not_found")
     for body in ({}, {"since": "yesterday"}, {"since": "2027-01-31T12:00:00"}, since | {"delivery_id": one}):
-        assert wrong_fields(house.client.post(f"{address}/replay", json=body))
-    remove(house, made)
+        assert wrong_fields(holdfast.client.post(f"{address}/replay", json=body))
+    remove(holdfast, made)
 
 
-def test_a_test_is_sent_on_demand(house: Server, receiver: Receiver) -> None:
-    made = add(house, receiver.url, "sale.opened")
-    sent = body_of(house.client.post(f"{PATH}/{made['webhook_id']}/test"))
+def test_a_test_is_sent_on_demand(holdfast: Server, receiver: Receiver) -> None:
+    made = add(holdfast, receiver.url, "sale.opened")
+    sent = body_of(holdfast.client.post(f"{PATH}/{made['webhook_id']}/test"))
     receiver.wait(lambda: len(receiver.accepted) >= 1)
     assert receiver.accepted[0].id == sent["delivery_id"]
     assert receiver.accepted[0].verified(made["secret"])["type"] == "webhook.test"
-    remove(house, made)
+    remove(holdfast, made)
 
 
-def test_what_waits_shows_in_the_metrics(house: Server) -> None:
+def test_what_waits_shows_in_the_metrics(holdfast: Server) -> None:
     with receiving(lambda _: Reply(500)) as broken:
-        made = add(house, broken.url, "reservation.*")
-        live(house)
+        made = add(holdfast, broken.url, "reservation.*")
+        live(holdfast)
         broken.wait(lambda: len(broken.received) >= 1)
         webhook_id = made["webhook_id"]
         # Where Redis is the gate, the events come one after the other.
-        samples = eventually(lambda: _after_failure(house, webhook_id, waiting=3))
+        samples = eventually(lambda: _after_failure(holdfast, webhook_id, waiting=3))
         assert samples["holdfast_webhook_oldest_seconds"][webhook_id] > 0
-        remove(house, made)
+        remove(holdfast, made)
 
 
 def _after_failure(server: Server, webhook_id: str, *, waiting: int) -> Samples:
@@ -165,7 +168,7 @@ def _after_failure(server: Server, webhook_id: str, *, waiting: int) -> Samples:
         ({"url": "ftp://shop.example/"}, "url"),
         ({"url": ""}, "url"),
         ({"events": []}, "events"),
-        ({"events": ["order.paid"]}, "events"),
+        ({"events": ["order.paid"]}, "events.0"),
         ({"events": "*"}, "events"),
         ({"secret": "mine"}, "secret"),
     ],
@@ -184,11 +187,9 @@ def test_only_operators_see_and_change_webhooks(embedded: Server) -> None:
             problem_of(client.delete(f"{PATH}/wh_x"), status)
 
 
-def test_where_it_is_not_allowed_a_private_receiver_is_never_called(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    setting = database_setting("postgresql", request)
-    with started(tmp_path, settings=setting) as server, receiving() as receiver:
+@pytest.mark.parametrize("server", ENGINES, indirect=True)
+def test_unless_it_is_allowed_a_private_receiver_is_never_called(server: Server) -> None:
+    with receiving() as receiver:
         wrong = wrong_fields(server.client.post(PATH, json={"url": receiver.url, "events": ["*"]}))
         assert "HOLDFAST_WEBHOOK_PRIVATE" in wrong["url"]
         made = add(server, receiver.url.replace("127.0.0.1", "localhost"), "reservation.created")
@@ -198,19 +199,20 @@ def test_where_it_is_not_allowed_a_private_receiver_is_never_called(
         assert receiver.received == []
 
 
-def test_the_command_line_does_the_same(embedded: Server) -> None:
+@pytest.mark.parametrize("holdfast", ["sqlite"], indirect=True)
+def test_the_command_line_does_the_same(holdfast: Server) -> None:
     with receiving() as receiver:
-        made = embedded.command("webhooks", "add", receiver.url, "--event", "reservation.*", "--description", "cli")
-        live(embedded)
+        made = holdfast.command("webhooks", "add", receiver.url, "--event", "reservation.*", "--description", "cli")
+        live(holdfast)
         receiver.wait(lambda: len(receiver.accepted) >= 3)
         assert [r.verified(made["secret"])["type"] for r in receiver.accepted] == LIFE
-        listed = [w for w in embedded.command("webhooks", "list")["data"] if w["webhook_id"] == made["webhook_id"]]
+        listed = [w for w in holdfast.command("webhooks", "list")["data"] if w["webhook_id"] == made["webhook_id"]]
         assert listed == [{name: value for name, value in made.items() if name != "secret"}]
-        eventually(lambda: _all_done(log_of(embedded, made), 3))
-        log = embedded.command("webhooks", "deliveries", made["webhook_id"], "--state", "done")
+        eventually(lambda: _all_done(log_of(holdfast, made), 3))
+        log = holdfast.command("webhooks", "deliveries", made["webhook_id"], "--state", "done")
         assert [d["type"] for d in log["data"]] == LIFE[::-1]
-        again = embedded.command("webhooks", "replay", made["webhook_id"], "--since", made["created_at"])
+        again = holdfast.command("webhooks", "replay", made["webhook_id"], "--since", made["created_at"])
         assert again == {"replayed": 3}
         receiver.wait(lambda: len(receiver.accepted) >= 6)
-        removed = embedded.command("webhooks", "remove", made["webhook_id"])
+        removed = holdfast.command("webhooks", "remove", made["webhook_id"])
         assert removed == {"webhook_id": made["webhook_id"], "removed": True}

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from asking_inside import ask_inside
-from holdfast.bootstrap import House, open_house
-from holdfast.domain.lottery import digest_of, entry_of
-from holdfast.domain.room import Join
-from holdfast.domain.sale import Checkout, PaymentKind, Room, RoomMode, Sale
-from holdfast.http.routes import lottery
-from holdfast.ledger.rooms import update_room
+from holdfast.bootstrap.services import Services, open_services
+from holdfast.domain.room.lottery import digest_of, entry_of
+from holdfast.domain.room.room import Join
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Room, RoomMode, Sale
+from holdfast.http.endpoints import lottery
+from holdfast.ledger.room.rooms import update_room
 from holdfast.settings import load_settings
 
 PEOPLE = 25
@@ -20,23 +20,24 @@ SALE = Sale(
 )  # fmt: skip
 
 
-async def close(house: House, digest: str) -> None:
-    await house.database.write(lambda c: update_room(c, "drop", opened_at=1, entrants=PEOPLE, digest=digest))
+async def close(holdfast: Services, digest: str) -> None:
+    closed = {"opened_at": 1, "entrants": PEOPLE, "digest": digest}
+    await holdfast.database.write(lambda c: update_room(c, "drop", 1, closed))
 
 
 async def test_portions_follow_one_another_and_make_the_whole_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lottery, "PORTION", 10)
-    async with open_house(load_settings(data=tmp_path), background=False) as house:
-        await house.office.create(SALE)
+    async with open_services(load_settings(data=tmp_path), background=False) as holdfast:
+        await holdfast.sale_operations.create(SALE)
         for number in range(PEOPLE + 3):
-            await house.desk.submit("drop", Join(f"b{number}", f"t{number}"))
+            await holdfast.join_queue.submit("drop", Join(f"b{number}", f"t{number}"))
         entries = [entry_of("drop", f"b{number}", f"t{number}") for number in range(PEOPLE)]
-        await close(house, digest_of(entries))
+        await close(holdfast, digest_of(entries))
         read, links = "", []
         for first in (0, 10, 20):
-            answer = await ask_inside(house, "GET", "/v1/sales/drop/lottery/entries", query=f"from={first}")
+            answer = await ask_inside(holdfast, "GET", "/v1/sales/drop/lottery/entries", query=f"from={first}")
             read += answer.body.decode()
             links.append(dict(answer.headers).get("link"))
         path = "/v1/sales/drop/lottery/entries"

@@ -12,8 +12,8 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from holdfast.http.identity import SKEW_S
-from holdfast.http.quick_tokens import HEADS_MAX, QuickTokens
+from holdfast.access.identity import SKEW_S
+from holdfast.access.quick_tokens import HEADS_MAX, QuickTokens
 
 NOW = 1_800_000_000
 USUAL = {"sub": "ada", "exp": NOW + 600}

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.http import refusal_pace
-from holdfast.http.refusal_pace import CREDIT_MAX, LEAST_PER_ROUND, REFUSALS_PER_ANSWER, RefusalPace
+from holdfast.http.protection import refusal_pace
+from holdfast.http.protection.refusal_pace import CREDIT_MAX, LEAST_PER_ROUND, REFUSALS_PER_ANSWER, RefusalPace
 
 
 async def crowd(pace: RefusalPace, people: int) -> list["asyncio.Task[None]"]:

@@ -8,10 +8,10 @@ import pytest
 from http_calling import eventually
 from http_serving import HOLDFAST, Server, started
 
-from holdfast.demo.stage import Drop, claim_directory, prepare
-from holdfast.engines import database_file
+from holdfast.bootstrap.stores import database_file
 from holdfast.errors import SettingsError
-from holdfast.http.routes.demo import COOKIE, IDENTITY, PURSE
+from holdfast.http.web.demo import COOKIE, IDENTITY, PURSE
+from holdfast.lab.demo.setup import Drop, claim_directory, prepare
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
@@ -42,12 +42,12 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
         assert ask(server, "/store/config.json").json() == {"token_url": login, "demo": False}
         policy = ask(server, "/s/drop").headers["content-security-policy"]
         assert "connect-src 'self' https://shop.example.com; " in policy
-        assert "connect-src 'self'; " in ask(server, "/assets/look.css").headers["content-security-policy"]
+        assert "connect-src 'self'; " in ask(server, "/assets/theme.css").headers["content-security-policy"]
 
 
 def test_nothing_but_the_demo_starts_with_the_demos_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DEMO", "1")
-    with pytest.raises(SettingsError, match=r"HOLDFAST_DEMO.*use: holdfast demo"):
+    with pytest.raises(SettingsError, match=r"HOLDFAST_DEMO.*run holdfast demo"):
         load_settings()
     assert load_settings(demo=True).demo
 
@@ -59,9 +59,11 @@ def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path: Path) ->
         claim_directory(settings)
 
 
+@pytest.mark.slow
 def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path: Path) -> None:
     crowd = ("--units", "3", "--buyers", "5", "--seconds", "1")
-    with started(tmp_path, *crowd, command=(*HOLDFAST, "demo")) as server:
+    wanted = {"BUYER_AUDIENCE": "shop", "BUYER_ISSUER": "https://login.example"}
+    with started(tmp_path, *crowd, command=(*HOLDFAST, "demo"), settings=wanted) as server:
         with httpx.Client(base_url=server.url, verify=False, trust_env=False) as browser:
             first, again, other = browser.get(IDENTITY), browser.get(IDENTITY), ask(server, IDENTITY)
         buyer_id = first.json()["buyer_id"]

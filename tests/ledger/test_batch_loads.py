@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.domain.command import Command, Expire, Move, Provision, Transition
+from holdfast.domain.stock.command import Command, Expire, Move, Provision, Transition
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import BatchQueries
-from holdfast.ledger.database import Database
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.stock.batch import BatchQueries
+from holdfast.testing.states import MINUTE, NOW, SKU, reserve
 from set_clock import SetClock
-from worlds import MINUTE, NOW, SKU, reserve
 
 HOLDS = 200
 

@@ -11,13 +11,15 @@ from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.util import await_only
 
 from holdfast.errors import SettingsError, Unavailable
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.keys import Scope, create_key
+from holdfast.ledger.access.keys import Scope, create_key
+from holdfast.ledger.engine import postgres
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.engine.sqlite import SqliteDatabase
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.sqlite import SqliteDatabase
-from holdfast.ledger.tables import service_keys
+from holdfast.ledger.tables.access import service_keys
 from holdfast.settings import load_settings
-from worlds import NOW
+from holdfast.testing.states import NOW
 
 
 def put(connection: Connection) -> None:
@@ -103,7 +105,7 @@ async def test_brief_work_that_changed_nothing_does_not_wait_for_a_thread_to_com
     await migrate(database)
     by: list[threading.Thread] = []
     event.listen(database._writer, "commit", lambda _: by.append(threading.current_thread()))
-    await database.glance(lambda c: c.execute(text("SELECT 1")).scalar())
+    await database.lock_free_read(lambda c: c.execute(text("SELECT 1")).scalar())
     await database.write(lambda c: c.execute(text("DELETE FROM pools WHERE total < 0")), brief=True)
     assert by == [threading.current_thread()] * 2
     await database.write(put, brief=True)
@@ -115,11 +117,12 @@ async def test_brief_work_that_changed_nothing_does_not_wait_for_a_thread_to_com
 
 
 @pytest.fixture
-async def postgres_database(postgres_database_url: str) -> Database:
-    return open_database(postgres_database_url, connections=2)
+async def postgres_database(empty_postgres_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Database:
+    monkeypatch.setattr(postgres, "POOL_TIMEOUT_S", 0.2)
+    return open_database(empty_postgres_database_url, connections=2)
 
 
-async def test_a_glance_sees_one_moment_and_changes_nothing(postgres_database: Database) -> None:
+async def test_a_lock_free_read_sees_one_moment_and_changes_nothing(postgres_database: Database) -> None:
     database = postgres_database
     await database.write(service_keys.create)
 
@@ -129,9 +132,9 @@ async def test_a_glance_sees_one_moment_and_changes_nothing(postgres_database: D
         await_only(database.write(put))
         return before, connection.execute(count).scalar_one()
 
-    assert await database.glance(twice) == (0, 0)
+    assert await database.lock_free_read(twice) == (0, 0)
     with pytest.raises(Unavailable, match="read-only"):
-        await database.glance(put)
+        await database.lock_free_read(put)
     assert await rows(database) == 1
     await database.close()
 

@@ -3,12 +3,12 @@
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
-from holdfast.domain.command import Command, Provision
+from holdfast.domain.stock.command import Command, Provision
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from holdfast.ledger.queries import PoolQueries
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.stock.queries import PoolQueries
+from holdfast.testing.states import MINUTE, NOW, SKU, reserve
 from set_clock import SetClock
-from worlds import MINUTE, NOW, SKU, reserve
 
 HOLDS = 3_000
 

@@ -15,8 +15,10 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, inspect, text
 
 from holdfast.errors import SettingsError
-from holdfast.ledger.database import Database, open_database
-from holdfast.ledger.migrate import current_revision, migrate, newest_revision
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.migrate import migrate
+from holdfast.ledger.revision import current_revision, newest_revision
 from holdfast.ledger.schema import metadata
 from holdfast.ledger.upgrade import script_directory
 
@@ -52,17 +54,32 @@ def described(connection: Connection) -> dict[str, object]:
     }
 
 
-async def test_the_migrated_tables_are_the_declared_ones_to_the_letter(database: Database, database_url: str) -> None:
-    declared = open_database(database_url)
+def triggers(connection: Connection) -> dict[str, str]:
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+    else:
+        query = """SELECT t.tgname, pg_get_triggerdef(t.oid) || f.prosrc FROM pg_trigger t
+            JOIN pg_proc f ON f.oid = t.tgfoid WHERE NOT t.tgisinternal"""
+    return {name: " ".join(definition.split()) for name, definition in connection.execute(text(query))}
+
+
+async def test_the_migrated_tables_are_the_declared_ones_to_the_letter(
+    database: Database, empty_database_url: str
+) -> None:
+    declared = open_database(empty_database_url)
     try:
         await declared.write(metadata.create_all)
         assert await database.read(described) == await declared.read(described)
+        declared_triggers = await declared.read(triggers)
+        await declared.write(metadata.drop_all)
+        await migrate(declared)
+        assert await declared.read(triggers) == declared_triggers != {}
     finally:
         await declared.close()
 
 
-async def test_migrating_says_from_where_to_where_and_then_has_nothing_to_do(database_url: str) -> None:
-    database = open_database(database_url)
+async def test_migrating_says_from_where_to_where_and_then_has_nothing_to_do(empty_database_url: str) -> None:
+    database = open_database(empty_database_url)
     try:
         newest = newest_revision()
         assert await migrate(database) == (None, newest)
@@ -81,8 +98,8 @@ async def migrate_at_once(url: str) -> list[str | None]:
         return [before for before, _ in await asyncio.gather(*map(migrate, opened))]
 
 
-async def test_many_may_migrate_at_once_and_one_does_it(database_url: str) -> None:
-    found = await migrate_at_once(database_url)
+async def test_many_may_migrate_at_once_and_one_does_it(empty_database_url: str) -> None:
+    found = await migrate_at_once(empty_database_url)
     assert Counter(found) == {None: 1, newest_revision(): 5}
 
 
@@ -99,20 +116,20 @@ async def test_opening_a_file_that_another_is_making_waits_for_it(tmp_path: Path
     await database.close()
 
 
-async def test_processes_may_migrate_at_once(database_url: str, tmp_path: Path) -> None:
-    environment = os.environ | {"HOLDFAST_DATABASE_URL": database_url, "HOLDFAST_DATA": str(tmp_path)}
+@pytest.mark.slow
+async def test_processes_may_migrate_at_once(empty_database_url: str, tmp_path: Path) -> None:
+    environment = os.environ | {"HOLDFAST_DATABASE_URL": empty_database_url, "HOLDFAST_DATA": str(tmp_path)}
     command = [sys.executable, "-m", "holdfast", "migrate"]
     processes = [await asyncio.create_subprocess_exec(*command, env=environment) for _ in range(3)]
     assert await asyncio.gather(*[process.wait() for process in processes]) == [0, 0, 0]
 
 
-async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database_url: str) -> None:
+async def test_a_database_from_before_the_first_release_is_refused_and_left_alone(database_url: str) -> None:
     database = open_database(database_url)
     try:
-        await migrate(database)
-        await database.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
-        with pytest.raises(SettingsError, match=r"9999.*newer"):
+        await database.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '0010'")))
+        with pytest.raises(SettingsError, match=r"0010.*does not know.*new database"):
             await migrate(database)
-        assert await database.read(current_revision) == "9999"
+        assert await database.read(current_revision) == "0010"
     finally:
         await database.close()

@@ -1,13 +1,16 @@
 """PostgreSQL's address with the options people have in it."""
 
+import socket
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import Connection, make_url, text
 
 from holdfast.errors import SettingsError
-from holdfast.ledger.database import open_database
-from holdfast.ledger.postgres_url import CONNECT_TIMEOUT_S, for_asyncpg
+from holdfast.ledger.engine import session
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.engine.session import KEEPALIVES, keep_alive
+from holdfast.ledger.engine.url import CONNECT_TIMEOUT_S, for_asyncpg
 
 
 def arguments_of(options: str) -> dict[str, Any]:
@@ -23,7 +26,7 @@ def test_what_libpq_calls_otherwise_is_renamed() -> None:
 
 
 def test_options_that_only_tune_libpq_are_left_out() -> None:
-    assert query_of("channel_binding=require&keepalives=1&gssencmode=disable&host=/run/pg") == {"host": "/run/pg"}
+    assert query_of("channel_binding=require&gssencmode=disable&host=/run/pg") == {"host": "/run/pg"}
 
 
 @pytest.mark.parametrize(("given", "expected"), [("connect_timeout=7", 7.0), ("connect_timeout=0", CONNECT_TIMEOUT_S)])
@@ -40,7 +43,9 @@ def test_certificates_are_given_where_asyncpg_looks_for_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("options", ["sslmod=require", "connect_timeout=soon", "statement_cache_size=-1"])
+@pytest.mark.parametrize(
+    "options", ["sslmod=require", "connect_timeout=soon", "statement_cache_size=-1", "keepalives_idle=x"]
+)
 def test_what_is_not_known_is_refused_by_name(options: str) -> None:
     with pytest.raises(SettingsError, match=rf"HOLDFAST_DATABASE_URL.*{options.partition('=')[0]}"):
         open_database(f"postgresql://u:pa55word@h/n?{options}")
@@ -67,3 +72,63 @@ async def test_a_server_hears_of_the_options_that_are_for_it(postgres_database_u
     finally:
         await database.close()
     assert shown == ["the shop", "elsewhere", "off"]
+
+
+SHOWN = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "client_connection_check_interval")
+
+
+async def shown_with(url: str, options: str | None = None) -> list[str]:
+    query = {} if options is None else {"options": options}
+    database = open_database(make_url(url).update_query_dict(query).render_as_string(hide_password=False))
+    try:
+        return await database.read(lambda c: [c.execute(text(f"SHOW {name}")).scalar_one() for name in SHOWN])
+    finally:
+        await database.close()
+
+
+async def test_sessions_have_limits_on_the_server_unless_the_address_says_otherwise(postgres_database_url: str) -> None:
+    assert await shown_with(postgres_database_url) == ["2s", "5s", "2s", "1s"]
+    theirs = "-c lock_timeout=7s --statement-timeout=9s -cclient_connection_check_interval=0"
+    assert await shown_with(postgres_database_url, theirs) == ["7s", "9s", "2s", "0"]
+
+
+async def test_a_server_that_lacks_a_newer_setting_gets_the_others(
+    postgres_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_NEWER", {"not_invented_yet": "1"})
+    assert (await shown_with(postgres_database_url))[:3] == ["2s", "5s", "2s"]
+
+
+async def test_a_long_transaction_has_longer_limits_and_the_next_one_not(postgres_database_url: str) -> None:
+    database = open_database(postgres_database_url, connections=1)
+
+    def limits(connection: Connection) -> list[str]:
+        return [connection.execute(text(f"SHOW {name}")).scalar_one() for name in SHOWN[:3]]
+
+    assert await database.write(limits, timeout_s=60.0) == ["1min"] * 3
+    assert await database.write(limits) == ["2s", "5s", "2s"]
+    await database.close()
+
+
+TCP_OPTIONS = {
+    "keepalives_idle": socket.TCP_KEEPIDLE,
+    "keepalives_interval": socket.TCP_KEEPINTVL,
+    "keepalives_count": socket.TCP_KEEPCNT,
+    "tcp_user_timeout": socket.TCP_USER_TIMEOUT,
+}
+
+
+@pytest.mark.parametrize("given", [{}, {"keepalives_idle": 33, "tcp_user_timeout": 7_000}])
+def test_a_socket_notices_a_dead_server_as_soon_as_the_address_says(given: dict[str, int]) -> None:
+    options = KEEPALIVES | given
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connected:
+        keep_alive(connected, options)
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        for name, number in TCP_OPTIONS.items():
+            assert connected.getsockopt(socket.IPPROTO_TCP, number) == options[name]
+
+
+def test_a_socket_is_left_alone_if_the_address_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connected:
+        keep_alive(connected, KEEPALIVES | {"keepalives": 0})
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0

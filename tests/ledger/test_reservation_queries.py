@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from holdfast.domain.command import Extend, Move, Provision, Transition
-from holdfast.domain.reservation import Reservation, Status
+from holdfast.domain.stock.command import Extend, Move, Provision, Transition
+from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from holdfast.ledger.queries import PoolQueries, find_reservation, history, list_reservations
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.history import history
+from holdfast.ledger.stock.queries import PoolQueries, find_reservation, list_reservations
+from holdfast.testing.states import MINUTE, NOW, reserve
 from set_clock import SetClock
-from worlds import MINUTE, NOW, reserve
 
 Page = tuple[list[str], bool]
 

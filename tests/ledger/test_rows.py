@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, select
 
-from holdfast.ledger.database import Database
-from holdfast.ledger.rows import encode_rows, insert_rows, rows_matching, rows_parameter, update_rows
-from holdfast.ledger.tables import events, reservations
-from worlds import NOW
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_matching, rows_parameter, update_rows
+from holdfast.ledger.tables.stock import events, reservations
+from holdfast.testing.states import NOW
 
 COLUMNS = [events.c.sku_id, events.c.reservation_id, events.c.type, events.c.at, events.c.quantity]
 AWKWARD = [
@@ -110,9 +110,6 @@ async def test_rows_are_found_by_any_of_the_rows_given(database: Database) -> No
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 
 
-@settings(
-    derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(rows=st.lists(st.tuples(texts, texts | st.none(), st.integers(-BIGGEST, BIGGEST)), max_size=5))
 async def test_any_text_survives_being_a_parameter(database: Database, rows: list[tuple[str, str | None, int]]) -> None:
     given_back = rows_parameter(database.dialect_name, [events.c.sku_id, events.c.reservation_id, events.c.at])

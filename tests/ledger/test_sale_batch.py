@@ -5,14 +5,15 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, Table, select
 
-from holdfast.domain.command import Command, Move, Provision, Transition
-from holdfast.domain.sale import Checkout, PaymentKind, Sale
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
+from holdfast.domain.stock.command import Command, Move, Provision, Transition
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from holdfast.ledger.sale_tables import orders, settlements
-from holdfast.ledger.sales import find_sale, insert_sale, put_pool_in_sale
-from holdfast.ledger.tables import events
-from worlds import reserve
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sales import find_sale, insert_sale, put_pool_in_sale
+from holdfast.ledger.tables.money import settlements
+from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.stock import events
+from holdfast.testing.states import reserve
 
 SKU = "sneaker"
 RESERVATION = f"rsv_{7:032}_{SKU}"
@@ -36,7 +37,7 @@ async def rows(database: Database, table: Table) -> list[Any]:
 async def in_sale(database: Database) -> SqlGate:
     def work(connection: Connection) -> None:
         insert_sale(connection, SALE)
-        put_pool_in_sale(connection, SKU, SALE.sale_id)
+        put_pool_in_sale(connection, SKU, SALE.sale_id, 0)
 
     gate = SqlGate(database)
     await gate.apply(SKU, [Provision(5)])

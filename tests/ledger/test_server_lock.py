@@ -1,19 +1,22 @@
 """One server process per SQLite file, for as long as it lives and no longer."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import AlreadyRunning
-from holdfast.ledger.server_lock import ServerLock
+from holdfast.ledger.engine.server_lock import ServerLock
 
 HOLDER = """
 import sys
+from contextlib import closing
 from pathlib import Path
-from holdfast.ledger.server_lock import ServerLock
+from holdfast.ledger.engine.server_lock import ServerLock
 lock = ServerLock(Path(sys.argv[1]), "server").acquire()
 print("locked", flush=True)
 sys.stdin.read()
@@ -82,3 +85,37 @@ def test_a_link_to_a_database_is_that_database(tmp_path: Path) -> None:
 def test_looking_for_an_owner_makes_no_file(tmp_path: Path) -> None:
     assert ServerLock(tmp_path / "holdfast.db", "server").owner() is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_deleting_the_lock_file_lets_no_second_server_in(file: Path) -> None:
+    lock = ServerLock(file, "server").acquire()
+    try:
+        file.with_name(f"{file.name}.server.lock").unlink()
+        with pytest.raises(AlreadyRunning):
+            ServerLock(file, "server").acquire()
+    finally:
+        lock.release()
+    ServerLock(file, "server").acquire().release()
+
+
+def test_moving_the_database_lets_no_second_server_in(file: Path) -> None:
+    lock = ServerLock(file, "server").acquire()
+    try:
+        file.rename(file.with_name("moved.db"))
+        with pytest.raises(AlreadyRunning):
+            ServerLock(file, "server").acquire()
+    finally:
+        lock.release()
+
+
+def test_the_lock_outlives_the_connections_of_its_process(file: Path) -> None:
+    """SQLite's own locks end when any descriptor of the file is closed; this one must not."""
+    lock = ServerLock(file, "server").acquire()
+    try:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("CREATE TABLE t (x)")
+        file.with_name(f"{file.name}.server.lock").unlink()
+        with pytest.raises(AlreadyRunning):
+            ServerLock(file, "server").acquire()
+    finally:
+        lock.release()

@@ -1,12 +1,23 @@
 """Service keys: shown once, kept as a hash, good until revoked."""
 
-import pytest
-from sqlalchemy import select
+import asyncio
 
-from holdfast.ledger.database import Database
-from holdfast.ledger.keys import EVERY_SCOPE, Scope, ServiceKey, create_key, find_key, list_keys, revoke_key
-from holdfast.ledger.tables import service_keys
-from worlds import NOW
+import pytest
+from sqlalchemy import Connection, select, text
+
+from holdfast.ledger.access.keys import (
+    EVERY_SCOPE,
+    Scope,
+    ServiceKey,
+    create_key,
+    find_key,
+    list_keys,
+    lock_standing_key,
+    revoke_key,
+)
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.tables.access import service_keys
+from holdfast.testing.states import NOW
 
 INVENTORY = frozenset({Scope.INVENTORY})
 
@@ -83,3 +94,24 @@ async def test_revoking_one_key_leaves_the_others(database: Database) -> None:
 async def test_keys_are_listed_oldest_first(database: Database) -> None:
     made = [(await make(database, now=NOW + n))[0] for n in (2, 0, 1)]
     assert await database.read(list_keys) == sorted(made, key=lambda key: key.created_at)
+
+
+async def test_a_key_made_while_the_key_above_its_maker_is_revoked_goes_too(database: Database) -> None:
+    top, _ = await make(database)
+    maker, _ = await database.write(lambda connection: create_key(connection, "maker", INVENTORY, NOW, top.key_id))
+    is_locked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def make_slowly(connection: Connection) -> str:
+        assert lock_standing_key(connection, maker.key_id)
+        _, made = create_key(connection, "late", INVENTORY, NOW, maker.key_id)
+        loop.call_soon_threadsafe(is_locked.set)
+        if database.dialect_name == "postgresql":  # On SQLite, writes wait for each other anyway.
+            connection.execute(text("SELECT pg_sleep(0.3)"))
+        return made
+
+    making = asyncio.create_task(database.write(make_slowly))
+    await is_locked.wait()
+    await database.write(lambda connection: revoke_key(connection, top.key_id, NOW))
+    assert await find(database, await making) is None
+    assert not await database.write(lambda connection: lock_standing_key(connection, maker.key_id))

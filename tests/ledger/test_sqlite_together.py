@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.ledger import sqlite
-from holdfast.ledger.database import Database, Work, open_database
+from holdfast.ledger.engine import sqlite
+from holdfast.ledger.engine.database import Database, Work
+from holdfast.ledger.engine.opening import open_database
 
 pytestmark = pytest.mark.parametrize("brief", [True, False], ids=["brief", "on the thread"])
 
@@ -28,7 +29,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, who waits together is worked off together."""
-    monkeypatch.setattr(sqlite, "GROUP_S", 60.0)
+    monkeypatch.setattr(sqlite, "BATCH_S", 60.0)
 
 
 @pytest.fixture
@@ -138,13 +139,22 @@ async def test_who_comes_first_does_not_wait_for_everybody_else(
         time.sleep(0.02)
         return []
 
-    monkeypatch.setattr(sqlite, "GROUP_S", 0.01)
+    monkeypatch.setattr(sqlite, "BATCH_S", 0.01)
     await all_at_once(database, [slowly] * 4, brief=brief)
     assert len(commits) == 4
 
 
-async def test_those_who_are_gone_are_written_all_the_same_and_closing_waits(database: Database, brief: bool) -> None:
+async def test_a_write_whose_caller_leaves_before_it_starts_is_dropped(database: Database, brief: bool) -> None:
     tasks = [asyncio.create_task(database.write(note(number), brief=brief)) for number in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await database.read(numbers) == [0, 2]
+
+
+async def test_a_write_that_has_started_is_committed_though_its_caller_leaves(database: Database, brief: bool) -> None:
+    tasks = [asyncio.create_task(database.write(note(number), brief=brief)) for number in range(3)]
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -193,3 +203,20 @@ async def test_a_long_line_of_work_that_changes_nothing_leaves_turns_to_others(d
     await asyncio.gather(*[database.write(numbers, brief=brief) for _ in range(1_000)])
     beside.cancel()
     assert turns > 10
+
+
+async def test_a_write_that_fails_takes_none_of_the_other_kind_with_it(database: Database, brief: bool) -> None:
+    class Refused(Exception):
+        pass
+
+    def refused(_connection: Connection) -> None:
+        raise Refused
+
+    seen = await asyncio.gather(
+        database.write(refused, brief=brief),
+        database.write(note(1), brief=not brief),
+        database.write(note(2), brief=brief),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in seen] == [Refused, list, list]
+    assert seen[2] == [1, 2]

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from books import Books, read_books
-from holdfast.domain.command import Provision, Restock
-from holdfast.domain.reservation import Status
+from holdfast.domain.stock.command import Provision, Restock
+from holdfast.domain.stock.reservation import Status
+from holdfast.gate.expirer import Expirer
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.clock import clock_file, own_clock, shared_clock
-from holdfast.ledger.database import Database, open_database
+from holdfast.ledger.engine.clock import clock_file, own_clock, shared_clock
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.settlement.expire import Expirer
-from worlds import MINUTE, SKU, reserve
+from holdfast.testing.snapshot import LedgerSnapshot
+from holdfast.testing.states import MINUTE, SKU, reserve
+from ledger_snapshot import read_ledger_snapshot
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 HOUR_NS = 3_600_000_000_000
@@ -90,15 +92,15 @@ async def test_a_process_started_after_the_hosts_clock_was_set_shares_the_time_o
         await server.close()
         await command.close()
     assert second.reservation is not None
-    books = await read_again(url)
-    assert abs(books.reservations["b"].created_at - books.reservations["a"].created_at) < 5_000
-    assert books.reservations["a"].status is Status.ACTIVE
+    snapshot = await read_again(url)
+    assert abs(snapshot.reservations["b"].created_at - snapshot.reservations["a"].created_at) < 5_000
+    assert snapshot.reservations["a"].status is Status.ACTIVE
 
 
-async def read_again(url: str) -> Books:
+async def read_again(url: str) -> LedgerSnapshot:
     database = open_database(url)
     try:
-        return await read_books(database, SKU)
+        return await read_ledger_snapshot(database, SKU)
     finally:
         await database.close()
 

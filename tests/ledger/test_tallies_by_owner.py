@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import Connection, Select, text
 from sqlalchemy.dialects import postgresql
 
-from holdfast.domain.command import Provision
-from holdfast.domain.pool import Rules
+from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.pool import Rules
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.batch import BatchQueries
-from holdfast.ledger.database import Database
-from holdfast.ledger.grant_at_once import GrantAtOnce, _parameters
-from worlds import reserve
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.stock.batch import BatchQueries
+from holdfast.ledger.stock.single_statement_grant import SingleStatementGrant, _parameters
+from holdfast.testing.states import reserve
 
 
 async def fill(database: Database, sku_id: str) -> None:
@@ -24,7 +24,7 @@ async def fill(database: Database, sku_id: str) -> None:
 STATEMENTS = {
     "tallies": BatchQueries("postgresql")._tallies,
     "due": BatchQueries("postgresql")._due_of_owners,
-    "at once": GrantAtOnce()._statement,
+    "at once": SingleStatementGrant()._statement,
 }
 
 
@@ -36,7 +36,7 @@ async def test_in_a_pool_that_is_newer_than_the_statistics(migrated_postgres: Da
 
     def plan(connection: Connection) -> str:
         rows = json.dumps([["owner 1"], ["owner 2"]])
-        values = {"sku_id": "after", "rows": rows, "now": 0} | dict(_parameters("after", [reserve()], 0))
+        values = {"sku_id": "after", "rows": rows, "now": 0} | dict(_parameters("after", [reserve()], 0, 2_000))
         known = {key: value for key, value in values.items() if key in statement.compile().params}
         dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
         told = statement.params(**known).compile(dialect=dialect, compile_kwargs={"literal_binds": True})

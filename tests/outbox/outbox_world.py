@@ -8,16 +8,16 @@ from typing import Any
 
 from sqlalchemy import select
 
-from holdfast.domain.command import Command, Move, Provision, Transition
+from holdfast.domain.stock.command import Command, Move, Provision, Transition
 from holdfast.gate.sql import SqlGate
-from holdfast.ledger.database import Database
-from holdfast.ledger.deliveries import Delivery, list_deliveries
-from holdfast.ledger.webhook_tables import deliveries
-from holdfast.ledger.webhooks import Webhook, create_webhook, find_webhook
-from holdfast.settlement.outbox.deliver import Deliverer
-from holdfast.settlement.outbox.relay import Relay
-from holdfast.settlement.outbox.sender import Sender
-from worlds import reserve
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.deliveries import Delivery, list_deliveries
+from holdfast.ledger.events.webhooks import Webhook, create_webhook, find_webhook, latest_seq
+from holdfast.ledger.tables.webhooks import deliveries
+from holdfast.testing.states import reserve
+from holdfast.webhooks.deliverer import Deliverer
+from holdfast.webhooks.relay import Relay
+from holdfast.webhooks.sender import Sender
 
 SKU = "sneaker"
 QUICK_S = (0.02, 0.02, 0.05, 0.05, 0.1, 0.1, 0.2, 0.2, 0.5, 0.5)
@@ -57,6 +57,16 @@ class OutboxWorld:
             await self.gate.apply(SKU, step)
         return ids
 
+    async def relay_all(self) -> None:
+        """Relay everything that happened so far. Servers of other tests write to the same PostgreSQL, and a relay holds
+        back what happened during a transaction that is still open, so one pass may not be enough."""
+        seq = await self.database.read(latest_seq)
+
+        async def is_relayed() -> bool:
+            return not await self.relay.pass_once() or self.relay._horizon._seq >= seq
+
+        await self.until(is_relayed)
+
     async def log(self, webhook: Webhook) -> list[Delivery]:
         """Oldest first."""
         page, _ = await self.database.read(lambda c: list_deliveries(c, webhook.webhook_id, limit=10_000))
@@ -81,12 +91,12 @@ class OutboxWorld:
 
     @asynccontextmanager
     async def delivering(
-        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 60.0, places: int = 32
+        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 60.0, parallel: int = 32
     ) -> AsyncIterator[Deliverer]:
         deliverer = Deliverer(
-            self.database, Sender(private=True, timeout_s=timeout_s), delays_s=delays_s, places=places
+            self.database, Sender(private=True, timeout_s=timeout_s), delays_s=delays_s, parallel=parallel
         )
-        task = asyncio.create_task(deliverer.run())
+        task = asyncio.create_task(deliverer.agent().run())
         try:
             yield deliverer
         finally:

@@ -8,19 +8,21 @@ from cloudevents.core.formats.json import JSONFormat
 from outbox_world import SKU, OutboxWorld
 from sqlalchemy import Connection, insert, update
 
-from holdfast.domain.command import Extend, Move, Transition
-from holdfast.domain.event_type import EVENT_PATTERNS, EventType, wanted_types
-from holdfast.domain.sale import Checkout, PaymentKind, Sale
-from holdfast.ledger.database import Database
-from holdfast.ledger.sale_tables import orders, payments, refunds
-from holdfast.ledger.sales import insert_sale, put_pool_in_sale
-from holdfast.ledger.tables import events, pools
-from holdfast.ledger.webhooks import Webhook
-from holdfast.settlement.outbox.cloud_event import CONTENT_TYPE
-from holdfast.settlement.reconcile import Reconciler
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
+from holdfast.domain.stock.command import Extend, Move, Transition
+from holdfast.domain.stock.event_type import EVENT_PATTERNS, EventType, wanted_types
+from holdfast.gate.reconciler import Reconciler
+from holdfast.gate.sql_audit import SqlAudit
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.webhooks import Webhook
+from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
+from holdfast.ledger.tables.money import payments, refunds
+from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.stock import events, pools
 from holdfast.settlement.refund import Refunder
+from holdfast.testing.states import reserve
+from holdfast.webhooks.cloud_event import CONTENT_TYPE
 from receiver import receiving
-from worlds import reserve
 
 RESERVATION = f"rsv_{7:032}_{SKU}"
 ORDER = f"ord_{7:032}"
@@ -63,7 +65,7 @@ async def world(database: Database) -> OutboxWorld:
 async def in_sale(world: OutboxWorld) -> Webhook:
     def work(connection: Connection) -> None:
         insert_sale(connection, SALE)
-        put_pool_in_sale(connection, SKU, SALE.sale_id)
+        put_pool_in_sale(connection, SKU, SALE.sale_id, 0)
 
     await world.database.write(work)
     return await world.add("http://127.0.0.1:9/")
@@ -71,7 +73,7 @@ async def in_sale(world: OutboxWorld) -> Webhook:
 
 async def told(world: OutboxWorld, webhook: Webhook) -> dict[str, dict[str, Any]]:
     """Each event by its type."""
-    await world.relay.pass_once()
+    await world.relay_all()
     return {delivery.type: delivery.event for delivery in await world.log(webhook)}
 
 
@@ -96,7 +98,7 @@ async def test_a_receiver_reads_it_with_the_library_of_cloudevents(world: Outbox
     with receiving() as receiver:
         await world.add(receiver.url, "reservation.created")
         [id_] = await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering():
             [received] = await receiver.until_accepted(1)
     assert received.headers["content-type"] == CONTENT_TYPE
@@ -219,12 +221,12 @@ async def test_what_is_not_in_the_contract_is_not_told(world: OutboxWorld) -> No
 
 async def test_drift_is_told_once_and_again_only_after_it_was_mended(world: OutboxWorld) -> None:
     webhook = await world.add("http://127.0.0.1:9/", "pool.drift")
-    reconciler = Reconciler(world.database)
+    reconciler = Reconciler(world.database, SqlAudit(world.database))
 
     async def look(held: int) -> int:
         await world.database.write(lambda c: c.execute(update(pools).values(held=held)))
         await reconciler.pass_once(thorough=True)
-        await world.relay.pass_once()
+        await world.relay_all()
         return len(await world.log(webhook))
 
     assert [await look(held) for held in (0, 1, 1, 0, 1)] == [0, 1, 1, 1, 2]

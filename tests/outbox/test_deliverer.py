@@ -10,19 +10,21 @@ from outbox_world import LIFE, OutboxWorld
 from sqlalchemy import update
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from holdfast.bench.engines import free_port
-from holdfast.ledger.database import Database
-from holdfast.ledger.deliveries import drop_delivery, retry_delivery
-from holdfast.ledger.webhook_tables import deliveries
-from holdfast.ledger.webhooks import Webhook, change_webhook, new_secret, rotate_secret
-from holdfast.settlement.expire import Pruner
-from holdfast.settlement.outbox import desk
+from holdfast.bootstrap.pruner import Pruner
+from holdfast.lab.load.engines import free_port
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.deliveries import drop_delivery, retry_delivery
+from holdfast.ledger.events.webhooks import Webhook, change_webhook, new_secret, rotate_secret
+from holdfast.ledger.tables.webhooks import deliveries
+from holdfast.webhooks import admin as desk
+from holdfast.webhooks import deliverer as deliver
 from receiver import Received, Receiver, Reply, receiving
 from set_clock import SetClock
 
 
 @pytest.fixture
-async def world(database: Database) -> OutboxWorld:
+async def world(database: Database, monkeypatch: pytest.MonkeyPatch) -> OutboxWorld:
+    monkeypatch.setattr(deliver, "PASS_INTERVAL_S", 0.02)
     world = OutboxWorld(database)
     await world.stock()
     return world
@@ -38,7 +40,7 @@ async def test_an_event_arrives_signed_and_a_forged_one_is_known(world: OutboxWo
     with receiving() as receiver:
         webhook = await world.add(receiver.url, "reservation.created")
         [id_] = await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering():
             [received] = await receiver.until_accepted(1)
     event = received.verified(webhook.secret)
@@ -58,7 +60,7 @@ async def test_after_a_rotation_both_secrets_sign_for_a_while(world: OutboxWorld
         rotated = await world.database.write(lambda c: rotate_secret(c, webhook.webhook_id, now))
         assert rotated is not None
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering():
             [received] = await receiver.until_accepted(1)
     assert rotated.secret != webhook.secret
@@ -78,7 +80,7 @@ async def test_each_reservation_is_told_in_order_though_the_receiver_fails_at_ra
     with receiving(fail_often) as receiver:
         webhook = await world.add(receiver.url, "reservation.*")
         await world.live(15)
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering(delays_s=[0.01] * 60):
             await world.until_nothing_waits()
         check_order(receiver, 15)
@@ -95,7 +97,7 @@ async def test_deliverers_side_by_side_neither_break_the_order_nor_send_twice(wo
 
     with receiving(fail_sometimes) as receiver:
         await world.add(receiver.url, "reservation.*")
-        relay = asyncio.create_task(world.relay.run())
+        relay = asyncio.create_task(world.relay.agent().run())
         async with world.delivering(delays_s=[0.01] * 60), world.delivering(delays_s=[0.01] * 60):
             for _ in range(4):
                 await world.live(10)
@@ -114,7 +116,7 @@ async def test_a_receiver_that_was_down_gets_everything_when_it_is_back(world: O
         return any(d.attempts > 1 for d in await world.log(webhook))
 
     await world.live(3)
-    await world.relay.pass_once()
+    await world.relay_all()
     async with world.delivering():
         await world.until(tried_twice)
         with receiving(port=port) as receiver:
@@ -135,8 +137,8 @@ async def test_a_dead_receiver_keeps_no_other_waiting(world: OutboxWorld) -> Non
         await world.add(dead.url, "reservation.*")
         await world.add(quick.url, "reservation.*")
         await world.live(30)
-        await world.relay.pass_once()
-        async with world.delivering(places=4):
+        await world.relay_all()
+        async with world.delivering(parallel=4):
             await quick.until_accepted(90)
             assert (len(dead.received), len(dead.accepted)) == (4, 0)
         release.set()
@@ -156,7 +158,7 @@ async def test_a_receiver_that_is_too_slow_is_tried_again_under_the_same_id(worl
     with receiving(slow_once) as receiver:
         webhook = await world.add(receiver.url, "reservation.created")
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering(timeout_s=1.5):
             await receiver.until(lambda: len(receiver.received) == 2)
             await world.until_nothing_waits()
@@ -174,7 +176,7 @@ async def test_what_fails_again_and_again_is_parked_and_those_behind_it_go_on(wo
     with receiving(refuse_the_first) as receiver:
         webhook = await world.add(receiver.url, "reservation.*")
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering(delays_s=[0.01, 0.01]) as deliverer:
             await world.until_nothing_waits()
             parked, *others = await world.log(webhook)
@@ -195,7 +197,7 @@ async def test_a_parked_delivery_can_be_dropped_and_only_a_parked_one(world: Out
     with receiving(lambda _: Reply(400)) as receiver:
         webhook = await world.add(receiver.url, "reservation.created")
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         [waiting] = await world.log(webhook)
         assert not await world.database.write(lambda c: drop_delivery(c, waiting.delivery_id, 1))
         async with world.delivering(delays_s=[]):
@@ -214,7 +216,7 @@ async def test_a_receiver_that_is_gone_disables_its_webhook_and_loses_nothing(wo
             return (await world.found(webhook)).disabled_at is not None
 
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering() as deliverer:
             await receiver.until(lambda: len(receiver.received) == 1)
             await world.until(is_disabled)
@@ -235,7 +237,7 @@ async def test_a_receiver_may_ask_for_time(world: OutboxWorld) -> None:
             return (await world.log(webhook))[0].attempts > 0
 
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering():
             await world.until(tried)
     [delivery] = await world.log(webhook)
@@ -248,7 +250,7 @@ async def test_redirects_are_not_followed_and_long_answers_not_read(world: Outbo
         with receiving(lambda _: next(answers)) as receiver:
             webhook = await world.add(receiver.url, "reservation.created")
             await world.live()
-            await world.relay.pass_once()
+            await world.relay_all()
             async with world.delivering():
                 await world.until_nothing_waits()
         assert elsewhere.received == []
@@ -267,7 +269,7 @@ async def test_an_attempt_that_came_back_after_its_lease_writes_nothing(world: O
     with receiving(stall) as receiver:
         webhook = await world.add(receiver.url, "reservation.created")
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering() as deliverer:
 
             async def written_down() -> bool:
@@ -292,7 +294,7 @@ async def test_a_replay_sends_the_same_ids_in_the_same_order(
         webhook = await world.add(receiver.url, "reservation.*")
         before = await world.database.read(world.database.now_ms)
         await world.live(2)
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering() as deliverer:
             await world.until_nothing_waits()
             first = list(receiver.accepted)
@@ -321,7 +323,7 @@ async def test_a_removed_webhook_takes_its_deliveries_along(
     monkeypatch.setattr(desk, "PORTION", 2)
     webhook, other = await world.add("http://127.0.0.1:9/"), await world.add("http://127.0.0.1:9/")
     await world.live()
-    await world.relay.pass_once()
+    await world.relay_all()
     assert await desk.remove(world.database, webhook.webhook_id)
     assert not await desk.remove(world.database, webhook.webhook_id)
     assert (len(await world.log(webhook)), len(await world.log(other))) == (0, 3)
@@ -331,7 +333,7 @@ async def test_deliveries_are_forgotten_a_week_after_they_were_done(world: Outbo
     with receiving(lambda r: Reply(200 if r.event["type"] != "reservation.created" else 400)) as receiver:
         webhook = await world.add(receiver.url, "reservation.*")
         await world.live()
-        await world.relay.pass_once()
+        await world.relay_all()
         async with world.delivering(delays_s=[]):
             await world.until_nothing_waits()
     clock = SetClock(world.database)

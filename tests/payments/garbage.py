@@ -1,4 +1,4 @@
-"""A server that answers everything the same, and badly."""
+"""A server with the same invalid answer to everything."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the tests of payments share, as a plugin: mypy knows one module by the name of `conftest`."""
+"""Fixtures of the payment tests, as a plugin: mypy accepts only one module named `conftest`."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from stripe_server import StripeServer, running_stripe
 
 @pytest.fixture(scope="session")
 async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxProcess]:
-    """One for all tests that leave its faults alone."""
+    """Shared by all tests that set no faults."""
     async with running_sandbox(tmp_path_factory.mktemp("sandbox")) as process:
         yield process
 

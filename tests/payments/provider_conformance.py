@@ -1,23 +1,30 @@
-"""What every payment provider must do, whoever is behind it."""
+"""What every payment provider must do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from time import time
 
 import pytest
 from garbage import ANSWERS, answering
+from msgspec.structs import replace
 from stages import SHORT_S, Stage, new_charge
 
-from holdfast.bench.engines import free_port
-from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.payments.port import Charge, Payment, PaymentProvider, PaymentState, RefundRefused
+from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
+from holdfast.lab.load.engines import free_port
+from holdfast.payments.port import Charge, ListedPayment, Payment, PaymentProvider, PaymentState, RefundRefused
+from hostile_server import ATTACKS, attacking, bomb, memory_bounded
 
+# Of one call to a provider that sends as much as it can.
+PATIENCE_S = 1.0
+MEMORY_MAX = 4 * 1024 * 1024
 EVERY_CALL: dict[str, Callable[[PaymentProvider, Charge, Payment], Awaitable[object]]] = {
     "authorise": lambda provider, charge, _: provider.authorise(charge),
     "capture": lambda provider, _, payment: provider.capture(payment),
     "void": lambda provider, _, payment: provider.void(payment),
     "refund": lambda provider, _, payment: provider.refund(payment, 100, "refund-1"),
     "look_up": lambda provider, charge, _: provider.look_up(charge.key),
+    "list_since": lambda provider, _charge, _payment: provider.list_since(0),
 }
 
 
@@ -27,6 +34,15 @@ async def closing(provider: PaymentProvider) -> AsyncIterator[PaymentProvider]:
         yield provider
     finally:
         await provider.close()
+
+
+async def listed(provider: PaymentProvider, since: int) -> list[ListedPayment]:
+    page = await provider.list_since(since)
+    found = list(page.payments)
+    while page.next is not None:
+        page = await provider.list_since(since, page.next)
+        found += page.payments
+    return found
 
 
 class ProviderConformance:
@@ -168,11 +184,22 @@ class ProviderConformance:
     async def test_a_charge_slower_than_our_patience_is_found_later(self, stage: Stage) -> None:
         charge = new_charge(stage.methods["slow"])
         async with closing(stage.provider(timeout_s=SHORT_S)) as impatient:
+            await self._connect(impatient)
             with pytest.raises(OutcomeUnknown):
                 await impatient.authorise(charge)
             found = await self._found_in_the_end(impatient, charge.key)
         assert found.state is PaymentState.AUTHORISED
         assert await stage.captures(charge.key) == [0]
+
+    async def _connect(self, provider: PaymentProvider) -> None:
+        """Over a connection that is open, only an answer can be late: without a connection nothing was sent."""
+        async with asyncio.timeout(60.0):
+            while True:
+                try:
+                    await provider.look_up("nobody-asked")
+                except EngineError:
+                    continue
+                return
 
     async def _found_in_the_end(self, provider: PaymentProvider, key: str) -> Payment:
         async with asyncio.timeout(60.0):
@@ -196,6 +223,24 @@ class ProviderConformance:
     async def test_a_key_nobody_has_heard_of_gives_nothing(self, provider: PaymentProvider) -> None:
         assert await provider.look_up(new_charge(None).key) is None
 
+    async def test_payments_are_listed_once_each_with_what_they_were_charged_for(
+        self, stage: Stage, provider: PaymentProvider
+    ) -> None:
+        before = int(time() * 1000) - 2_000
+        about = {"purchase_key": "cart-7", "purchase_fingerprint": "1/1/sale", "ledger_mark": "a1b2.7.digest"}
+        known = replace(new_charge(stage.methods["good"]), **about)
+        captured = await provider.capture(await provider.authorise(known))
+        others = [await self.authorised(stage, provider) for _ in range(60)]
+        found = await listed(provider, before)
+        keys = [each.charge.key for each in found]
+        assert len(keys) == len(set(keys))
+        assert {known.key, *(other.key for other in others)} <= set(keys)
+        [mine] = [each for each in found if each.charge.key == known.key]
+        assert mine.payment == captured
+        assert mine.created_at >= before
+        assert replace(mine.charge, method=None) == replace(known, method=None)
+        assert await listed(provider, before + 3_600_000) == []
+
     async def test_another_process_finds_the_payment_and_goes_on(self, stage: Stage, provider: PaymentProvider) -> None:
         payment = await self.authorised(stage, provider)
         stage.catch_up()
@@ -216,3 +261,19 @@ class ProviderConformance:
         async with answering(ANSWERS[answer]) as url, closing(stage.provider(url)) as provider:
             with pytest.raises(OutcomeUnknown):
                 await EVERY_CALL[call](provider, new_charge("pm_card"), Payment("k", PaymentState.CAPTURED, "pi_1"))
+
+    @pytest.mark.parametrize("call", ["authorise", "look_up"])
+    @pytest.mark.parametrize("attack", ATTACKS)
+    async def test_an_answer_that_drips_never_ends_or_explodes_costs_little_time_and_memory(
+        self, stage: Stage, call: str, attack: str
+    ) -> None:
+        bomb()
+        payment = Payment("k", PaymentState.CAPTURED, "pi_1")
+        async with (
+            attacking(ATTACKS[attack]) as url,
+            closing(stage.provider(url, PATIENCE_S)) as provider,
+            memory_bounded(MEMORY_MAX),
+            asyncio.timeout(60 * PATIENCE_S),
+        ):
+            with pytest.raises(OutcomeUnknown):
+                await EVERY_CALL[call](provider, new_charge("pm_card"), payment)

@@ -1,4 +1,4 @@
-"""`holdfast sandbox` as a process of its own, for tests that need somebody to pay."""
+"""`holdfast sandbox` as a process."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 
 START_TIMEOUT_S = 60.0
 _INHERITED = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}

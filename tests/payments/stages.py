@@ -1,4 +1,4 @@
-"""Where providers are put to the test: each with its service behind a real socket, and the service's own books."""
+"""The providers under test, each with its service behind a real socket and the service's own records."""
 
 from abc import ABC, abstractmethod
 from itertools import count
@@ -18,9 +18,9 @@ SHORT_S = 0.5
 _number = count(1)
 
 
-def new_charge(method: str | None, amount: int = 4999) -> Charge:
+def new_charge(method: str | None, amount: int = 4999, customer: str | None = None) -> Charge:
     key = f"pay'{next(_number)}/{uuid4().hex}"
-    return Charge(key, amount, "EUR", "ada", f"reservation-{key}", "sale", method)
+    return Charge(key, amount, "EUR", "ada", f"reservation-{key}", "sale", method, customer)
 
 
 class Stage(ABC):
@@ -70,7 +70,7 @@ class SandboxStage(Stage):
 
 class StripeStage(Stage):
     methods: ClassVar = {
-        "good": "cus_1/pm_card_visa", "decline": "pm_card_chargeDeclined", "slow": "pm_slow",
+        "good": "pm_card_visa", "decline": "pm_card_chargeDeclined", "slow": "pm_slow",
         "lost_reply": "pm_lost_reply", "error": "pm_error", "pending": "pm_processing",
     }  # fmt: skip
     reason = "generic_decline"

@@ -1,23 +1,24 @@
-"""A payment provider that does not answer is not asked again and again: a breaker in front of a real sandbox."""
+"""The circuit breaker of a payment provider, in front of a real sandbox."""
 
 from pathlib import Path
 
 import pytest
 from sandbox_process import running_sandbox
 
-from holdfast.domain.breaker import Circuit
 from holdfast.errors import EngineError, Unavailable
 from holdfast.payments import guarded
 from holdfast.payments.guarded import FAILURES_MAX, GuardedProvider
 from holdfast.payments.port import Charge, PaymentState, RefundRefused
 from holdfast.payments.sandbox.client import SandboxProvider
+from holdfast.runtime.breaker import Circuit
 
 
 def charge(key: str) -> Charge:
     return Charge(key, 100, "EUR", "ada", "rsv_1", "drop")
 
 
-async def test_it_is_left_alone_while_it_is_away_and_tried_by_one_when_it_is_back(
+@pytest.mark.daily
+async def test_the_breaker_opens_while_it_is_down_and_one_probe_closes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_sandbox(tmp_path) as sandbox:

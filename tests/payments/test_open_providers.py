@@ -11,7 +11,13 @@ from holdfast.settings import load_settings
 
 
 async def opened(**settings: str) -> dict[str, PaymentProvider]:
-    providers = open_providers(load_settings(**settings))
+    loaded = load_settings(**settings)
+    providers = open_providers(
+        sandbox_url=loaded.payment_sandbox_url,
+        stripe_api_key=loaded.stripe_api_key.get_secret_value(),
+        stripe_api_base=loaded.stripe_api_base,
+        timeout_s=1.0,
+    )
     for provider in providers.values():
         await provider.close()
     return providers
@@ -19,7 +25,7 @@ async def opened(**settings: str) -> dict[str, PaymentProvider]:
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no holdfast.toml is."""
+    """Run in a directory without holdfast.toml."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -44,12 +50,12 @@ async def test_each_setting_opens_its_provider() -> None:
         ("payment_timeout_ms", "0"),
     ],
 )
-async def test_settings_that_cannot_work_are_refused_by_name(name: str, value: str) -> None:
+async def test_invalid_settings_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"HOLDFAST_{name.upper()}"):
         load_settings(**{name: value})
 
 
 @pytest.mark.parametrize("name", ["stripe_api_key", "stripe_webhook_secret", "payment_sandbox_webhook_secret"])
-async def test_secrets_do_not_show(name: str) -> None:
+async def test_secrets_are_not_in_the_repr(name: str) -> None:
     secret = "sk_test_" + "c2VjcmV0" * 4 if name == "stripe_api_key" else "whsec_" + "c2VjcmV0" * 4
     assert secret not in repr(load_settings(**{name: secret}))

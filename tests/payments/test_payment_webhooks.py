@@ -1,4 +1,4 @@
-"""What providers tell us unasked: believed only if it is signed, and not long ago."""
+"""Webhooks of providers: accepted only if signed and recent."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 from stripe import WebhookSignature
 
 from holdfast.payments.notice import Notice, NoticeRefused
-from holdfast.payments.sandbox import webhooks as sandbox_webhooks
+from holdfast.payments.sandbox import webhook as sandbox_webhooks
 from holdfast.payments.stripe import webhook as stripe_webhook
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
@@ -27,7 +27,7 @@ Call = tuple[dict[str, str], bytes]
 
 @asynccontextmanager
 async def receiver(calls: "asyncio.Queue[Call]", failures: int = 0) -> AsyncIterator[str]:
-    """A web server that keeps what is posted to it, and fails the first few times."""
+    """A web server that stores what it receives, and fails the first few times."""
     left = failures
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,7 +49,7 @@ async def receiver(calls: "asyncio.Queue[Call]", failures: int = 0) -> AsyncIter
 
 
 async def told(path: Path, method: str, *, count: int, failures: int = 0) -> list[Call]:
-    """What the sandbox posts when a charge is authorised and captured."""
+    """The webhooks of a charge that is authorised and captured."""
     calls: asyncio.Queue[Call] = asyncio.Queue()
     async with (
         receiver(calls, failures) as url,
@@ -62,7 +62,7 @@ async def told(path: Path, method: str, *, count: int, failures: int = 0) -> lis
         return [await calls.get() for _ in range(count)]
 
 
-async def test_the_sandbox_tells_every_change_signed(tmp_path: Path) -> None:
+async def test_the_sandbox_sends_a_signed_webhook_for_every_change(tmp_path: Path) -> None:
     calls = await told(tmp_path, "pm_card", count=2)
     notices = [sandbox_webhooks.read_webhook(SECRET, body, headers) for headers, body in calls]
     assert {(notice.kind, notice.key) for notice in notices} == {("payment.updated", "k")}
@@ -76,7 +76,7 @@ async def test_a_duplicate_has_the_id_of_the_first(tmp_path: Path) -> None:
     assert sorted(ids.count(one) for one in set(ids)) == [2, 2]
 
 
-async def test_a_receiver_that_fails_is_told_again(tmp_path: Path) -> None:
+async def test_a_failed_webhook_is_sent_again(tmp_path: Path) -> None:
     assert len(await told(tmp_path, "pm_card", count=2, failures=2)) == 2
 
 
@@ -104,13 +104,13 @@ NOT_THE_SANDBOX: dict[str, Callable[[], Call]] = {
 }
 
 
-def test_the_sandbox_is_believed_when_it_signs() -> None:
+def test_a_signed_sandbox_webhook_is_accepted() -> None:
     headers, body = sandbox_call()
     assert sandbox_webhooks.read_webhook(SECRET, body, headers) == Notice("1", "payment.updated", "k")
 
 
 @pytest.mark.parametrize("name", NOT_THE_SANDBOX)
-def test_what_the_sandbox_did_not_say_is_refused(name: str) -> None:
+def test_a_forged_sandbox_webhook_is_refused(name: str) -> None:
     headers, body = NOT_THE_SANDBOX[name]()
     with pytest.raises(NoticeRefused):
         sandbox_webhooks.read_webhook(SECRET, body, headers)
@@ -120,7 +120,7 @@ def signed(body: str, secret: str = SECRET, age_s: int = 0) -> str:
     return str(WebhookSignature.generate_signature_header(body, secret, int(time.time()) - age_s))
 
 
-def test_stripe_is_believed_when_it_signs() -> None:
+def test_a_signed_stripe_webhook_is_accepted() -> None:
     notice = stripe_webhook.read_webhook(SECRET, BODY.encode(), signed(BODY))
     assert notice == Notice("evt_1", "payment_intent.succeeded", "k")
 
@@ -143,7 +143,7 @@ NOT_STRIPE: dict[str, Callable[[], tuple[bytes, str | None]]] = {
 
 
 @pytest.mark.parametrize("name", NOT_STRIPE)
-def test_what_stripe_did_not_say_is_refused(name: str) -> None:
+def test_a_forged_stripe_webhook_is_refused(name: str) -> None:
     body, signature = NOT_STRIPE[name]()
     with pytest.raises(NoticeRefused):
         stripe_webhook.read_webhook(SECRET, body, signature)

@@ -1,4 +1,4 @@
-"""The conformance suite on every provider there is."""
+"""The conformance suite on every provider."""
 
 import pytest
 from provider_conformance import ProviderConformance

@@ -1,4 +1,4 @@
-"""The payment sandbox as a service: its books, its faults, and what it makes of bad input."""
+"""The payment sandbox as a service: its records, its faults and bad input."""
 
 import asyncio
 import sqlite3
@@ -12,10 +12,10 @@ from sandbox_process import SandboxProcess, running_sandbox
 from stages import new_charge
 
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.lab.sandbox.ledger import SandboxLedger
+from holdfast.lab.sandbox.store import Store
 from holdfast.payments.port import Charge, PaymentState
-from holdfast.payments.sandbox.books import Books
 from holdfast.payments.sandbox.client import SandboxProvider
-from holdfast.payments.sandbox.store import Store
 
 pytest_plugins = ("payment_fixtures",)
 
@@ -30,13 +30,13 @@ async def client(sandbox: SandboxProcess) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def faulty(sandbox: SandboxProcess) -> AsyncIterator[SandboxProcess]:
-    """A sandbox whose faults the test may set; none of them outlives it."""
+    """A sandbox whose faults a test may set; they are reset afterwards."""
     yield sandbox
     await sandbox.set_faults()
 
 
 async def outcomes(provider: SandboxProvider, keys: list[str]) -> dict[str, str]:
-    """What became of the first attempt at each charge."""
+    """The outcome of the first attempt of each charge."""
 
     async def attempt(key: str) -> str:
         try:
@@ -47,7 +47,8 @@ async def outcomes(provider: SandboxProvider, keys: list[str]) -> dict[str, str]
     return dict(zip(keys, await asyncio.gather(*map(attempt, keys)), strict=True))
 
 
-async def test_what_was_answered_is_in_the_books_after_a_kill(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_every_answer_survives_a_kill(tmp_path: Path) -> None:
     sandbox = SandboxProcess(tmp_path, "--data", "books.db")
     provider = SandboxProvider(sandbox.url, 20.0)
     answered: list[str] = []
@@ -76,23 +77,25 @@ async def test_what_was_answered_is_in_the_books_after_a_kill(tmp_path: Path) ->
         sandbox.kill()
 
 
-async def test_two_sandboxes_never_share_their_books(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_two_sandboxes_never_share_a_file(tmp_path: Path) -> None:
     async with running_sandbox(tmp_path, "--data", "books.db"):
         second = SandboxProcess(tmp_path, "--data", "books.db")
         with pytest.raises(AssertionError, match=r"books\.db cannot be used"):
             await second.start()
 
 
-async def test_a_file_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+async def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "books.db").write_text("Dear diary, " * 100)
     second = SandboxProcess(tmp_path, "--data", "books.db")
     with pytest.raises(AssertionError, match=r"books\.db cannot be used"):
         await second.start()
 
 
-async def test_ten_thousand_payments_are_read_page_by_page(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_ten_thousand_payments_are_paged(tmp_path: Path) -> None:
     store = Store(tmp_path / "books.db")
-    books = Books(store, lambda _: None)
+    books = SandboxLedger(store, lambda _: None)
     for number in range(10_200):
         books.authorise(Charge(f"k{number}", 100, "EUR", "b", "r", "s"))
     store.close()
@@ -101,7 +104,8 @@ async def test_ten_thousand_payments_are_read_page_by_page(tmp_path: Path) -> No
     assert keys == [f"k{number}" for number in range(10_200)]
 
 
-async def test_the_same_seed_strikes_the_same_keys_whatever_the_order(tmp_path: Path, seed: int) -> None:
+@pytest.mark.slow
+async def test_the_same_seed_fails_the_same_keys_in_any_order(tmp_path: Path, seed: int) -> None:
     keys = [f"key-{number}" for number in range(100)]
     seen = []
     for order in (keys, keys[::-1]):
@@ -161,7 +165,7 @@ async def test_a_sandbox_that_flaps_is_unavailable_then_back_then_gone_again(fau
     assert seen[-3:] == [False, True, False]
 
 
-async def test_what_is_refused_while_down_never_happened(faulty: SandboxProcess) -> None:
+async def test_nothing_happens_while_it_is_down(faulty: SandboxProcess) -> None:
     await faulty.set_faults(down_ms=1)
     provider = SandboxProvider(faulty.url, 20.0)
     charge = new_charge(None)
@@ -224,7 +228,7 @@ async def test_bad_requests_are_refused_with_a_reason(
     assert set(answer.json()) == {"error", "detail", "payment"}
 
 
-async def test_the_page_shows_payments_and_runs_no_script_of_theirs(client: httpx.AsyncClient) -> None:
+async def test_the_page_escapes_what_payments_contain(client: httpx.AsyncClient) -> None:
     key = f"<script>alert({new_charge(None).key!r})</script>"
     await client.post("/authorise", json=CHARGE | {"key": key, "method": "<img src=x onerror=alert(1)>"})
     page = (await client.get("/")).text
@@ -233,7 +237,7 @@ async def test_the_page_shows_payments_and_runs_no_script_of_theirs(client: http
     assert "<img" not in page
 
 
-async def test_the_books_on_disk_can_be_read_by_anybody_with_sqlite(tmp_path: Path) -> None:
+async def test_the_file_can_be_read_with_sqlite(tmp_path: Path) -> None:
     async with running_sandbox(tmp_path, "--data", "books.db") as sandbox, sandbox.client() as client:
         assert (await client.post("/authorise", json=CHARGE)).status_code == 200
     connection = sqlite3.connect(tmp_path / "books.db")

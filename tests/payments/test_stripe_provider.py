@@ -1,4 +1,4 @@
-"""What is particular to Stripe."""
+"""What only Stripe does."""
 
 from collections.abc import AsyncIterator
 
@@ -22,13 +22,13 @@ async def provider(stripe: StripeServer) -> AsyncIterator[StripeProvider]:
 
 @pytest.fixture
 async def restarted(stripe: StripeServer) -> AsyncIterator[StripeProvider]:
-    """One that remembers nothing."""
+    """As after a restart: without memory."""
     provider = StripeProvider(API_KEY, 5.0, stripe.url)
     yield provider
     await provider.close()
 
 
-async def test_a_card_whose_bank_wants_to_ask_the_buyer_is_declined_and_let_go(
+async def test_a_card_that_needs_authentication_is_declined_and_cancelled(
     stripe: StripeServer, provider: StripeProvider, restarted: StripeProvider
 ) -> None:
     charge = new_charge("pm_needs_action")
@@ -39,10 +39,10 @@ async def test_a_card_whose_bank_wants_to_ask_the_buyer_is_declined_and_let_go(
     assert await restarted.look_up(charge.key) == declined
 
 
-async def test_stripe_gets_the_customer_the_card_and_where_it_belongs(
+async def test_stripe_gets_the_customer_the_card_and_the_metadata(
     stripe: StripeServer, provider: StripeProvider
 ) -> None:
-    charge = new_charge("cus_7/pm_card_visa")
+    charge = new_charge("pm_card_visa", customer="cus_7")
     await provider.authorise(charge)
     (intent,) = stripe.by_key(charge.key)
     assert (intent["customer"], intent["currency"]) == ("cus_7", "eur")
@@ -57,7 +57,7 @@ async def test_a_charge_without_a_card_is_declined(stripe: StripeServer, provide
     assert stripe.by_key(charge.key) == []
 
 
-async def test_nothing_is_tried_twice(stripe: StripeServer, provider: StripeProvider) -> None:
+async def test_nothing_is_retried(stripe: StripeServer, provider: StripeProvider) -> None:
     before = stripe.requests["/v1/payment_intents"]
     with pytest.raises(OutcomeUnknown):
         await provider.authorise(new_charge("pm_error"))
@@ -74,7 +74,7 @@ async def test_a_stored_failure_stays_unknown_and_is_never_charged(
     assert stripe.by_key(charge.key) == []
 
 
-async def test_after_a_restart_a_lost_charge_is_found_by_search_or_by_asking_again(
+async def test_after_a_restart_a_lost_charge_is_found_by_search_or_by_repeating_it(
     stripe: StripeServer, provider: StripeProvider, restarted: StripeProvider
 ) -> None:
     charge = new_charge("pm_lost_reply")
@@ -92,7 +92,9 @@ async def test_after_a_restart_a_lost_charge_is_found_by_search_or_by_asking_aga
     assert found.state is PaymentState.AUTHORISED
 
 
-async def test_two_payments_under_one_key_are_for_a_person(stripe: StripeServer, restarted: StripeProvider) -> None:
+async def test_two_payments_under_one_key_are_an_unknown_outcome(
+    stripe: StripeServer, restarted: StripeProvider
+) -> None:
     charge = new_charge("pm_card_visa")
     metadata = {"holdfast_key": charge.key}
     for number in ("pi_twin_1", "pi_twin_2"):
@@ -111,7 +113,7 @@ async def test_a_wrong_api_key_means_nothing_happened(stripe: StripeServer) -> N
     assert stripe.by_key(charge.key) == []
 
 
-async def test_an_intent_that_is_not_there_is_never_taken_for_captured(provider: StripeProvider) -> None:
+async def test_a_missing_intent_never_counts_as_captured(provider: StripeProvider) -> None:
     with pytest.raises(OutcomeUnknown):
         await provider.capture(Payment("k", PaymentState.AUTHORISED, "pi_never"))
 
@@ -126,10 +128,10 @@ async def test_a_refund_outlives_its_idempotency_key(stripe: StripeServer, provi
     assert found.refunded == 500
 
 
-async def test_a_repeated_answer_is_not_taken_for_how_things_stand(
+async def test_a_replayed_answer_does_not_count_as_the_current_state(
     provider: StripeProvider, restarted: StripeProvider
 ) -> None:
-    """Stripe repeats its first answer for a day, whatever has become of the payment since."""
+    """Stripe repeats its first answer for a day, even if the payment has changed since."""
     charge = new_charge("pm_card_visa")
     await provider.capture(await provider.authorise(charge))
     assert (await restarted.authorise(charge)).state is PaymentState.CAPTURED

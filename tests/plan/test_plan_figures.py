@@ -1,4 +1,4 @@
-"""The figures a plan is made from: where they are from, and how one's own take their place."""
+"""The figures of a plan: their source, and how users replace them."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import asdict
-from plan_world import MEASURED
+from plan_sales import MEASURED
 
 from holdfast.errors import SettingsError
-from holdfast.plan.figures import ENGINES, Figure, read_figures
+from holdfast.lab.plan.figures import ENGINES, Figure, read_figures
 
 HTTP = {
     "holdfast": 9_000.0,
@@ -38,11 +38,11 @@ def test_every_figure_says_what_it_is_and_where_it_was_measured(engine: str) -> 
     without = {name for name, one in figures.items() if "no bench has it" in one.source}
     assert without == {"confirm", "watch", "receipt", "card", "drain", "ledger"}
     assert all("holdfast bench, 20" in one.source for name, one in figures.items() if name not in without)
-    # Stock is decided by the plan's own engine, and nothing may stand in for that.
+    # The gate's figure must come from the plan's own engine.
     assert figures["gate"].source.endswith(f"gate on {engine}")
 
 
-def test_a_figure_of_another_engine_says_that_it_is() -> None:
+def test_a_figure_of_another_engine_is_marked() -> None:
     assert "on postgres, not measured on redis" in MEASURED["redis"].line.source
     assert MEASURED["sqlite"].join.source.endswith("room on sqlite")
 
@@ -79,19 +79,19 @@ def test_a_file_of_all_benches_is_read_for_the_engine_of_the_plan(tmp_path: Path
     ]
     path.write_text(json.dumps({"date": "2026-11-16", "benches": benches}))
     found = read_figures(MEASURED["redis"], "redis", path)
-    # What was measured in Redis mode itself goes before what its ledger does alone.
+    # Figures measured in Redis mode take precedence over those of its ledger.
     assert (found.join.per_second, found.line.per_second) == (7_000, 12_000)
     assert found.gate == MEASURED["redis"].gate
     assert read_figures(MEASURED["postgres"], "postgres", path).gate.per_second == 21_000
 
 
-def test_what_no_bench_has_may_be_given_by_hand(tmp_path: Path) -> None:
+def test_figures_without_a_bench_may_be_given_in_a_file(tmp_path: Path) -> None:
     found = read_figures(MEASURED["redis"], "redis", bench(tmp_path / "mine.json", {"card": 500.0, "watch": 2_000.0}))
     assert (found.card.per_second, found.watch.per_second) == (500, 2_000)
     assert found.card.source == "mine.json: by hand on redis"
 
 
-def test_the_ledger_of_redis_mode_may_have_been_measured_alone(tmp_path: Path) -> None:
+def test_figures_of_the_ledger_apply_to_redis_mode(tmp_path: Path) -> None:
     room = bench(tmp_path / "room.json", ROOM, engine="postgres")
     assert read_figures(MEASURED["redis"], "redis", room).line.per_second == 12_000
 
@@ -107,7 +107,7 @@ def test_the_ledger_of_redis_mode_may_have_been_measured_alone(tmp_path: Path) -
         ('{"figures": {"joins": 0}, "machine": {"engine": "redis"}}', "nothing can be planned with"),
     ],
 )
-def test_a_file_that_is_no_bench_of_this_engine_is_refused(text: str, says: str, tmp_path: Path) -> None:
+def test_a_file_without_figures_of_this_engine_is_refused(text: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(text)
     with pytest.raises(SettingsError, match=says):

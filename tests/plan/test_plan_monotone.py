@@ -1,18 +1,19 @@
-"""What more people and more machines change, and in which direction."""
+"""How more buyers and more hardware change the outcome."""
 
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from plan_world import MEASURED, outcome, plain
+from plan_sales import MEASURED, outcome, plain
 
-from holdfast.plan.capacity import Deployment, capacity_of
-from holdfast.plan.facts import Facts, Payment
-from holdfast.plan.making import Given, make_plan
+from holdfast.lab.plan.capacity import Deployment, capacity_of
+from holdfast.lab.plan.facts import Facts, Payment
+from holdfast.lab.plan.plan import Existing, make_plan
+from profiles import examples
 
-# A longer line is told to look less often, so that whoever is called comes some steps later: that is no mistake of it.
+# A longer queue polls less often, so called buyers show up some steps later.
 LOOKED_LATER_S = 1.0
 
 sales = st.builds(
@@ -32,9 +33,9 @@ sales = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15, all_=100)
 @given(sales, st.integers(2, 4))
-def test_more_people_never_make_a_shorter_line_or_a_shorter_wait(facts: Facts, times: int) -> None:
+def test_more_buyers_never_shorten_the_queue_or_the_wait(facts: Facts, times: int) -> None:
     few, many = outcome(facts), outcome(replace(facts, users=facts.users * times))
     assert many.longest_line >= few.longest_line
     assert few.let_in is not None
@@ -42,9 +43,9 @@ def test_more_people_never_make_a_shorter_line_or_a_shorter_wait(facts: Facts, t
     assert many.let_in.p50 >= few.let_in.p50 - LOOKED_LATER_S
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15, all_=100)
 @given(sales)
-def test_more_machines_never_sell_more_slowly(facts: Facts) -> None:
+def test_more_hardware_never_sells_more_slowly(facts: Facts) -> None:
     figures = MEASURED[facts.engine]
     sites = [Deployment(api=n, shards=n, workers=n) for n in (1, 2, 8)]
     found = [outcome(facts, capacity_of(site, facts, figures)) for site in sites]
@@ -55,9 +56,9 @@ def test_more_machines_never_sell_more_slowly(facts: Facts) -> None:
         assert more <= fewer * 1.02 + LOOKED_LATER_S
 
 
-def test_slow_workers_are_felt_and_more_of_them_help() -> None:
+def test_slow_workers_delay_the_sale_and_more_of_them_help() -> None:
     facts = plain(units=8_000, rate_per_second=2_000.0, payment=Payment.CARD, provider_s=2.0)
-    outcomes = [make_plan(facts, MEASURED["redis"], Given(workers=n)).outcome for n in (1, 2, 4)]
+    outcomes = [make_plan(facts, MEASURED["redis"], Existing(workers=n)).outcome for n in (1, 2, 4)]
     times = [found.sold_out_after_s for found in outcomes if found.sold_out_after_s is not None]
     assert len(times) == 3
     assert times == sorted(times, reverse=True)
@@ -66,23 +67,23 @@ def test_slow_workers_are_felt_and_more_of_them_help() -> None:
 
 
 @pytest.mark.parametrize("engine", sorted(MEASURED))
-def test_whatever_is_needed_has_the_headroom_that_was_asked_for(engine: str) -> None:
+def test_the_planned_hardware_has_the_requested_headroom(engine: str) -> None:
     plan = make_plan(plain(engine=engine, over_s=5.0, rate_per_second=1_000.0), MEASURED[engine], headroom=0.5)
     assert all(tier.used <= 0.5 for tier in plan.tiers if tier.can_grow)
     assert all(tier.given == 1 for tier in plan.tiers if not tier.can_grow)
 
 
-def test_what_breaks_first_is_what_is_nearest_to_its_limit() -> None:
+def test_the_bottleneck_is_the_tier_nearest_to_its_limit() -> None:
     too_many = MEASURED["redis"].line.per_second * 2
     facts = plain(users=round(too_many * 10), over_s=10.0)
     plan = make_plan(facts, MEASURED["redis"])
-    assert plan.breaks_first.name == "line"
-    assert plan.breaks_first.breaks_at == pytest.approx(MEASURED["redis"].line.per_second)
-    assert not plan.breaks_first.is_enough
-    assert make_plan(plain(over_s=10.0), MEASURED["redis"], Given(workers=1)).breaks_first.is_enough
+    assert plan.bottleneck.name == "line"
+    assert plan.bottleneck.breaks_at == pytest.approx(MEASURED["redis"].line.per_second)
+    assert not plan.bottleneck.is_enough
+    assert make_plan(plain(over_s=10.0), MEASURED["redis"], Existing(workers=1)).bottleneck.is_enough
 
 
-def test_no_cache_in_front_is_paid_for_by_the_servers() -> None:
+def test_without_an_edge_cache_the_servers_carry_the_polls() -> None:
     facts = plain(users=50_000, over_s=10.0)
     with_, without = (make_plan(replace(facts, has_edge=one), MEASURED["redis"]) for one in (True, False))
     assert without.deployment.api >= with_.deployment.api

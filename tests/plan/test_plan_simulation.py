@@ -1,16 +1,16 @@
-"""The simulated sale: what must hold at every step, and what can be worked out by hand."""
+"""The simulated sale: invariants of every step, and outcomes that can be calculated by hand."""
 
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from plan_world import MEASURED, outcome, plain
+from plan_sales import MEASURED, outcome, plain
 
-from holdfast.plan.capacity import Capacity
-from holdfast.plan.facts import Facts, Payment
-from holdfast.plan.simulation import Simulation
-from holdfast.rush.scenario import Shape
+from holdfast.lab.plan.capacity import Capacity
+from holdfast.lab.plan.facts import Facts, Payment
+from holdfast.lab.plan.simulation import Simulation
+from holdfast.lab.scenarios.scenario import Shape
 
 STEPS = 400
 
@@ -44,38 +44,37 @@ machines = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(sales, machines)
 def test_units_and_people_are_conserved_at_every_step(facts: Facts, capacity: Capacity) -> None:
     simulation = Simulation(facts, MEASURED[facts.engine], capacity, 0.2)
     before = simulation.step()
     for _ in range(STEPS):
-        moment = simulation.step()
-        assert moment.available + moment.held + moment.sold == facts.units
-        assert min(moment.available, moment.held, moment.waiting, moment.joining) >= 0
-        assert moment.called <= moment.joined <= moment.arrived <= facts.users
-        assert (moment.sold, moment.called, moment.arrived) >= (before.sold, before.called, before.arrived)
+        snapshot = simulation.step()
+        assert snapshot.available + snapshot.held + snapshot.sold == facts.units
+        assert min(snapshot.available, snapshot.held, snapshot.waiting, snapshot.joining) >= 0
+        assert snapshot.called <= snapshot.joined <= snapshot.arrived <= facts.users
+        assert (snapshot.sold, snapshot.called, snapshot.arrived) >= (before.sold, before.called, before.arrived)
         on_the_way = simulation.joining + simulation.waiting + simulation.inside
-        assert on_the_way + simulation.gone + simulation._used == moment.arrived
-        before = moment
+        assert on_the_way + simulation.gone + simulation._used == snapshot.arrived
+        before = snapshot
 
 
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
-        # A thousand units at a hundred called per second, who come within some seconds of their call.
+        # A thousand units at a hundred called per second, who show up within seconds.
         ({}, 10),
         ({"rate_per_second": 50.0}, 20),
         ({"quantity": 2.0}, 5),
-        # Half of them do not come, so the line has to move on twice as far.
+        # Half do not show up, so twice as many must be called.
         ({"no_show": 0.5, "pass_s": 4.0}, 20),
-        # From the opening, whoever gathered before it.
+        # Counted from the opening, although people joined before it.
         ({"opens_after_s": 30.0}, 10),
-        # No line: everyone asks at once.
+        # No queue: everyone tries at once.
         ({"has_room": False}, 0),
     ],
 )
-def test_a_plain_sale_takes_as_long_as_its_line_is_let_in(changes: dict[str, Any], seconds: float) -> None:
+def test_a_plain_sale_lasts_as_long_as_its_queue_is_called(changes: dict[str, Any], seconds: float) -> None:
     found = outcome(plain(**changes))
     assert found.sold == 1_000
     assert found.sold_out_after_s is not None
@@ -87,12 +86,12 @@ def test_a_cart_that_is_abandoned_delays_its_unit_by_its_hold() -> None:
     assert found.ninety_percent_after_s is not None
     assert found.sold_out_after_s is not None
     assert found.ninety_percent_after_s < 10
-    # A tenth of a tenth is left after the first round, and so on: three rounds for a thousand.
+    # A tenth of a tenth is left after each round: three rounds for a thousand.
     assert 120 <= found.sold_out_after_s <= 260
 
 
 @pytest.mark.parametrize(("orders", "seconds"), [(10.0, 100), (50.0, 20)])
-def test_settlement_that_is_slow_is_what_the_sale_waits_for(orders: float, seconds: float) -> None:
+def test_slow_settlement_delays_the_sale(orders: float, seconds: float) -> None:
     found = outcome(plain(rate_per_second=1_000.0), Capacity(orders=orders))
     assert found.sold_out_after_s is not None
     assert found.sold_out_after_s == pytest.approx(seconds, rel=0.15)
@@ -101,30 +100,30 @@ def test_settlement_that_is_slow_is_what_the_sale_waits_for(orders: float, secon
 def test_one_gate_decides_about_purchases_and_payments_together() -> None:
     facts = plain(is_instant=False, pay_s=0.0, payment=Payment.EXTERNAL, rate_per_second=1_000.0)
     found = outcome(facts, Capacity(gate=50.0))
-    # Two decisions for each of a thousand.
+    # Two decisions for each of a thousand buyers.
     assert found.sold_out_after_s is not None
     assert found.sold_out_after_s == pytest.approx(40, rel=0.15)
 
 
-def test_a_line_that_takes_few_makes_the_others_wait_to_join() -> None:
+def test_a_slow_queue_delays_joins() -> None:
     found = outcome(plain(units=10_000, rate_per_second=5_000.0), Capacity(line=1_000.0))
     assert found.most_trying_to_join > 8_000
-    # Each is counted twice there: when they join, and when they fetch their pass.
+    # Each counts twice: on joining, and on claiming the pass.
     assert 15 <= found.joined_last_after_s <= 21
 
 
-def test_more_stock_than_people_ends_with_everyone_served() -> None:
+def test_with_more_units_than_buyers_everyone_is_served() -> None:
     found = outcome(plain(users=500))
     assert (found.sold, found.called, found.sold_out_after_s) == (500, 500, None)
 
 
-def test_a_sale_that_closes_leaves_the_rest() -> None:
+def test_a_sale_that_closes_leaves_the_rest_unsold() -> None:
     found = outcome(plain(window_s=4.0))
     assert 0 < found.sold < 1_000
     assert found.ended_after_s == pytest.approx(4.0, abs=0.3)
 
 
-def test_without_a_line_everyone_asks_and_most_in_vain() -> None:
+def test_without_a_queue_everyone_tries_and_most_are_refused() -> None:
     found = outcome(plain(has_room=False, is_instant=False, hold_s=30.0, pay_s=5.0, abandon=0.2))
     assert found.attempts > 50_000
     assert found.attempts_per_second_peak >= 10_000

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from room_world import Hall, hall_on
+from room_setup import RoomSetup, room_setup_on
 
 from conftest import Swept
 from valkeys import ValkeyProcess
@@ -19,7 +19,7 @@ def site(request: pytest.FixtureRequest) -> tuple[str, ValkeyProcess | None]:
 
 
 @pytest.fixture
-async def hall(site: tuple[str, ValkeyProcess | None], swept: Swept) -> AsyncIterator[Hall]:
+async def queue(site: tuple[str, ValkeyProcess | None], swept: Swept) -> AsyncIterator[RoomSetup]:
     url, valkey = site
-    async with hall_on(await swept(url), valkey) as hall:
-        yield hall
+    async with room_setup_on(await swept(url), valkey) as queue:
+        yield queue

@@ -9,11 +9,12 @@ from typing import Any
 
 import altcha
 import pytest
+from msgspec.structs import replace
 
-from holdfast.domain.price import MOST_ATTEMPTS
-from holdfast.domain.sale import Checkout, PaymentKind, ProofOfWork, Sale
-from holdfast.ledger.challenges import prune_spent
-from holdfast.ledger.database import Database
+from holdfast.domain.sale.price import MOST_ATTEMPTS
+from holdfast.domain.sale.sale import Checkout, PaymentKind, ProofOfWork, Room, Sale
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.challenges import prune_spent
 from holdfast.room import challenge as challenge_module
 from holdfast.room.challenge import LIFE_S, Challenges, Entry, secrets_from
 
@@ -70,7 +71,7 @@ async def test_a_proof_admits_its_buyer_once_and_a_repeat_is_known_for_one(door:
     assert await door.enter(proof) is Entry.REPEATED
 
 
-async def test_a_proof_of_nobody_belongs_to_whoever_spends_it_first(door: Door) -> None:
+async def test_a_proof_of_nobody_belongs_to_the_first_buyer_who_spends_it(door: Door) -> None:
     proof = await door.proof(None)
     assert await door.enter(proof, "eve") is Entry.ADMITTED
     assert await door.enter(proof, "ada") is Entry.SPENT
@@ -144,6 +145,25 @@ async def test_keys_rotate_and_a_foreign_key_is_not_believed(door: Door, databas
     before, foreign = (Door(Challenges(database, secrets_from([key]))) for key in (OLD_KEY, FOREIGN_KEY))
     assert await door.enter(await before.proof()) is Entry.ADMITTED
     assert await door.enter(await foreign.proof()) is Entry.INVALID
+
+
+async def test_only_solved_challenges_raise_the_price(door: Door) -> None:
+    slow = replace(sale(), room=Room(rate_per_second=1))
+
+    async def attempts() -> int:
+        solution = altcha.solve_challenge(altcha.Challenge.from_dict(await door.challenges.make(slow, "ada")))
+        assert solution is not None
+        return solution.counter
+
+    for _ in range(200):
+        await door.challenges.make(slow, None)
+    proof = await door.proof(None, slow)
+    for _ in range(60):
+        await door.enter(proof, into=slow)
+    assert await attempts() < 8
+    for _ in range(40):
+        assert await door.enter(await door.proof("ada", slow), into=slow) is Entry.ADMITTED
+    assert await attempts() >= 8
 
 
 async def test_spent_proofs_are_forgotten_after_they_expired(door: Door, database: Database) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from holdfast.ledger.database import open_database
+from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
-from holdfast.ledger.room_queries import update_places
+from holdfast.ledger.room.queries import update_places
 
 LINE = 300
 

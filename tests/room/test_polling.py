@@ -2,12 +2,13 @@
 
 import pytest
 from msgspec.structs import replace
-from room_world import SALE
+from room_setup import SALE
 
-from holdfast.domain.room import RoomState
-from holdfast.domain.sale import Room, RoomMode
-from holdfast.http.now import now_body, poll_ms
-from worlds import NOW
+from holdfast.domain.room.room import RoomState
+from holdfast.domain.sale.sale import Room, RoomMode
+from holdfast.http.contract.schemas.room import LotteryOut
+from holdfast.http.endpoints.now import now_out, poll_ms
+from holdfast.testing.states import NOW
 
 
 def line(waiting: int) -> RoomState:
@@ -35,11 +36,6 @@ def test_the_longer_the_line_the_rarer_and_never_so_rare_that_a_turn_is_missed(
 def test_the_seed_is_not_told_before_everything_it_depends_on_is() -> None:
     sale = replace(SALE, room=Room(RoomMode.LOTTERY))
     closed = replace(line(10), entrants=17, opened_at=NOW)
-    assert now_body(sale, closed, NOW, None)["lottery"] == {"seed_hash": "0" * 64}
+    assert now_out(sale, closed, NOW, None).lottery == LotteryOut("0" * 64)
     drawn = replace(closed, digest="d" * 64)
-    assert now_body(sale, drawn, NOW, None)["lottery"] == {
-        "seed_hash": "0" * 64,
-        "seed": "00" * 32,
-        "entrants": 17,
-        "digest": "d" * 64,
-    }
+    assert now_out(sale, drawn, NOW, None).lottery == LotteryOut("0" * 64, "00" * 32, 17, "d" * 64)

@@ -14,7 +14,7 @@ from joserfc.jwk import KeySet, OctKey
 
 from holdfast.room import tokens as module
 from holdfast.room.tokens import Pass, Ticket, Tokens
-from holdfast.signing import base64url, parse_signing_keys
+from holdfast.runtime.signing import base64url, parse_signing_keys
 
 NOW = 1_700_000_000
 OLD, NEW = "old:" + "a" * 32, "new:" + "b" * 32

@@ -1,15 +1,15 @@
-"""`holdfast` with a gate that grants every unit twice, and says that it did not: for the rush to find out.
+"""`holdfast` with a gate that grants every unit twice without counting it: the rush has to detect that.
 
-Every second grant is left out of the pool's counters, and so is whatever becomes of it; they add up all the same, so
-that the database's last wall lets it pass.
+Every second grant and everything after it are left out of the pool's counters, which still add up, so that the
+database's constraints do not notice.
 """
 
 from itertools import count
 from typing import Any
 
 from holdfast.cli import main
-from holdfast.domain import rulebook
-from holdfast.domain.reservation import Status
+from holdfast.domain.stock import rulebook
+from holdfast.domain.stock.reservation import Status
 
 _numbers = count()
 _uncounted: set[str] = set()

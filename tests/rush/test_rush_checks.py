@@ -1,19 +1,19 @@
-"""Every check of a rush finds what it is for, and says nothing of a rush that went well."""
+"""Every check detects its violation, and none reports anything about a successful rush."""
 
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from rush_world import MADE, PRICE, World
+from rush_evidence import MADE, PRICE, World
 
-from holdfast.domain.lottery import Draw, Order, seed_hash
-from holdfast.rush.bots import must_get_nothing
-from holdfast.rush.checks import CHECKS, check
-from holdfast.rush.figures import wait_s
-from holdfast.rush.operator import OrderRow, ReservationRow
-from holdfast.rush.scenario import BotKind
-from holdfast.rush.testimony import Grant
-from holdfast.rush.wishes import Lottery
+from holdfast.domain.room.lottery import Draw, Order, seed_hash
+from holdfast.lab.rush.buyers.actions import Lottery
+from holdfast.lab.rush.buyers.bots import must_be_refused
+from holdfast.lab.rush.buyers.record import Grant
+from holdfast.lab.rush.checks.invariants import CHECKS, check
+from holdfast.lab.rush.report.figures import wait_s
+from holdfast.lab.rush.server.sale_admin import OrderRow, ReservationRow
+from holdfast.lab.scenarios.scenario import BotKind
 
 Spoil = Callable[[World], None]
 
@@ -22,7 +22,7 @@ def failed(world: World) -> set[str]:
     return {finding.name for finding in check(world.evidence()) if not finding.ok}
 
 
-def test_a_rush_that_went_well_is_found_well() -> None:
+def test_a_successful_rush_passes_every_check() -> None:
     assert failed(World()) == set()
 
 
@@ -51,7 +51,7 @@ def charge_twice_under_two_keys(world: World) -> None:
 
 
 def take_too_much_from_a_wallet(world: World) -> None:
-    world.testimonies[0].credited = 5 * PRICE
+    world.records[0].credited = 5 * PRICE
     world.balances["ada"] = 3 * PRICE
 
 
@@ -80,12 +80,12 @@ def grant_unasked(world: World) -> None:
     world.reservations.append(ReservationRow("rsv-9", "dan", 1, "expired"))
 
 
-def swear(invariant: str) -> Spoil:
-    return lambda world: world.testimonies[0].odd.append((invariant, "something odd"))
+def report_violation(invariant: str) -> Spoil:
+    return lambda world: world.records[0].violations.append((invariant, "something violations"))
 
 
 def sell_after_sold_out(world: World) -> None:
-    world.testimonies[3].sold_out_at = 10.0
+    world.records[3].sold_out_at = 10.0
 
 
 def leave_some_unsold(world: World) -> None:
@@ -93,49 +93,49 @@ def leave_some_unsold(world: World) -> None:
 
 
 def overtake(world: World) -> None:
-    ada, bob = world.testimonies[0].places[0], world.testimonies[1].places[0]
+    ada, bob = world.records[0].places[0], world.records[1].places[0]
     ada.arrival, bob.arrival = bob.arrival, ada.arrival
 
 
 def let_in_too_early(world: World) -> None:
-    world.testimonies[2].places[0].admitted_at = 4.0
+    world.records[2].places[0].admitted_at = 4.0
 
 
 def give_one_place_to_two(world: World) -> None:
-    world.testimonies[1].places[0].arrival = 0
+    world.records[1].places[0].arrival = 0
 
 
 def let_a_forger_buy(world: World) -> None:
-    world.testimonies[0].bot = BotKind.FORGED
+    world.records[0].bot = BotKind.FORGED
 
 
 SPOILT: list[tuple[Spoil, str]] = [
     (lose_a_reservation, "yes_kept"),
     (undo_a_sale, "yes_kept"),
     (sell_without_order, "yes_kept"),
-    (swear("yes_kept"), "yes_kept"),
-    (swear("tickets_honoured"), "yes_kept"),
+    (report_violation("yes_kept"), "yes_kept"),
+    (report_violation("tickets_honoured"), "yes_kept"),
     (order_twice, "charged_once"),
     (capture_twice, "charged_once"),
     (charge_twice_under_two_keys, "charged_once"),
     (take_too_much_from_a_wallet, "charged_once"),
     (keep_money_for_nothing, "charges_end"),
     (sell_two_to_one, "limits_kept"),
-    (swear("limits_kept"), "limits_kept"),
+    (report_violation("limits_kept"), "limits_kept"),
     (sell_more_than_there_is, "not_oversold"),
     (keep_a_hold, "all_ended"),
     (lose_a_unit, "all_ended"),
     (grant_unasked, "nothing_unasked"),
-    (swear("same_key_same_answer"), "same_key_same_answer"),
+    (report_violation("same_key_same_answer"), "same_key_same_answer"),
     (sell_after_sold_out, "none_left_behind"),
     (leave_some_unsold, "none_left_behind"),
     (overtake, "order_kept"),
     (let_in_too_early, "order_kept"),
     (give_one_place_to_two, "order_kept"),
-    (swear("order_kept"), "order_kept"),
+    (report_violation("order_kept"), "order_kept"),
     (let_a_forger_buy, "bots_kept_out"),
-    (swear("bots_kept_out"), "bots_kept_out"),
-    (swear("no_server_error"), "no_server_error"),
+    (report_violation("bots_kept_out"), "bots_kept_out"),
+    (report_violation("no_server_error"), "no_server_error"),
 ]
 
 
@@ -146,24 +146,24 @@ def test_a_check_names_the_invariant_that_was_broken(spoil: Spoil, name: str) ->
     assert name in failed(world)
 
 
-def test_every_check_is_seen_to_fail() -> None:
+def test_every_check_is_tested_to_fail() -> None:
     assert {name for _, name in SPOILT} == set(CHECKS)
 
 
-@pytest.mark.parametrize("seen", ["unsure", "cut_off"])
-def test_whoever_never_heard_the_answer_may_have_units_they_know_nothing_of(seen: str) -> None:
+@pytest.mark.parametrize("seen", ["outcome_unknown", "cut_off"])
+def test_a_buyer_without_a_response_may_own_units_they_do_not_know_of(seen: str) -> None:
     world = World()
     grant_unasked(world)
-    if seen == "unsure":
-        world.testimonies[3].unsure = True
+    if seen == "outcome_unknown":
+        world.records[3].outcome_unknown = True
     else:
-        world.testimonies[3] = replace(world.testimonies[3], ending="cut_off")
+        world.records[3] = replace(world.records[3], ending="cut_off")
     assert failed(world) == set()
 
 
-def test_a_hold_may_end_after_its_buyer_was_last_told_of_it() -> None:
+def test_a_hold_may_end_after_its_buyer_last_saw_it() -> None:
     world = World()
-    world.testimonies[3].grants.append(Grant("rsv-9", 1, PRICE, 20.0, 21.0, "active"))
+    world.records[3].grants.append(Grant("rsv-9", 1, PRICE, 20.0, 21.0, "active"))
     world.reservations.append(ReservationRow("rsv-9", "dan", 1, "expired"))
     assert failed(world) == set()
 
@@ -173,9 +173,9 @@ def drawn(world: World) -> Order:
     world.offer = replace(world.offer, room="lottery")
     world.line = replace(world.line, lottery=Lottery(seed_hash(seed), seed.hex(), 4, digest))
     order = Order(Draw("sale", seed, 4, digest))
-    for testimony in world.testimonies:
-        testimony.places[0].position = order.place_of(testimony.places[0].arrival) + 1
-        testimony.places[0].admitted_at = 60.0
+    for record in world.records:
+        record.places[0].position = order.place_of(record.places[0].arrival) + 1
+        record.places[0].admitted_at = 60.0
     return order
 
 
@@ -183,29 +183,29 @@ def test_a_lottery_is_drawn_again_and_every_place_compared() -> None:
     world = World()
     drawn(world)
     assert failed(world) == set()
-    places = [testimony.places[0] for testimony in world.testimonies]
+    places = [record.places[0] for record in world.records]
     places[0].position, places[1].position = places[1].position, places[0].position
     assert failed(world) == {"order_kept"}
 
 
-def test_a_lottery_whose_seed_was_not_the_one_published_is_found_out() -> None:
+def test_a_lottery_with_another_seed_than_published_is_detected() -> None:
     world = World()
     drawn(world)
     world.line = replace(world.line, lottery=replace(world.line.lottery, seed_hash="0" * 64))
     assert failed(world) == {"order_kept"}
 
 
-def test_bots_that_keep_to_the_rules_may_buy() -> None:
-    assert not must_get_nothing(BotKind.MANY_ACCOUNTS, has_room=True, needs_proof=True)
-    assert not must_get_nothing(BotKind.HAMMER, has_room=False, needs_proof=False)
-    assert must_get_nothing(BotKind.HAMMER, has_room=True, needs_proof=False)
-    assert must_get_nothing(BotKind.NO_PROOF, has_room=True, needs_proof=True)
-    assert not must_get_nothing(None, has_room=True, needs_proof=True)
+def test_bots_that_follow_the_rules_may_buy() -> None:
+    assert not must_be_refused(BotKind.MANY_ACCOUNTS, has_room=True, needs_proof=True)
+    assert not must_be_refused(BotKind.HAMMER, has_room=False, needs_proof=False)
+    assert must_be_refused(BotKind.HAMMER, has_room=True, needs_proof=False)
+    assert must_be_refused(BotKind.NO_PROOF, has_room=True, needs_proof=True)
+    assert not must_be_refused(None, has_room=True, needs_proof=True)
 
 
 def test_a_wait_counts_from_joining_or_from_the_opening_if_that_was_later() -> None:
     world = World()
-    assert wait_s(world.testimonies, [world.offer]) == {"p50": 39.0, "p90": 40.0, "p99": 40.0, "max": 40.0}
+    assert wait_s(world.records, [world.offer]) == {"p50": 39.0, "p90": 40.0, "p99": 40.0, "max": 40.0}
     opened = replace(world.offer, opens_at=35.0)
-    assert wait_s(world.testimonies, [opened]) == {"p50": 5.0, "p90": 5.0, "p99": 5.0, "max": 5.0}
+    assert wait_s(world.records, [opened]) == {"p50": 5.0, "p90": 5.0, "p99": 5.0, "max": 5.0}
     assert wait_s([], [world.offer]) is None

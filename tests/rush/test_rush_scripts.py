@@ -1,4 +1,4 @@
-"""What one simulated buyer does, against answers made up here: no server, no clock but ours."""
+"""One simulated buyer against scripted responses: no server, and a controlled clock."""
 
 import base64
 import json
@@ -6,62 +6,63 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rush_world import OFFER, witness
+from rush_evidence import OFFER, witness
 
-from holdfast.rush.bots import visit
-from holdfast.rush.line import stand_in_line
-from holdfast.rush.plan import InLine, Plan, WithCart
-from holdfast.rush.scenario import BotKind
-from holdfast.rush.testimony import Ending
-from holdfast.rush.tokens import Tokens
-from holdfast.rush.visitor import Offer, Surroundings, Visitor
-from holdfast.rush.wishes import Answer, Ask, Pause, Script, Solve, Step, Together
+from holdfast.lab.load.buyer_tokens import BuyerTokens
+from holdfast.lab.load.http import Request, Response
+from holdfast.lab.rush.buyers.actions import Pause, Script, Solve, Step, Together
+from holdfast.lab.rush.buyers.behaviour import Behaviour, CartAction, QueueBehaviour
+from holdfast.lab.rush.buyers.bots import visit
+from holdfast.lab.rush.buyers.buyer import Buyer, BuyerContext, Offer
+from holdfast.lab.rush.buyers.record import Ending
+from holdfast.lab.rush.buyers.waiting_room import wait_in_line
+from holdfast.lab.scenarios.scenario import BotKind
 
-Respond = Callable[[Ask], tuple[int, dict[str, Any]]]
+Respond = Callable[[Request], tuple[int, dict[str, Any]]]
 NO_ROOM = Offer("sale", "sku", 3, "cart", "sandbox", 100, "EUR", "off", False, 1, 10.0, 0.0)
 
 
 class Stage:
-    """Plays the world to one buyer, and notes what they asked."""
+    """Answers one buyer, and records their requests."""
 
-    def __init__(self, plan: Plan, offer: Offer = NO_ROOM) -> None:
+    def __init__(self, plan: Behaviour, offer: Offer = NO_ROOM) -> None:
         self.now = 100.0
-        self.asked: list[Ask] = []
-        around = Surroundings(lambda: self.now, lambda: 0.5, Tokens("s" * 32), "hf_key")
-        self.testimony = witness(plan.bot)
-        self.visitor = Visitor(self.testimony, plan, offer, around)
+        self.asked: list[Request] = []
+        context = BuyerContext(lambda: self.now, lambda: 0.5, BuyerTokens("s" * 32), "hf_key")
+        self.record = witness(plan.bot)
+        self.buyer = Buyer(self.record, plan, offer, context)
 
     def play(self, script: Script[Any], respond: Respond) -> Any:
         sent: Any = None
         while True:
             try:
-                wish = script.send(sent)
+                action = script.send(sent)
             except StopIteration as end:
                 return end.value
-            if isinstance(wish, Pause):
-                self.now += wish.seconds
+            if isinstance(action, Pause):
+                self.now += action.seconds
                 sent = None
-            elif isinstance(wish, Together):
-                sent = [self._answer(ask, respond) for ask in wish.asks]
-            elif isinstance(wish, Solve):
+            elif isinstance(action, Together):
+                sent = [self._answer(request, respond) for request in action.requests]
+            elif isinstance(action, Solve):
                 sent = "proof"
             else:
-                sent = self._answer(wish, respond)
+                sent = self._answer(action, respond)
 
-    def _answer(self, ask: Ask, respond: Respond) -> Answer:
-        self.asked.append(ask)
+    def _answer(self, request: Request, respond: Respond) -> Response:
+        self.asked.append(request)
         self.now += 0.01
-        if ask.hang_up_s is not None:
-            return Answer(0, b"", self.now, self.now)
-        status, body = respond(ask)
-        return Answer(status, json.dumps(body).encode() if body else b"", self.now - 0.01, self.now)
+        if request.hang_up_s is not None:
+            return Response(0, b"", self.now, self.now)
+        status, body = respond(request)
+        return Response(status, json.dumps(body).encode() if body else b"", self.now - 0.01, self.now)
 
     def steps(self) -> list[str]:
-        return [ask.step.value for ask in self.asked]
+        return [request.step for request in self.asked]
 
     @property
-    def sworn(self) -> set[str]:
-        return {invariant for invariant, _ in self.testimony.odd}
+    def reported(self) -> set[str]:
+        return {invariant for invariant, _ in self.record.violations}
 
 
 def grant(number: int = 1, status: str = "active") -> tuple[int, dict[str, Any]]:
@@ -72,8 +73,8 @@ def refusal(reason: str, status: int = 409) -> tuple[int, dict[str, Any]]:
     return status, {"reason": reason, "status": status}
 
 
-def good_server(ask: Ask) -> tuple[int, dict[str, Any]]:
-    answers: dict[Step, tuple[int, dict[str, Any]]] = {
+def good_server(request: Request) -> tuple[int, dict[str, Any]]:
+    responses: dict[str, tuple[int, dict[str, Any]]] = {
         Step.PURCHASE: grant(),
         Step.CONFIRM: (202, {"status": "settling"}),
         Step.EXTEND: (200, {"status": "active"}),
@@ -81,120 +82,120 @@ def good_server(ask: Ask) -> tuple[int, dict[str, Any]]:
         Step.RESERVATION: (200, {"status": "confirmed"}),
         Step.ORDERS: (200, {"data": [{"order_id": "o", "reservation_id": "rsv-1", "status": "confirmed"}]}),
     }
-    return answers[ask.step]
+    return responses[request.step]
 
 
-def test_a_buyer_holds_pays_watches_and_looks_at_the_order() -> None:
-    stage = Stage(Plan(extends=True))
-    stage.play(visit(stage.visitor), good_server)
+def test_a_buyer_reserves_pays_polls_and_reads_the_order() -> None:
+    stage = Stage(Behaviour(extends=True))
+    stage.play(visit(stage.buyer), good_server)
     assert stage.steps() == ["purchase", "extend", "confirm", "reservation", "orders"]
-    assert stage.testimony.ending is Ending.BOUGHT
-    assert [one.status for one in stage.testimony.grants] == ["confirmed"]
-    assert stage.testimony.odd == []
+    assert stage.record.ending is Ending.BOUGHT
+    assert [one.status for one in stage.record.grants] == ["confirmed"]
+    assert stage.record.violations == []
 
 
 @pytest.mark.parametrize(
     ("plan", "steps", "ending"),
     [
-        (Plan(with_cart=WithCart.ABANDON), ["purchase"], Ending.ABANDONED),
-        (Plan(with_cart=WithCart.GIVE_BACK), ["purchase", "give_back"], Ending.GAVE_BACK),
+        (Behaviour(cart_action=CartAction.ABANDON), ["purchase"], Ending.ABANDONED),
+        (Behaviour(cart_action=CartAction.GIVE_BACK), ["purchase", "give_back"], Ending.GAVE_BACK),
     ],
 )
-def test_a_cart_may_be_forgotten_or_given_back(plan: Plan, steps: list[str], ending: Ending) -> None:
+def test_a_cart_may_be_abandoned_or_cancelled(plan: Behaviour, steps: list[str], ending: Ending) -> None:
     stage = Stage(plan)
-    stage.play(visit(stage.visitor), good_server)
-    assert (stage.steps(), stage.testimony.ending) == (steps, ending)
+    stage.play(visit(stage.buyer), good_server)
+    assert (stage.steps(), stage.record.ending) == (steps, ending)
 
 
-def test_whoever_loses_the_answer_asks_again_under_the_same_key() -> None:
-    stage = Stage(Plan(loses_reply=True, with_cart=WithCart.ABANDON))
-    stage.play(visit(stage.visitor), good_server)
+def test_a_lost_response_is_retried_under_the_same_key() -> None:
+    stage = Stage(Behaviour(loses_reply=True, cart_action=CartAction.ABANDON))
+    stage.play(visit(stage.buyer), good_server)
     first, second = stage.asked
     assert first.hang_up_s is not None
     assert (first.headers, first.body, second.hang_up_s) == (second.headers, second.body, None)
-    assert len(stage.testimony.grants) == 1
+    assert len(stage.record.grants) == 1
 
 
-def test_two_reservations_for_a_double_click_are_sworn_to() -> None:
-    stage = Stage(Plan(double_click=True, with_cart=WithCart.ABANDON))
-    stage.play(visit(stage.visitor), lambda _: grant(len(stage.asked)))
-    assert stage.sworn == {"same_key_same_answer"}
+def test_two_reservations_for_a_double_click_are_reported() -> None:
+    stage = Stage(Behaviour(double_click=True, cart_action=CartAction.ABANDON))
+    stage.play(visit(stage.buyer), lambda _: grant(len(stage.asked)))
+    assert stage.reported == {"same_key_same_answer"}
 
 
-def test_another_reservation_on_a_refresh_is_sworn_to() -> None:
-    stage = Stage(Plan(refreshes=True, with_cart=WithCart.ABANDON))
-    stage.play(visit(stage.visitor), lambda _: grant(len(stage.asked)))
-    assert stage.sworn == {"same_key_same_answer"}
+def test_another_reservation_on_a_refresh_is_reported() -> None:
+    stage = Stage(Behaviour(refreshes=True, cart_action=CartAction.ABANDON))
+    stage.play(visit(stage.buyer), lambda _: grant(len(stage.asked)))
+    assert stage.reported == {"same_key_same_answer"}
 
 
-def test_whoever_finds_all_held_tries_again_and_gives_up_in_the_end() -> None:
-    stage = Stage(Plan())
-    stage.play(visit(stage.visitor), lambda _: refusal("all_held"))
-    assert stage.testimony.ending is Ending.NOTHING_FREE
+def test_a_buyer_who_finds_everything_held_retries_and_finally_gives_up() -> None:
+    stage = Stage(Behaviour())
+    stage.play(visit(stage.buyer), lambda _: refusal("all_held"))
+    assert stage.record.ending is Ending.NOTHING_FREE
     assert len(stage.asked) > 5
-    assert len({ask.headers for ask in stage.asked}) == 1
+    assert len({request.headers for request in stage.asked}) == 1
 
 
-def test_sold_out_is_final_for_a_buyer_and_when_it_was_said_is_noted() -> None:
-    stage = Stage(Plan())
-    stage.play(visit(stage.visitor), lambda _: refusal("sold_out"))
-    assert (stage.steps(), stage.testimony.ending) == (["purchase"], Ending.SOLD_OUT)
-    assert stage.testimony.sold_out_at == stage.now
+def test_sold_out_ends_a_visit_and_its_time_is_recorded() -> None:
+    stage = Stage(Behaviour())
+    stage.play(visit(stage.buyer), lambda _: refusal("sold_out"))
+    assert (stage.steps(), stage.record.ending) == (["purchase"], Ending.SOLD_OUT)
+    assert stage.record.sold_out_at == stage.now
 
 
-@pytest.mark.parametrize(("think_s", "sworn"), [(1.0, {"yes_kept"}), (30.0, set[str]())])
-def test_a_hold_that_is_over_before_its_time_is_sworn_to(think_s: float, sworn: set[str]) -> None:
-    stage = Stage(Plan(think_s=think_s))
+@pytest.mark.parametrize(("think_s", "reported"), [(1.0, {"yes_kept"}), (30.0, set[str]())])
+def test_a_hold_that_expires_early_is_reported(think_s: float, reported: set[str]) -> None:
+    stage = Stage(Behaviour(think_s=think_s))
     stage.play(
-        visit(stage.visitor), lambda ask: grant() if ask.step is Step.PURCHASE else refusal("reservation_expired")
+        visit(stage.buyer), lambda request: grant() if request.step is Step.PURCHASE else refusal("reservation_expired")
     )
-    assert stage.testimony.ending is Ending.TOO_LATE
-    assert stage.sworn == sworn
+    assert stage.record.ending is Ending.TOO_LATE
+    assert stage.reported == reported
 
 
-def test_units_that_get_lost_while_they_are_paid_for_are_sworn_to() -> None:
-    stage = Stage(Plan())
-    lost = {Step.RESERVATION: (200, {"status": "expired"})}
-    stage.play(visit(stage.visitor), lambda ask: lost.get(ask.step) or good_server(ask))
-    assert stage.sworn == {"yes_kept"}
+def test_units_lost_during_payment_are_reported() -> None:
+    stage = Stage(Behaviour())
+    lost: dict[str, tuple[int, dict[str, Any]]] = {Step.RESERVATION: (200, {"status": "expired"})}
+    stage.play(visit(stage.buyer), lambda request: lost.get(request.step) or good_server(request))
+    assert stage.reported == {"yes_kept"}
 
 
-def test_a_confirmed_sale_without_an_order_is_sworn_to() -> None:
-    stage = Stage(Plan())
-    none: dict[Step, tuple[int, dict[str, Any]]] = {Step.ORDERS: (200, {"data": []})}
-    stage.play(visit(stage.visitor), lambda ask: none.get(ask.step) or good_server(ask))
-    assert stage.sworn == {"yes_kept"}
+def test_a_confirmed_sale_without_an_order_is_reported() -> None:
+    stage = Stage(Behaviour())
+    none: dict[str, tuple[int, dict[str, Any]]] = {Step.ORDERS: (200, {"data": []})}
+    stage.play(visit(stage.buyer), lambda request: none.get(request.step) or good_server(request))
+    assert stage.reported == {"yes_kept"}
 
 
-def test_a_server_error_is_sworn_to_and_whoever_gets_no_answer_is_unsure() -> None:
-    stage = Stage(Plan())
-    stage.play(visit(stage.visitor), lambda _: refusal("internal_error", 500))
-    assert stage.sworn == {"no_server_error"}
-    silent = Stage(Plan())
-    silent.play(visit(silent.visitor), lambda _: (0, {}))
-    assert silent.testimony.ending is Ending.GAVE_UP
-    assert silent.testimony.unsure
+def test_a_server_error_is_reported_and_no_response_is_an_unknown_outcome() -> None:
+    stage = Stage(Behaviour())
+    stage.play(visit(stage.buyer), lambda _: refusal("internal_error", 500))
+    assert stage.reported == {"no_server_error"}
+    silent = Stage(Behaviour())
+    silent.play(visit(silent.buyer), lambda _: (0, {}))
+    assert silent.record.ending is Ending.GAVE_UP
+    assert silent.record.outcome_unknown
 
 
 def test_a_declined_buyer_tries_another_card_under_another_key() -> None:
-    stage = Stage(Plan(declined=True, second_card=True))
+    stage = Stage(Behaviour(declined=True, second_card=True))
 
-    def respond(ask: Ask) -> tuple[int, dict[str, Any]]:
-        if ask.step is Step.RESERVATION:
+    def respond(request: Request) -> tuple[int, dict[str, Any]]:
+        if request.step is Step.RESERVATION:
             return 200, {"status": "failed" if stage.steps().count("purchase") == 1 else "confirmed"}
-        return good_server(ask)
+        return good_server(request)
 
-    stage.play(visit(stage.visitor), respond)
-    cards = [b"pm_decline" in ask.body for ask in stage.asked if ask.step is Step.CONFIRM]
+    stage.play(visit(stage.buyer), respond)
+    cards = [b"pm_decline" in request.body for request in stage.asked if request.step is Step.CONFIRM]
     assert cards == [True, False]
-    assert stage.testimony.ending is Ending.BOUGHT
+    assert stage.record.ending is Ending.BOUGHT
 
 
-def test_bots_that_are_let_in_are_sworn_to() -> None:
+def test_bots_that_get_units_are_reported() -> None:
     for bot, offer in ((BotKind.FORGED, OFFER), (BotKind.HAMMER, NO_ROOM)):
-        stage = Stage(Plan(bot=bot, with_cart=WithCart.ABANDON), offer)
-        stage.play(visit(stage.visitor), lambda _, stage=stage: grant(len(stage.asked)))  # type: ignore[misc]
-        assert stage.sworn == {"bots_kept_out" if bot is BotKind.FORGED else "limits_kept"}
+        stage = Stage(Behaviour(bot=bot, cart_action=CartAction.ABANDON), offer)
+        stage.play(visit(stage.buyer), lambda _, stage=stage: grant(len(stage.asked)))  # type: ignore[misc]
+        assert stage.reported == {"bots_kept_out" if bot is BotKind.FORGED else "limits_kept"}
 
 
 def ticket(arrival: int) -> str:
@@ -202,48 +203,48 @@ def ticket(arrival: int) -> str:
 
 
 def line_server(stage: Stage, serving_at: float, *, leave: int = 204, arrivals: tuple[int, ...] = (4,)) -> Respond:
-    def respond(ask: Ask) -> tuple[int, dict[str, Any]]:
-        if ask.step is Step.JOIN:
+    def respond(request: Request) -> tuple[int, dict[str, Any]]:
+        if request.step is Step.JOIN:
             arrival = arrivals[min(stage.steps().count("join"), len(arrivals)) - 1]
             return 200, {"ticket": ticket(arrival), "position": arrival + 1, "serving": 0}
-        if ask.step is Step.NOW:
+        if request.step is Step.NOW:
             return 200, {"state": "open", "serving": 99 if stage.now >= serving_at else 0, "next_poll_ms": 1000}
-        if ask.step is Step.LEAVE:
+        if request.step is Step.LEAVE:
             return leave, {}
         return 200, {"pass": "pass"}
 
     return respond
 
 
-def test_a_buyer_polls_until_called_and_then_asks_for_a_pass() -> None:
-    stage = Stage(Plan(), OFFER)
-    given = stage.play(stand_in_line(stage.visitor), line_server(stage, serving_at=110.0))
+def test_a_buyer_polls_until_called_and_then_claims_a_pass() -> None:
+    stage = Stage(Behaviour(), OFFER)
+    given = stage.play(wait_in_line(stage.buyer), line_server(stage, serving_at=110.0))
     assert given == "pass"
     assert stage.steps()[0] == "join"
     assert stage.steps()[-1] == "admission"
     assert set(stage.steps()[1:-1]) == {"now"}
-    [place] = stage.testimony.places
+    [place] = stage.record.places
     assert (place.arrival, place.position) == (4, 5)
     assert place.admitted_at == stage.now
 
 
-def test_whoever_leaves_and_comes_back_has_two_places() -> None:
-    stage = Stage(Plan(in_line=InLine.COME_BACK, leave_after_s=2), OFFER)
-    given = stage.play(stand_in_line(stage.visitor), line_server(stage, serving_at=120.0, arrivals=(4, 9)))
+def test_a_buyer_who_leaves_and_returns_has_two_places() -> None:
+    stage = Stage(Behaviour(in_line=QueueBehaviour.COME_BACK, leave_after_s=2), OFFER)
+    given = stage.play(wait_in_line(stage.buyer), line_server(stage, serving_at=120.0, arrivals=(4, 9)))
     assert given == "pass"
-    assert [place.arrival for place in stage.testimony.places] == [4, 9]
-    assert stage.testimony.odd == []
+    assert [place.arrival for place in stage.record.places] == [4, 9]
+    assert stage.record.violations == []
 
 
-def test_whoever_was_not_heard_leaving_still_has_their_place_from_before() -> None:
-    stage = Stage(Plan(in_line=InLine.COME_BACK, leave_after_s=2), OFFER)
-    stage.play(stand_in_line(stage.visitor), line_server(stage, serving_at=400.0, leave=503))
-    [place] = stage.testimony.places
+def test_an_unanswered_leave_keeps_the_place() -> None:
+    stage = Stage(Behaviour(in_line=QueueBehaviour.COME_BACK, leave_after_s=2), OFFER)
+    stage.play(wait_in_line(stage.buyer), line_server(stage, serving_at=400.0, leave=503))
+    [place] = stage.record.places
     assert place.answered_at < 101
-    assert stage.testimony.odd == []
+    assert stage.record.violations == []
 
 
-def test_a_place_that_was_left_and_is_given_again_is_sworn_to() -> None:
-    stage = Stage(Plan(in_line=InLine.COME_BACK, leave_after_s=2), OFFER)
-    stage.play(stand_in_line(stage.visitor), line_server(stage, serving_at=120.0))
-    assert stage.sworn == {"order_kept"}
+def test_a_place_that_was_left_and_is_given_again_is_reported() -> None:
+    stage = Stage(Behaviour(in_line=QueueBehaviour.COME_BACK, leave_after_s=2), OFFER)
+    stage.play(wait_in_line(stage.buyer), line_server(stage, serving_at=120.0))
+    assert stage.reported == {"order_kept"}

@@ -1,4 +1,4 @@
-"""The real payment sandbox, a process of its own, and what its books say."""
+"""The real payment sandbox as a process, and its records."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from holdfast.bench.engines import free_port
+from holdfast.lab.load.engines import free_port
 
 
 class Sandbox:

@@ -3,134 +3,151 @@
 import asyncio
 
 import pytest
-from settle_world import PRICE, SALE, SKU, SettleWorld, other_sale
-from sqlalchemy import insert
+from settle_harness import PRICE, SALE, SKU, SettleHarness, other_sale
+from sqlalchemy import delete, insert
 
-from holdfast.domain.command import Move, Reserve, Transition
-from holdfast.domain.reservation import new_reservation_id
-from holdfast.ledger.sale_tables import orders, payments, settlements, wallet_accounts, wallet_entries
-from holdfast.ledger.tables import claims, events, pools, reservations
-from holdfast.settlement.settle import BATCH_MAX
+from holdfast.domain.sale.settling import Work
+from holdfast.domain.stock.command import Move, Reserve, Transition
+from holdfast.domain.stock.reservation import new_reservation_id
+from holdfast.ledger.tables.money import payments, settlements, wallet_accounts, wallet_entries
+from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.stock import claims, events, pools, reservations
+from holdfast.settlement.interpreter import BATCH_MAX
 from valkeys import ValkeyProcess
 
 pytest_plugins = ("settle_fixtures",)
 
 
-async def test_who_can_pay_gets_an_order(world: SettleWorld) -> None:
-    await world.open_sale(5)
-    await world.wallet.credit("ada", 2_500, "EUR", "k")
-    bought = await world.buy("ada", 2)
-    await world.settle_all(world.settler())
-    order = await world.one(orders)
+async def test_a_buyer_with_funds_gets_an_order(harness: SettleHarness) -> None:
+    await harness.open_sale(5)
+    await harness.wallet.credit("ada", 2_500, "EUR", "k")
+    bought = await harness.buy("ada", 2)
+    await harness.settle_all(harness.settler())
+    order = await harness.one(orders)
     assert (order.reservation_id, order.amount, order.payment, order.status) == (bought, 2_000, "wallet", "confirmed")
-    assert (await world.one(payments)).state == "captured"
-    assert (await world.one(wallet_accounts)).balance == 500
-    assert (await world.one(reservations)).status == "confirmed"
-    pool = await world.one(pools)
+    assert (await harness.one(payments)).state == "captured"
+    assert (await harness.one(wallet_accounts)).balance == 500
+    assert (await harness.one(reservations)).status == "confirmed"
+    pool = await harness.one(pools)
     assert (pool.held, pool.sold) == (0, 2)
-    assert await world.rows(claims) == []
-    assert [e.type for e in await world.rows(events)].count("order.confirmed") == 1
-    assert (await world.one(settlements)).state == "done"
-    assert sum(e.amount for e in await world.rows(wallet_entries)) == 0
+    assert await harness.rows(claims) == []
+    assert [e.type for e in await harness.rows(events)].count("order.confirmed") == 1
+    assert (await harness.one(settlements)).state == "done"
+    assert sum(e.amount for e in await harness.rows(wallet_entries)) == 0
 
 
-async def test_who_cannot_pay_returns_the_units_once(world: SettleWorld) -> None:
-    await world.open_sale(5)
-    await world.wallet.credit("ada", PRICE - 1, "EUR", "k")
-    await world.buy("ada")
-    await world.settle_all(world.settler())
-    assert await world.rows(orders) == []
-    assert (await world.one(payments)).reason == "insufficient_funds"
-    assert (await world.one(reservations)).status == "failed"
-    pool = await world.one(pools)
+async def test_units_return_once_if_funds_are_insufficient(harness: SettleHarness) -> None:
+    await harness.open_sale(5)
+    await harness.wallet.credit("ada", PRICE - 1, "EUR", "k")
+    await harness.buy("ada")
+    await harness.settle_all(harness.settler())
+    assert await harness.rows(orders) == []
+    assert (await harness.one(payments)).reason == "insufficient_funds"
+    assert (await harness.one(reservations)).status == "failed"
+    pool = await harness.one(pools)
     assert (pool.held, pool.sold) == (0, 0)
-    assert (await world.one(wallet_accounts)).balance == PRICE - 1
+    assert (await harness.one(wallet_accounts)).balance == PRICE - 1
 
 
-async def test_money_goes_to_those_who_came_first(world: SettleWorld) -> None:
-    await world.open_sale(9)
-    await world.wallet.credit("ada", 3 * PRICE, "EUR", "k")
-    first = [await world.buy("ada") for _ in range(5)]
-    await world.settle_all(world.settler())
-    assert {o.reservation_id for o in await world.rows(orders)} == set(first[:3])
-    assert (await world.one(wallet_accounts)).balance == 0
+async def test_the_first_reservations_are_paid_first(harness: SettleHarness) -> None:
+    await harness.open_sale(9)
+    await harness.wallet.credit("ada", 3 * PRICE, "EUR", "k")
+    first = [await harness.buy("ada") for _ in range(5)]
+    await harness.settle_all(harness.settler())
+    assert {o.reservation_id for o in await harness.rows(orders)} == set(first[:3])
+    assert (await harness.one(wallet_accounts)).balance == 0
 
 
-async def test_nothing_to_pay_needs_no_wallet(world: SettleWorld) -> None:
-    await world.open_sale(3, other_sale(SKU, price_amount=0))
-    await world.buy("ada")
-    await world.settle_all(world.settler())
-    assert (await world.one(orders)).amount == 0
-    assert await world.rows(wallet_entries) == []
+async def test_a_free_order_needs_no_wallet(harness: SettleHarness) -> None:
+    await harness.open_sale(3, other_sale(SKU, price_amount=0))
+    await harness.buy("ada")
+    await harness.settle_all(harness.settler())
+    assert (await harness.one(orders)).amount == 0
+    assert await harness.rows(wallet_entries) == []
 
 
-async def test_several_settlers_pay_each_order_once(world: SettleWorld) -> None:
-    await world.open_sale(400)
-    await world.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
-    await world.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
-    await asyncio.gather(*[world.settle_all(world.settler()) for _ in range(4)])
-    assert len(await world.rows(orders)) == 300
-    assert (await world.one(wallet_accounts)).balance == 700 * PRICE
-    assert (await world.one(pools)).sold == 300
+async def test_several_settlers_pay_each_order_once(harness: SettleHarness) -> None:
+    await harness.open_sale(400)
+    await harness.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
+    await harness.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
+    await asyncio.gather(*[harness.settle_all(harness.settler()) for _ in range(4)])
+    assert len(await harness.rows(orders)) == 300
+    assert (await harness.one(wallet_accounts)).balance == 700 * PRICE
+    assert (await harness.one(pools)).sold == 300
 
 
-async def test_what_somebody_else_confirmed_is_not_charged(world: SettleWorld) -> None:
-    await world.open_sale(3)
-    await world.wallet.credit("ada", PRICE, "EUR", "k")
-    bought = await world.buy("ada")
-    await world.apply(SKU, Move(Transition.CONFIRM, bought))
-    await world.settle_all(world.settler())
-    await world.drain()
-    assert (await world.one(orders)).payment == "external"
-    assert (await world.one(wallet_accounts)).balance == PRICE
-    assert await world.rows(payments) == []
+async def test_an_externally_confirmed_reservation_is_not_charged(harness: SettleHarness) -> None:
+    await harness.open_sale(3)
+    await harness.wallet.credit("ada", PRICE, "EUR", "k")
+    bought = await harness.buy("ada")
+    await harness.apply(SKU, Move(Transition.CONFIRM, bought))
+    await harness.settle_all(harness.settler())
+    await harness.drain()
+    assert (await harness.one(orders)).payment == "external"
+    assert (await harness.one(wallet_accounts)).balance == PRICE
+    assert await harness.rows(payments) == []
 
 
-async def test_a_poisoned_item_is_parked_and_the_rest_flows(world: SettleWorld) -> None:
-    await world.open_sale(5)
-    await world.wallet.credit("ada", 5 * PRICE, "EUR", "k")
-    await world.buy("ada")
+async def test_an_invalid_row_is_parked_and_the_rest_goes_on(harness: SettleHarness) -> None:
+    await harness.open_sale(5)
+    await harness.wallet.credit("ada", 5 * PRICE, "EUR", "k")
+    await harness.buy("ada")
     poison = {"sku_id": SKU, "buyer_id": "eve", "quantity": 1, "due_at": 0, "created_at": 0}
     rows = [
         poison | {"reservation_id": "not-an-id", "sale_id": SALE.sale_id},
         poison | {"reservation_id": f"rsv_{9:032}_{SKU}", "sale_id": "no-such-sale"},
     ]
-    await world.database.write(lambda c: c.execute(insert(settlements), rows))
-    await world.settle_all(world.settler())
-    states = {row.reservation_id: (row.state, row.reason) for row in await world.rows(settlements)}
+    await harness.database.write(lambda c: c.execute(insert(settlements), rows))
+    await harness.settle_all(harness.settler())
+    states = {row.reservation_id: (row.state, row.reason) for row in await harness.rows(settlements)}
     assert sorted(state for state, _ in states.values()) == ["done", "parked", "parked"]
-    assert states["not-an-id"][1] == "the reservation is not known"
-    assert len(await world.rows(orders)) == 1
+    assert states["not-an-id"][1] == "the reservation is unknown"
+    assert len(await harness.rows(orders)) == 1
 
 
 @pytest.mark.parametrize("place", ["redis"], indirect=True)
-async def test_an_order_stands_though_redis_forgets_everything_before_it_is_told(
-    world: SettleWorld, steady_valkey: ValkeyProcess
+async def test_an_order_survives_a_flushed_redis_that_was_not_notified(
+    harness: SettleHarness, steady_valkey: ValkeyProcess
 ) -> None:
-    assert world.reconciler is not None
-    await world.open_sale(3)
-    await world.wallet.credit("ada", PRICE, "EUR", "k")
-    bought = await world.buy("ada")
-    desk = world.desk()
-    [case] = await world.database.write(lambda c: desk.settle_due(c, SKU, 10))
-    assert (case.work["state"], case.ending) == ("telling", Transition.CONFIRM)
+    assert harness.reconciler is not None
+    await harness.open_sale(3)
+    await harness.wallet.credit("ada", PRICE, "EUR", "k")
+    bought = await harness.buy("ada")
+    posting = harness.posting()
+    [record] = await harness.database.write(lambda c: posting.settle_due(c, SKU, 10))
+    assert (record.case.work, record.case.ending) == (Work.NOTIFYING, Transition.CONFIRM)
     steady_valkey.command("FLUSHALL")
-    await world.reconciler.pass_once(thorough=True)
-    await world.settle_all(world.settler())
-    assert (await world.one(orders)).reservation_id == bought
-    assert (await world.one(pools)).sold == 1
-    assert (await world.one(reservations)).status == "confirmed"
+    await harness.reconciler.pass_once(thorough=True)
+    await harness.settle_all(harness.settler())
+    assert (await harness.one(orders)).reservation_id == bought
+    assert (await harness.one(pools)).sold == 1
+    assert (await harness.one(reservations)).status == "confirmed"
 
 
-async def test_a_large_sale_does_not_starve_a_small_one(world: SettleWorld) -> None:
-    await world.open_sale(500)
+@pytest.mark.parametrize("place", ["redis"], indirect=True)
+async def test_the_gate_does_not_claim_again_what_the_settler_has_claimed(harness: SettleHarness) -> None:
+    await harness.open_sale(3)
+    await harness.wallet.credit("ada", PRICE, "EUR", "k")
+    await harness.buy("ada")
+    posting = harness.posting()
+    [record] = await harness.database.write(lambda c: posting.settle_due(c, SKU, 10))
+    assert (await harness.one(claims)).reservation_id == record.reservation_id
+    await harness.database.write(lambda c: c.execute(delete(claims)))
+    await harness.settler().interpreter.proceed(record)
+    assert await harness.rows(claims) == []
+    await harness.drain()
+    assert (await harness.one(pools)).sold == 1
+
+
+async def test_a_large_sale_does_not_starve_a_small_one(harness: SettleHarness) -> None:
+    await harness.open_sale(500)
     small = other_sale("rare")
-    await world.open_sale(5, small)
-    await world.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
-    await world.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
-    await world.buy("ada", sku_id="rare")
-    await world.settler().settle_all()
-    told = [e for e in await world.rows(events) if e.type == "order.confirmed"]
+    await harness.open_sale(5, small)
+    await harness.wallet.credit("ada", 1_000 * PRICE, "EUR", "k")
+    await harness.buy_all([Reserve(new_reservation_id(SKU, "ada"), "ada", 1, 1, settle=True) for _ in range(300)])
+    await harness.buy("ada", sku_id="rare")
+    await harness.settler().settle_all()
+    told = [e for e in await harness.rows(events) if e.type == "order.confirmed"]
     sold = [e.sku_id for e in sorted(told, key=lambda e: e.seq)]
     assert len(sold) == 301
     assert sold.index("rare") <= BATCH_MAX

@@ -1,12 +1,15 @@
 """Draws the plots of docs/PACE.md: `python tests/simulation/draw_pace.py`."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 from pace_laws import aimd_without_knee
+from pace_model import Moment, World
 from pace_scenarios import EVERY, SURGE
-from pace_world import World
-from svg import Line, Panel, chart, round_up
+
+from holdfast.lab.charts.chart import Series
+from holdfast.lab.charts.docs_plots import Panel, plot
 
 FIGURES = Path(__file__).parents[2] / "docs" / "pace"
 SEED = 1
@@ -15,36 +18,25 @@ PER_SECOND = 10
 
 def figure(world: World, title: str) -> str:
     moments = world.moments
-    seconds = moments[::PER_SECOND]
-    called = [(two.at_s, float(two.serving - one.serving)) for one, two in pairwise(seconds)]
+
+    def line(name: str, value: Callable[[Moment], float], colour: int = 0) -> Series:
+        return Series(name, [(m.at_s, value(m)) for m in moments], colour)
+
+    called = [(two.at_s, float(two.serving - one.serving)) for one, two in pairwise(moments[::PER_SECOND])]
+    allowed, bound = line("allowed", lambda m: m.rate, 2), line("bound", lambda m: m.room, 2)
     panels = [
-        Panel(
-            "called per second", [Line("called", called), Line("allowed", [(m.at_s, m.rate) for m in moments], True)]
-        ),
+        Panel("called per second", [Series("called", called), allowed], dashed=frozenset({"allowed"})),
         Panel(
             "people inside",
-            [
-                Line("inside", [(m.at_s, m.inside) for m in moments]),
-                Line("bound", [(m.at_s, m.room) for m in moments], True),
-            ],
-            top=round_up(max(m.inside for m in moments) * 1.1),
+            [line("inside", lambda m: m.inside), bound],
+            top=max(m.inside for m in moments) * 1.15,
+            dashed=frozenset({"bound"}),
         ),
-        Panel(
-            "units",
-            [
-                Line("sold", [(m.at_s, m.sold) for m in moments]),
-                Line("available", [(m.at_s, m.available) for m in moments]),
-            ],
-        ),
+        Panel("units", [line("sold", lambda m: m.sold), line("available", lambda m: m.available, 2)]),
     ]
     if max(m.latency_ms for m in moments) > 1_000:
-        panels.append(
-            Panel(
-                "slowest answer of the gate, seconds",
-                [Line("latency", [(m.at_s, m.latency_ms / 1_000) for m in moments])],
-            )
-        )
-    return chart(title, panels, "seconds since opening")
+        panels.append(Panel("slowest gate response, seconds", [line("latency", lambda m: m.latency_ms / 1_000)]))
+    return plot(title, panels, "seconds since opening")
 
 
 def figures() -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""Of those told "p", about p got one: 12,000 simulated sales, seeds 0 to 11,999."""
+"""Of buyers told "p", about p got a unit: 12,000 simulated sales, seeds 0 to 11,999."""
 
 from functools import cache
 from math import sqrt
 
-from odds_world import Told, reliability, told_in
+import pytest
+from odds_model import Told, reliability, told_in
 
 
 @cache
@@ -11,15 +12,17 @@ def told() -> list[Told]:
     return [told_in(seed) for seed in range(12_000)]
 
 
-def test_of_those_told_p_about_p_get_one() -> None:
+@pytest.mark.slow
+def test_of_buyers_told_p_about_p_get_a_unit() -> None:
     for mean, got, people in reliability(told()):
         print(f"told {mean:.2f}, got {got:.2f}, {people} people")
         chance = sqrt(max(mean * (1 - mean), 0.01) / people)
         assert abs(got - mean) < 0.04 + 2 * chance
 
 
-def test_the_odds_say_something() -> None:
-    """Better than telling everyone the average: the Brier score, and whoever hears of hopelessness has none."""
+@pytest.mark.slow
+def test_the_odds_are_informative() -> None:
+    """Better than telling everyone the average (Brier score), and buyers who are told they have no chance have none."""
     everyone = told()
     average = sum(one.has_got_one for one in everyone) / len(everyone)
     ours = sum((one.odds - one.has_got_one) ** 2 for one in everyone) / len(everyone)

@@ -1,11 +1,11 @@
-"""The concurrency limit in front of a simulated server: goodput stays flat, and the important is served first."""
+"""The concurrency limit in front of a simulated server: goodput stays flat, and important requests go first."""
 
 from functools import cache
 
 import pytest
-from overload_world import CAPACITY, Server
+from overload_model import CAPACITY, Server
 
-from holdfast.domain.concurrency import LEAST, MOST, PARTS, Limiter, Priority
+from holdfast.runtime.concurrency_limit import LEAST, MOST, PARTS, Limiter, Priority
 
 SECONDS = 15
 SEED = 1
@@ -23,24 +23,24 @@ def test_goodput_at_ten_times_the_load_stays_near_the_peak() -> None:
     assert loaded(10).per_second(SECONDS) > 0.8 * peak
 
 
-def test_without_the_limit_it_breaks_down() -> None:
-    """The control: the simulated server does have the trouble that the limit is for."""
+def test_without_the_limit_goodput_collapses() -> None:
+    """The control: without the limit, the simulated server collapses."""
     assert loaded(2, is_limited=False).per_second(SECONDS) < 0.1 * CAPACITY * 1_000
 
 
-def test_answers_stay_quick_under_overload() -> None:
+def test_responses_stay_fast_under_overload() -> None:
     took = sorted(loaded(10).took_ms)
     assert took[len(took) // 2] < 40
     assert took[int(len(took) * 0.99)] < 100
 
 
-def test_nothing_is_refused_at_ease() -> None:
+def test_nothing_is_refused_at_low_load() -> None:
     server = loaded(0.5)
     assert sum(server.served.values()) == pytest.approx(sum(server.asked.values()), rel=0.01)
 
 
 @pytest.mark.parametrize("load", [2.0, 10.0])
-def test_the_important_is_served_first(load: float) -> None:
+def test_important_requests_are_served_first(load: float) -> None:
     server = loaded(load)
     shares = [round(server.served[priority] / server.asked[priority], 3) for priority in Priority]
     assert shares == sorted(shares, reverse=True)
@@ -48,16 +48,16 @@ def test_the_important_is_served_first(load: float) -> None:
     assert shares[Priority.CONSOLE] < 0.1
 
 
-def test_never_more_in_flight_than_each_kinds_part() -> None:
+def test_no_kind_exceeds_its_share_in_flight() -> None:
     limiter = Limiter(100)
     for priority in reversed(Priority):
         while limiter.enter(priority):
             pass
         assert limiter.in_flight == min(100 * PARTS[priority], MOST)
-    assert limiter.in_flight == MOST, "whoever finishes what was begun"
+    assert limiter.in_flight == MOST, "requests that finish what was begun"
 
 
-def test_the_limit_grows_when_answers_are_quick_and_shrinks_when_they_are_not() -> None:
+def test_the_limit_grows_with_fast_responses_and_shrinks_with_slow_ones() -> None:
     limiter = Limiter(50)
     now = fill(limiter, 10.0, 0.0, windows=90)
     grown = limiter.limit
@@ -68,7 +68,7 @@ def test_the_limit_grows_when_answers_are_quick_and_shrinks_when_they_are_not() 
     assert limiter.limit >= LEAST
 
 
-def test_those_who_fit_into_the_least_limit_are_never_refused_however_slow_it_is() -> None:
+def test_the_minimum_limit_is_never_refused_however_slow_it_is() -> None:
     limits = {}
     for least in (LEAST, 40):
         limiter = Limiter(50, least=least)
@@ -78,7 +78,7 @@ def test_those_who_fit_into_the_least_limit_are_never_refused_however_slow_it_is
     assert limits[LEAST] < 40 <= limits[40]
 
 
-def test_a_machine_that_became_slower_for_good_is_understood_in_time() -> None:
+def test_a_permanently_slower_machine_is_noticed_in_time() -> None:
     limiter = Limiter(50)
     now = fill(limiter, 10.0, 0.0, windows=50)
     now = fill(limiter, 40.0, now, windows=20)
@@ -88,7 +88,7 @@ def test_a_machine_that_became_slower_for_good_is_understood_in_time() -> None:
 
 
 def fill(limiter: Limiter, took_ms: float, now: float, windows: int) -> float:
-    """As many as fit, again and again, each taking so long."""
+    """As many as fit, repeatedly, each taking the same time."""
     for _ in range(windows):
         entered = sum(limiter.enter(Priority.FINISH) for _ in range(int(limiter.limit) + 1))
         now += 100

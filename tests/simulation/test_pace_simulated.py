@@ -1,4 +1,4 @@
-"""The pace in simulated sales: twelve scenarios, three seeds each, and the same laws hold in all of them."""
+"""The pace in simulated sales: twelve scenarios with three seeds each, and the same properties in all of them."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from draw_pace import FIGURES, figures
 from pace_laws import aimd_without_knee, constant, gradient
+from pace_model import Moment, Scenario, World
 from pace_scenarios import EAGER, EVERY, HUGE, NO_SHOWS, RESTOCK, SLOW_PAYMENTS, STALL, STEADY, SURGE, TINY
-from pace_world import Moment, Scenario, World
 
 SEEDS = (1, 2, 3)
 
@@ -29,20 +29,20 @@ def called_between(world: World, start: float, end: float) -> int:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", EVERY, ids=lambda scenario: scenario.name)
-def test_the_line_never_goes_back_and_nobody_is_called_beyond_the_bound(scenario: Scenario, seed: int) -> None:
+def test_the_queue_never_goes_back_and_nobody_is_called_beyond_the_bound(scenario: Scenario, seed: int) -> None:
     world = played(scenario, seed)
     for before, after in pairwise(world.moments):
         assert before.serving <= after.serving <= world.joined
         if after.serving > before.serving:
             assert after.inside <= after.room
-    # Nobody invents units: whatever the pace does, the books balance.
+    # Units are conserved whatever the pace does.
     restocked = scenario.restock[1] if scenario.restock else 0
     assert world.sold + world.held + world.available == scenario.stock + restocked
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", [s for s in EVERY if not s.is_lasting], ids=lambda scenario: scenario.name)
-def test_a_long_line_buys_every_unit(scenario: Scenario, seed: int) -> None:
+def test_a_long_queue_buys_every_unit(scenario: Scenario, seed: int) -> None:
     world = played(scenario, seed)
     assert world.pace.serving < scenario.line, "the line was too short to say"
     assert world.available + world.held == 0
@@ -50,14 +50,14 @@ def test_a_long_line_buys_every_unit(scenario: Scenario, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", [STEADY, HUGE], ids=lambda scenario: scenario.name)
-def test_admission_follows_the_target_when_nothing_holds_it_back(scenario: Scenario, seed: int) -> None:
+def test_admission_follows_the_target_without_a_bottleneck(scenario: Scenario, seed: int) -> None:
     world = played(scenario, seed)
     for start in range(5, 65, 10):
         assert called_between(world, start, start + 10) == pytest.approx(10 * scenario.target, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_stall_takes_the_rate_down_within_two_seconds_and_it_recovers(seed: int) -> None:
+def test_a_stall_lowers_the_rate_within_two_seconds_and_it_recovers(seed: int) -> None:
     world = played(STALL, seed)
     assert at(world, 20).rate == STALL.target
     assert at(world, 22).rate < STALL.target / 10
@@ -67,15 +67,15 @@ def test_a_stall_takes_the_rate_down_within_two_seconds_and_it_recovers(seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_gate_made_slow_by_those_who_join_teaches_nothing_about_those_who_buy(seed: int) -> None:
+def test_a_gate_slowed_by_joins_does_not_change_the_rate_of_purchases(seed: int) -> None:
     world = played(EAGER, seed)
     assert at(world, 6).rate < EAGER.target / 10
     assert at(world, 20).rate > EAGER.target * 0.9
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_shows_let_more_in_but_do_not_make_a_crowd(seed: int) -> None:
-    """Ten are called for each who comes; never more hold fresh passes than there are units, but for a few by chance."""
+def test_no_shows_admit_more_but_do_not_overcrowd(seed: int) -> None:
+    """Ten are called per buyer who shows up; fresh passes never exceed the units left, except for a few by chance."""
     world = played(NO_SHOWS, seed)
     assert max(moment.inside for moment in world.moments) > 1.5 * NO_SHOWS.stock
     assert world.pace.shows.value == pytest.approx(NO_SHOWS.shows, rel=0.25)
@@ -83,14 +83,14 @@ def test_no_shows_let_more_in_but_do_not_make_a_crowd(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_line_resumes_when_units_come_back(seed: int) -> None:
+def test_the_queue_resumes_when_units_return(seed: int) -> None:
     world = played(RESTOCK, seed)
     assert called_between(world, 110, 119.5) <= 5
     assert called_between(world, 119.5, 125) > 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_few_are_called_for_little_stock(seed: int) -> None:
+def test_few_are_called_for_few_units(seed: int) -> None:
     world = played(TINY, seed)
     assert max(moment.inside for moment in world.moments) <= 4 * TINY.stock
     assert world.pace.serving < 20 * TINY.stock
@@ -101,16 +101,17 @@ def unsettled(world: World) -> float:
     return sum(moment.latency_ms > 100 for moment in world.moments) / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_law_is_the_best_of_those_simulated(seed: int) -> None:
-    """The figures of docs/PACE.md, and why it is this law."""
+def test_the_chosen_law_is_the_best_simulated(seed: int) -> None:
+    """The figures of docs/PACE.md, and why this law was chosen."""
     begun = replace(SURGE, seconds=220)
     ours = World(begun, seed).run()
     others = {law.__name__: World(begun, seed, law).run() for law in (aimd_without_knee, gradient, constant)}
     assert unsettled(ours) < 0.75 * min(unsettled(others["aimd_without_knee"]), unsettled(others["constant"]))
-    # After the first surprise the gate's waiting line stays short; without a knee it grows as long again each time.
+    # After the first surprise the gate's queue stays short; without a knee it grows as long again each time.
     assert worst_after(ours, 60) < 0.25 * worst_after(others["aimd_without_knee"], 60)
-    # It costs next to nothing: as much is sold after 200 seconds, and more than by following the gradient.
+    # It costs almost nothing: as much is sold after 200 seconds, and more than by following the gradient.
     assert at(ours, 200).sold > 0.93 * at(others["constant"], 200).sold
     assert at(ours, 200).sold > at(others["gradient"], 200).sold
     slow = World(replace(STALL, seconds=40), seed, gradient).run()
@@ -122,7 +123,7 @@ def worst_after(world: World, second: float) -> float:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_slow_payments_slow_the_line(seed: int) -> None:
+def test_slow_payments_slow_the_queue(seed: int) -> None:
     world = played(SLOW_PAYMENTS, seed)
     assert min(moment.rate for moment in world.moments) < SLOW_PAYMENTS.target / 3
     longest = max(moment.lag_ms for moment in world.moments)
@@ -130,6 +131,7 @@ def test_slow_payments_slow_the_line(seed: int) -> None:
     assert longest < 0.75 * alone
 
 
+@pytest.mark.slow
 def test_the_plots_in_the_docs_are_what_the_simulation_draws() -> None:
     for name, drawn in figures().items():
         assert (FIGURES / f"{name}.svg").read_text() == drawn, "draw them again: make plots"

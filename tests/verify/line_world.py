@@ -1,31 +1,34 @@
 """Two lines, one by arrival and one by lot, made by the real desk; and what could be done to them by hand."""
 
-from sqlalchemy import Connection, delete, update
+from sold_world import SKU
+from sqlalchemy import Connection, delete, insert, update
 from tampering import loosen, names
 
-from holdfast.domain.lottery import digest_of
-from holdfast.domain.room import Admit, Join, Use
-from holdfast.ledger.database import Database
-from holdfast.ledger.room_tables import places, rooms
-from holdfast.ledger.rooms import list_entries, update_room
-from holdfast.room.desk import Desk
+from holdfast.domain.room.lottery import beacon_of, digest_of, seed_hash
+from holdfast.domain.room.room import Admit, Join, Use
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.rooms import find_room, list_entries, update_room
+from holdfast.ledger.tables.room import places, rooms
+from holdfast.ledger.tables.stock import events
+from holdfast.room.join_queue import JoinQueue
+from holdfast.testing.states import NOW
 from set_clock import SetClock
-from worlds import NOW
 
 LINE, LOTS = "line", "lots"
 PASS_MS = 60_000
+SEED = bytes(range(32))
 
 
 async def stand_in_line(database: Database) -> None:
     clock = SetClock(database)
-    desk = Desk(clock)
+    desk = JoinQueue(clock)
     for sale_id in (LINE, LOTS):
         for number in range(5):
             await desk.submit(sale_id, Join(f"b{number}", f"t{number}"))
             clock.advance(10_000)
     await clock.write(_open)
     await desk.submit(LOTS, Join("late", "t-late"))
-    await clock.write(lambda c: update_room(c, LOTS, serving=6))
+    await clock.write(lambda c: update_room(c, LOTS, NOW, {"serving": 6}))
     for sale_id, last in ((LINE, 3), (LOTS, 5)):
         for number in range(last):
             await desk.submit(sale_id, Admit(f"b{number}", number, f"t{number}", PASS_MS))
@@ -34,9 +37,12 @@ async def stand_in_line(database: Database) -> None:
 
 
 def _open(connection: Connection) -> None:
-    update_room(connection, LINE, opened_at=NOW, serving=3)
-    digest = digest_of(list_entries(connection, LOTS, 0, 5))
-    update_room(connection, LOTS, opened_at=NOW, serving=5, entrants=5, digest=digest)
+    update_room(connection, LINE, NOW, {"opened_at": NOW, "serving": 3})
+    room = find_room(connection, LOTS)
+    assert room is not None
+    digest = digest_of(list_entries(connection, room, 0, 5))
+    drawn = {"seed": SEED.hex(), "seed_hash": seed_hash(SEED), "digest": digest, "beacon": beacon_of(digest)}
+    update_room(connection, LOTS, NOW, {"opened_at": NOW, "serving": 5, "entrants": 5, **drawn})
 
 
 def change_place(connection: Connection, sale_id: str, arrival: int, **values: object) -> None:
@@ -53,6 +59,18 @@ def exchange(connection: Connection, sale_id: str, one: int, other: int) -> None
 @names("places_numbered")
 def a_place_at_the_end_was_taken_out(connection: Connection) -> None:
     connection.execute(delete(places).where(places.c.sale_id == LINE, places.c.arrival == 4))
+
+
+@names("pruned_places_add_up")
+def a_part_of_a_line_is_said_to_have_been_deleted(connection: Connection) -> None:
+    pruned = {"sku_id": SKU, "type": "sale.pruned", "at": NOW, "quantity": 2, "subject": f"{LINE}/0/2/2/1/digest"}
+    connection.execute(insert(events).values(pruned))
+
+
+@names("pruned_places_add_up", "places_numbered")
+def a_place_was_deleted_and_counted_as_old(connection: Connection) -> None:
+    connection.execute(delete(places).where(places.c.sale_id == LINE, places.c.arrival == 4))
+    connection.execute(update(rooms).where(rooms.c.sale_id == LINE).values(pruned=1))
 
 
 @names("places_by_arrival")

@@ -6,10 +6,12 @@ from msgspec import Struct
 from sold_world import PRICE, SKU, change_order, id_of, insert_payment, insert_refund, move
 from sqlalchemy import Connection, Table, delete, insert, select, text, update
 
-from holdfast.domain.sale import PaymentKind, order_id_of
-from holdfast.ledger.sale_tables import orders, payments, settlements, wallet_accounts, wallet_entries
-from holdfast.ledger.tables import claims, events, idempotency, pools, reservations, splits, transfers
-from worlds import NOW
+from holdfast.domain.sale.sale import PaymentKind, order_id_of
+from holdfast.ledger.tables.chain import links
+from holdfast.ledger.tables.money import payments, settlements, wallet_accounts, wallet_entries
+from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.stock import claims, events, idempotency, pools, reservations, splits, transfers
+from holdfast.testing.states import NOW
 
 Tamper = Callable[[Connection], None]
 
@@ -34,7 +36,7 @@ def names(*checks: str) -> Callable[[Tamper], Tamper]:
 
 
 def loosen(connection: Connection, table: Table) -> None:
-    """Take a table's constraints away, as whoever copies its rows by hand would."""
+    """Take a table's constraints away, as somebody who copies its rows by hand would."""
     for statement in (
         f"CREATE TABLE loose AS SELECT * FROM {table.name}",
         f"DROP TABLE {table.name}",
@@ -183,7 +185,7 @@ def a_reservation_is_the_answer_to_two_keys(connection: Connection) -> None:
 # --- orders
 
 
-@names("orders_once", "orders_told_once")
+@names("orders_once", "orders_announced_once")
 def a_unit_is_sold_twice(connection: Connection) -> None:
     copy_row(connection, orders, 8, order_id="ord_again")
 
@@ -198,7 +200,7 @@ def an_order_is_of_somebody_else(connection: Connection) -> None:
     change_order(connection, 2, buyer_id="mallory")
 
 
-@names("orders_have_reservation", "orders_told_once")
+@names("orders_have_reservation", "orders_announced_once")
 def an_order_is_for_what_was_let_go(connection: Connection) -> None:
     copy_row(connection, orders, 8, order_id="ord_other", reservation_id=id_of(9), buyer_id="ivy")
 
@@ -213,7 +215,7 @@ def an_order_is_missing(connection: Connection) -> None:
     connection.execute(delete(orders).where(orders.c.reservation_id == id_of(8)))
 
 
-@names("orders_told_once")
+@names("orders_announced_once")
 def nobody_was_told_of_an_order(connection: Connection) -> None:
     forget(connection, 8, "order.confirmed")
 
@@ -351,3 +353,23 @@ def a_wallet_is_given_money_back_twice(connection: Connection) -> None:
 @names("wallet_refunds_moved", "orders_count_refunds")
 def a_refund_never_reached_the_wallet(connection: Connection) -> None:
     insert_refund(connection, 1, 10, order_id=order_id_of(id_of(1)))
+
+
+@names("pruned_came_to_nothing")
+def a_pruning_that_lost_a_unit(connection: Connection) -> None:
+    pruned = {"sku_id": SKU, "type": "pool.pruned", "at": NOW, "quantity": 6, "subject": "3/6/5/digest"}
+    connection.execute(insert(events).values(pruned))
+
+
+@names("pruned_came_to_nothing")
+def a_pruning_that_cannot_be_read(connection: Connection) -> None:
+    connection.execute(insert(events).values(sku_id=SKU, type="pool.pruned", at=NOW, subject="nothing"))
+
+
+# --- history
+
+
+@names("history_unchanged")
+def a_link_covers_other_events_than_there_are(connection: Connection) -> None:
+    link = {"number": 1, "last_seq": 10**9, "events": 1, "root": "00", "peak": "00", "linked_at": NOW}
+    connection.execute(insert(links).values(link))

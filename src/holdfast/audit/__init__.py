@@ -1,1 +1,4 @@
-"""Who was refused, when and why: recorded off the hot path, kept in compact segments, searched on demand."""
+"""Refusals: recorded off the hot path, archived in compact segments, searched on demand.
+
+Bootstrap, http, the CLI and lab may import it.
+"""

@@ -1,7 +1,7 @@
-"""Finished raw segments become Parquet files, and old ones are forgotten.
+"""Converts finished raw segments to Parquet, and deletes old ones.
 
-Several archivists may share a directory: each segment is locked by the one that works on it. What a process that was
-killed left behind is found by the next pass of any of them, and so by the next start.
+Several archivists may share a directory: each one locks the segment it works on. The next pass of any archivist picks
+up what a killed process left behind.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ import structlog
 
 from holdfast.audit.engine import to_parquet
 from holdfast.audit.segments import DRAFT, PARQUET, RAW, publish, segment_files, started_ms, taken
+from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
 
 log = structlog.get_logger()
 
 PASS_INTERVAL_S = 5.0
 DAY_MS = 86_400_000
-# Where the system has priorities, requests come first.
+# A lower priority than requests, where the operating system supports it.
 _NICENESS = 10
 
 
@@ -31,28 +32,29 @@ class Archivist:
         self._keep_days = keep_days
         self._stopped = False
 
-    async def run(self) -> None:
-        loop = asyncio.get_running_loop()
+    def agent(self) -> Agent[int]:
         thread = ThreadPoolExecutor(1, "archivist", initializer=_yield_to_requests)
-        try:
-            while True:
-                await loop.run_in_executor(thread, self.pass_once)
-                await asyncio.sleep(PASS_INTERVAL_S)
-        finally:
+
+        async def work() -> int:
+            return await asyncio.get_running_loop().run_in_executor(thread, self.pass_once)
+
+        async def close() -> None:
             self._stopped = True
             thread.shutdown(wait=False, cancel_futures=True)
 
+        return Agent("archivist", work, PASS_INTERVAL_S, close=close, longest_pass_s=THOROUGH_PASS_S)
+
     def pass_once(self) -> int:
-        """Archive what is finished, forget what is old; gives how many segments were archived."""
+        """Archive finished segments, delete old ones, and return how many were archived."""
         try:
-            self._forget()
-            return sum([self._archive_or_tell(path) for path in sorted(self._directory.glob(f"*{RAW}"))])
+            self._delete_old()
+            return sum([self._archive_or_log(path) for path in sorted(self._directory.glob(f"*{RAW}"))])
         except OSError as exc:
             log.warning("archivist_pass_failed", error=str(exc))
             return 0
 
-    def _archive_or_tell(self, raw: Path) -> bool:
-        """One segment that cannot be read must not keep the others."""
+    def _archive_or_log(self, raw: Path) -> bool:
+        """A segment that cannot be read must not block the others."""
         with taken(raw) as is_ours:
             try:
                 return is_ours and not self._stopped and _archive(raw)
@@ -60,8 +62,8 @@ class Archivist:
                 log.warning("segment_not_archived", segment=raw.name, error=str(exc))
                 return False
 
-    def _forget(self) -> None:
-        """Everything that is old, what a crash left half done included. No segment is written to for that long."""
+    def _delete_old(self) -> None:
+        """Also deletes leftovers of a crash. No segment is written to for that long."""
         oldest = time.time_ns() // 1_000_000 - self._keep_days * DAY_MS
         for path in segment_files(self._directory):
             if started_ms(path) < oldest:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.audit.search import Question, search
 from holdfast.audit.timeline import Known, Moment, merge, read_ledger, sku_of_sale
-from holdfast.ledger.database import Database
+from holdfast.ledger.engine.database import Database
 
 
 class Timeline(Struct, frozen=True):
@@ -20,12 +20,12 @@ class Timeline(Struct, frozen=True):
 
 
 async def ask(database: Database, directory: Path, question: Question) -> Timeline:
-    """What happened to a buyer: in all pools, in one, or in that of a sale."""
+    """What happened to a buyer: in all pools, in one pool, or in the pool of a sale."""
     if question.sale_id is not None and question.sku_id is None:
         sale_id = question.sale_id
         sku_id = await database.read(lambda c: sku_of_sale(c, sale_id))
         question = replace(question, sku_id=sku_id)
-    # A sale that is not known here has no reservations, and may have been refused by name all the same.
+    # An unknown sale has no reservations, but attempts on it may have been refused.
     is_unknown = question.sale_id is not None and question.sku_id is None
     known = await database.read(lambda c: read_ledger(c, question)) if not is_unknown else Known([], {})
     refusals = await asyncio.to_thread(search, directory, question)

@@ -1,4 +1,4 @@
-"""DuckDB, which reads and writes the segments. Importing it takes 0.1 s and 28 MiB, so it waits until it is needed."""
+"""DuckDB, which reads and writes the segments. Importing it takes 0.1 s and 28 MiB, so it is imported on demand."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"{name}: '{type_}'" for name, type_ in COLUMNS.items())
 _NAMES = ", ".join(COLUMNS)
-# A line that is no refusal, such as the last one of a process that was killed, reads as nulls.
+# A line that is not a refusal, such as a partial last line of a killed process, reads as nulls.
 LINES = (
     f"SELECT {_NAMES} FROM read_json(?, format = 'newline_delimited', columns = {{{_COLUMNS}}}, ignore_errors = true) "  # noqa: S608
     "WHERE owner_id IS NOT NULL"
 )
 ARCHIVE = f"SELECT {_NAMES} FROM read_parquet(?, union_by_name = true)"  # noqa: S608 - our own names only
-# By owner, so that a search for one reads a small part of the file; within a millisecond, in the order they were told.
+# Sorted by owner, so that a search reads a small part of the file. Line numbers keep the order within a millisecond.
 _WRITE = (
     f"COPY (SELECT {_NAMES} FROM (SELECT *, row_number() OVER () AS line FROM ({LINES})) "  # noqa: S608
     "ORDER BY owner_id, at_ms, line) TO ? (FORMAT parquet, COMPRESSION zstd)"
@@ -26,7 +26,7 @@ _WRITE = (
 def open_engine() -> "DuckDBPyConnection":
     import duckdb  # noqa: PLC0415 - see above
 
-    # One thread and little memory: it works beside a server that has better things to do.
+    # One thread and little memory, because it runs next to a busy server.
     limits: dict[str, Any] = {"threads": 1, "memory_limit": "512MB", "autoinstall_known_extensions": False}
     return duckdb.connect(":memory:", config=limits)
 

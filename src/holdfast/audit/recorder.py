@@ -1,13 +1,13 @@
-"""Refusals on their way to disk, at the price of one append for the request that was refused.
+"""Writes refusals to disk. The refused request only pays for one list append.
 
-The model. `note` puts a refusal into a list and returns. A thread takes what is there every 25 ms, encodes it in one go
-and appends it to the raw segment of this process. So `kill -9` loses the refusals of the last 100 ms at most, and what
-was written stays, because it is the operating system's by then. It is not synced: a loss of power may take the last
-seconds. Refusals are a record and not a promise; reservations, which are one, are on disk before anybody is told.
+The model. `note` appends a refusal to a list and returns. Every 25 ms a thread takes the list, encodes it and appends
+it to the raw segment of this process. So `kill -9` loses at most the refusals of the last 100 ms; anything written is
+in the operating system's cache by then. The file is not synced, so a power failure may lose the last seconds. Refusals
+are only a record. Reservations, unlike them, are durable before they are acknowledged.
 
-What happens when it fails. Nobody who buys ever notices. Where the disk is full, or cannot be written to, the refusals
-at hand are dropped and counted, and the next ones are tried again. Where the disk hangs, the list stops growing at a
-limit, and what comes after that is dropped and counted.
+What happens when it fails. Buyers never notice. If the disk is full or not writable, the current refusals are dropped
+and counted, and the next ones are tried again. If the disk hangs, the list grows up to a limit, and further refusals
+are dropped and counted.
 """
 
 import time
@@ -17,20 +17,20 @@ from threading import Event, Thread
 import msgspec
 import structlog
 
-from holdfast import metrics
 from holdfast.audit.refusal import Refusal
 from holdfast.audit.segments import RawSegment
-from holdfast.domain.command import Verdict
+from holdfast.domain.stock.command import Verdict
+from holdfast.runtime import metrics
 
 log = structlog.get_logger()
 
 WRITE_EVERY_S = 0.025
-# Enough for half a minute of the most that one process can refuse; a refusal takes some 300 bytes until it is written.
+# Enough for half a minute at the highest rate of one process. A refusal takes about 300 bytes in memory.
 WAITING_MAX = 500_000
-# A segment is rolled into Parquet when it has this size, which a search through it still answers at once, or this age.
+# A segment is converted to Parquet at this size, which can still be searched quickly, or at this age.
 ROLL_BYTES = 32 * 1024**2
 ROLL_AFTER_S = 3_600.0
-COMPLAIN_EVERY_S = 60.0
+WARN_EVERY_S = 60.0
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         self._waiting: list[Refusal] = []
         self._encode = msgspec.json.Encoder().encode_lines
         self._segment: RawSegment | None = None
-        self._opened = self._complained = 0.0
+        self._opened = self._warned_at = 0.0
         self._overflowed = 0
         self._wake = Event()
         self._stopping = Event()
@@ -55,7 +55,22 @@ class Recorder:
         sale_id: str | None = None,
         tier: int = 0,
     ) -> None:
-        """Called for every refusal, so it does no more than it must."""
+        """Called for every refusal of the gate, so it does as little as possible."""
+        stock = (verdict.available, verdict.next_return_at)
+        self.note_reason(verdict.outcome, sku_id, owner_id, quantity, request_id, sale_id, tier, *stock)
+
+    def note_reason(
+        self,
+        reason: str,
+        sku_id: str,
+        owner_id: str,
+        quantity: int,
+        request_id: str,
+        sale_id: str | None = None,
+        tier: int = 0,
+        available: int | None = None,
+        next_return_at: int | None = None,
+    ) -> None:
         waiting = self._waiting
         if not waiting:
             self._wake.set()
@@ -67,10 +82,10 @@ class Recorder:
                 time.time_ns() // 1_000_000,
                 sku_id,
                 owner_id,
-                verdict.outcome,
+                reason,
                 quantity,
-                verdict.available,
-                verdict.next_return_at,
+                available,
+                next_return_at,
                 sale_id,
                 tier,
                 request_id,
@@ -81,7 +96,7 @@ class Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is there, and let go of the segment."""
+        """Write pending refusals and close the segment."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()
@@ -91,15 +106,15 @@ class Recorder:
         while not is_stopping:
             self._wake.wait(ROLL_AFTER_S if self._segment is not None else None)
             self._wake.clear()
-            # Those who are refused together are written together.
+            # Refusals that arrive together are written together.
             is_stopping = self._stopping.wait(WRITE_EVERY_S)
             self._pass()
-            if self._waiting:  # Noted since, by somebody who saw that others were waiting.
+            if self._waiting:  # Noted meanwhile by a thread that saw a non-empty list and did not wake us.
                 self._wake.set()
         self._close()
 
     def _pass(self) -> None:
-        # One statement each, so that neither can tear what another thread appends meanwhile.
+        # One statement each, so that concurrent appends are neither lost nor duplicated.
         count = len(self._waiting)
         refusals = self._waiting[:count]
         del self._waiting[:count]
@@ -111,12 +126,12 @@ class Recorder:
         self._roll_if_due()
 
     def _write(self, refusals: list[Refusal]) -> int:
-        """How many could not be written."""
+        """Returns how many could not be written."""
         try:
             lines = self._encode(refusals)
             self._open().append(lines)
-        except Exception as exc:  # Whatever it is, the thread must live on.
-            self._complain(exc)
+        except Exception as exc:  # The thread must survive any error.
+            self._warn(exc)
             return len(refusals)
         metrics.REFUSALS_RECORDED.inc(len(refusals))
         return 0
@@ -139,8 +154,8 @@ class Recorder:
             self._segment.close()
             self._segment = None
 
-    def _complain(self, exc: Exception) -> None:
-        if self._complained and time.monotonic() - self._complained < COMPLAIN_EVERY_S:
+    def _warn(self, exc: Exception) -> None:
+        if self._warned_at and time.monotonic() - self._warned_at < WARN_EVERY_S:
             return
-        self._complained = time.monotonic()
+        self._warned_at = time.monotonic()
         log.warning("refusals_not_recorded", directory=str(self._directory), error=str(exc))

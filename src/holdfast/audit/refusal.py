@@ -1,10 +1,10 @@
-"""One refusal, as it is kept."""
+"""One refusal, as stored."""
 
 from msgspec import Struct
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
-    """`at_ms` is the host's clock, not the engine's: asking the engine would cost more than the refusal did."""
+    """`at_ms` is the host's clock, because querying the engine's would cost more than the refusal."""
 
     at_ms: int
     sku_id: str
@@ -18,7 +18,7 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
     request_id: str = ""
 
 
-# The same in SQL. A column that is added later is null in older segments.
+# The SQL types of the same fields. A column added later is null in older segments.
 COLUMNS = {
     "at_ms": "BIGINT",
     "sku_id": "VARCHAR",

@@ -1,4 +1,4 @@
-"""Look for the refusals of one buyer, in what is archived and in what is still being written."""
+"""Searches the refusals of one buyer, in archived segments and in those still being written."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from holdfast.audit.segments import archived, raw
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# A segment may be archived between our look at the directory and our look into the file; then we look again.
+# A segment may be archived between listing the directory and reading the file. Then the search is repeated.
 LOOKS = 3
 
 
@@ -27,7 +27,7 @@ class Question(Struct, frozen=True):
 
 
 class Refusals(Struct, frozen=True):
-    """The latest of them in order, how many there are in all by outcome, and the segments that cannot be read."""
+    """The latest refusals in order, the total counts by outcome, and the unreadable segments."""
 
     latest: list[Refusal]
     counts: dict[str, int]
@@ -49,7 +49,7 @@ def _search(directory: Path, question: Question) -> Refusals:
     with open_engine() as engine:
         engine.execute(f"CREATE TABLE found ({', '.join(f'{name} {type_}' for name, type_ in COLUMNS.items())})")
         for source, files in ((ARCHIVE, archived(directory)), (LINES, raw(directory))):
-            query = f"SELECT * FROM ({source}) WHERE {where}"  # noqa: S608 - our own words only, values are bound
+            query = f"SELECT * FROM ({source}) WHERE {where}"  # noqa: S608 - constants only, values are bound
             unreadable += _collect(engine, query, files, given)
         latest = engine.execute(
             "SELECT * FROM found ORDER BY at_ms DESC, rowid DESC LIMIT ?", [question.limit]
@@ -67,7 +67,7 @@ def _conditions(question: Question) -> tuple[str, list[Any]]:
     if question.sku_id is not None:
         conditions.append(("sku_id = ?", question.sku_id))
     if question.sale_id is not None:
-        # Whoever reserves through the Inventory API names no sale, but they ask for its SKU.
+        # Attempts through the Inventory API name no sale, but they name its SKU.
         is_of_sale = "sale_id = ?" if question.sku_id is None else "coalesce(sale_id, ?) = ?"
         conditions.append((is_of_sale, question.sale_id))
     given = [value for condition, value in conditions for _ in range(condition.count("?"))]
@@ -75,7 +75,7 @@ def _conditions(question: Question) -> tuple[str, list[Any]]:
 
 
 def _collect(engine: "DuckDBPyConnection", query: str, files: Sequence[Path], given: list[Any]) -> list[str]:
-    """All files together, which is quickest; if one of them cannot be read, one by one. Gives those that cannot."""
+    """Read all files together, which is fastest, or one by one if that fails. Returns the unreadable ones."""
     if not files or _insert(engine, query, files, given):
         return []
     return [file.name for file in files if not _insert(engine, query, [file], given)]

@@ -1,9 +1,9 @@
-"""The files refusals are kept in, and who may touch which.
+"""The files that store refusals, and their locking protocol.
 
-A process writes lines of JSON to a raw segment of its own, and holds a lock on it while it does. A raw segment without
-a lock is finished: its writer closed it, or died. Whoever finds one (the archivist of any process on this directory)
-locks it, writes a Parquet file of the same name beside it, and removes it. Files appear whole, by a rename; a crash in
-between leaves the raw segment, which is then done again, or which lies beside its Parquet file and counts no longer.
+Each process writes lines of JSON to its own raw segment and holds a lock on it meanwhile. An unlocked raw segment is
+finished: its writer closed it, or died. The archivist of any process on the directory locks it, writes a Parquet file
+of the same name, and deletes it. Files are created atomically by a rename. After a crash in between, the raw segment is
+converted again, or ignored if its Parquet file exists.
 """
 
 import fcntl
@@ -15,16 +15,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.runtime.private_files import make_private_directory
+
 RAW, PARQUET, DRAFT, OPENING = ".jsonl", ".parquet", ".draft", ".opening"
 
 
 def started_ms(segment: Path) -> int:
-    """When the segment was begun; its name says so, and survives copying."""
+    """When the segment was started, from its name, which survives copying."""
     return int(segment.name.partition("-")[0])
 
 
 def segment_files(directory: Path) -> list[Path]:
-    """All that is ours, finished or not."""
+    """All our files, finished or not."""
     named = re.compile(r"\d{13}-[^.]+(\.jsonl|\.parquet|\.draft|\.opening)")
     return [path for path in directory.glob("*") if named.fullmatch(path.name)]
 
@@ -34,7 +36,7 @@ def archived(directory: Path) -> list[Path]:
 
 
 def raw(directory: Path) -> list[Path]:
-    """Those that are not in a Parquet file yet."""
+    """The raw segments without a Parquet file."""
     return [path for path in sorted(directory.glob(f"*{RAW}")) if not path.with_suffix(PARQUET).exists()]
 
 
@@ -42,18 +44,18 @@ class RawSegment:
     """A new file that this process writes to."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         name = f"{time.time_ns() // 1_000_000:013}-{os.getpid()}-{secrets.token_hex(4)}"
         self.path = directory / f"{name}{RAW}"
         self.size = 0
         opening = self.path.with_suffix(OPENING)
         self._fd = os.open(opening, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        # Locked before it can be seen: nobody may take it for one that its writer has left.
+        # Locked before it is visible, so that no archivist takes it for a finished one.
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         opening.rename(self.path)
 
     def append(self, lines: bytes) -> None:
-        """All of the lines or none: what a full disk cut short is taken back."""
+        """Write all of the lines or none: a partial write on a full disk is truncated."""
         written = 0
         try:
             while written < len(lines):
@@ -70,7 +72,7 @@ class RawSegment:
 
 @contextmanager
 def taken(path: Path) -> Iterator[bool]:
-    """Whether this finished raw segment is ours to archive; while it is, it is nobody else's."""
+    """Try to lock a finished raw segment for archiving. Yields whether that succeeded."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -91,14 +93,15 @@ def _lock(fd: int) -> bool:
 
 
 def _is_still(path: Path, fd: int) -> bool:
-    """Somebody else may have archived and removed it between our look and our lock."""
+    """Another process may have archived and deleted it before we got the lock."""
     return path.exists() and path.stat().st_ino == os.fstat(fd).st_ino
 
 
 def publish(draft: Path, path: Path) -> None:
-    """Make a finished file appear under its name, once it is on disk."""
+    """Sync a finished file to disk and move it to its final name."""
     fd = os.open(draft, os.O_RDONLY)
     try:
+        os.fchmod(fd, 0o600)
         os.fsync(fd)
     finally:
         os.close(fd)

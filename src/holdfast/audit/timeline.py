@@ -1,4 +1,4 @@
-"""Why did I not get one? What a buyer was told and what became of their reservations, in the order it happened."""
+"""A buyer's timeline: their refusals and the history of their reservations, in order."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,13 +8,13 @@ from sqlalchemy import Connection, select
 
 from holdfast.audit.refusal import Refusal
 from holdfast.audit.search import Question, Refusals
-from holdfast.domain.outcome import Outcome
-from holdfast.ledger.sale_tables import sales
-from holdfast.ledger.tables import events, pools, reservations
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.stock import events, pools, reservations
 
 
 class Moment(Struct, frozen=True, omit_defaults=True):
-    """`what` is a sentence for people; the rest is for programs."""
+    """`what` is a message for people. The other fields are for programs."""
 
     at: int
     type: str
@@ -30,7 +30,7 @@ class Moment(Struct, frozen=True, omit_defaults=True):
 
 
 class Known(Struct, frozen=True):
-    """What the ledger knows: the events of the buyer's latest reservations, and how many units the pools have."""
+    """From the ledger: the events of the buyer's latest reservations, and the totals of the pools."""
 
     events: list[Any]
     totals: dict[str, int]
@@ -86,13 +86,13 @@ def _why(r: Refusal, total: int | None) -> str:
     every = "every unit was" if total is None else f"all {total:,} units were"
     match r.outcome:
         case Outcome.ALL_HELD if r.next_return_at is not None:
-            return f"{every} sold or in carts, the next would come back at {_time(r.next_return_at, r.at_ms)}"
+            return f"{every} sold or in carts, next return at {_time(r.next_return_at, r.at_ms)}"
         case Outcome.ALL_HELD:
-            return f"{every} sold or being paid for"
+            return f"{every} sold or being paid"
         case Outcome.SOLD_OUT:
             return f"{every} sold"
         case Outcome.INSUFFICIENT:
-            return f"{_units(r.quantity)} asked for, {r.available} free"
+            return f"{_units(r.quantity)} requested, {r.available} available"
         case _:
             return _REASONS.get(r.outcome, r.outcome.replace("_", " "))
 
@@ -103,10 +103,10 @@ _REASONS = {
     Outcome.NOT_READY.value: "the pool was being prepared",
     Outcome.NOT_OPEN.value: "the sale had not started",
     Outcome.PAUSED.value: "the sale was paused",
-    Outcome.ENDED.value: "the sale was over",
-    Outcome.TIER_REQUIRED.value: "a higher account tier was needed",
+    Outcome.ENDED.value: "the sale had ended",
+    Outcome.TIER_REQUIRED.value: "a higher account tier was required",
     Outcome.BUYER_LIMIT.value: "the limit per buyer was reached",
-    Outcome.HOLD_BUDGET.value: "too many holds were let go unpaid",
+    Outcome.HOLD_BUDGET.value: "too many unpaid holds",
 }
 
 
@@ -118,19 +118,19 @@ def _what(event: Any) -> str:
     units = _units(event.quantity or 0)
     match event.type:
         case "reservation.created":
-            return f"reserved: {units}, to be paid for by {_time(event.expires_at or 0, event.at)}"
+            return f"reserved: {units}, payment due by {_time(event.expires_at or 0, event.at)}"
         case "reservation.extended":
-            return f"extended: to be paid for by {_time(event.expires_at or 0, event.at)}"
+            return f"extended: payment due by {_time(event.expires_at or 0, event.at)}"
         case "reservation.settling":
-            return "settling: the payment began"
+            return "settling: payment started"
         case "reservation.confirmed":
-            return f"confirmed: {units} sold to them"
+            return f"confirmed: {units} sold"
         case "reservation.cancelled":
-            return f"cancelled: {units} went back"
+            return f"cancelled: {units} returned"
         case "reservation.expired":
-            return f"expired: not paid for in time, {units} went back"
+            return f"expired: not paid in time, {units} returned"
         case "reservation.failed":
-            return f"failed: the payment was refused, {units} went back"
+            return f"failed: payment declined, {units} returned"
         case _:
             return f"{event.type.replace('.', ' ')}: {event.subject or units}"
 
@@ -140,6 +140,6 @@ def _units(count: int) -> str:
 
 
 def _time(at_ms: int, seen_from_ms: int) -> str:
-    """The time of day, with its date where that is another one."""
+    """The time of day, with its date if that differs."""
     at, seen_from = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, seen_from_ms))
     return f"{at:%H:%M:%S}" if at.date() == seen_from.date() else f"{at:%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""One command line."""
+"""The `holdfast` command line. Only lab may import it."""
 
 from holdfast.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The engines that commands which measure can start themselves."""
+"""The engines that benchmark commands can start."""
 
 from enum import StrEnum
 

@@ -1,9 +1,10 @@
 """Commands that are imported when they are called.
 
-Importing every command takes over a second, because among them they need the web server, the database drivers and the
-tools that measure. `holdfast --help` and a mistyped command need none of that, only names and one line about each.
+Importing every command takes over a second, because together they need the web server, the database drivers and the
+benchmark tools. `holdfast --help` and a mistyped command only need each command's name and summary.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -12,28 +13,32 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class Unloaded(TyperCommand):
-    """Stands for the command of `holdfast.cli.<name>` until somebody calls it."""
+    """A placeholder for the command of the module `<package>.<name>` until it is called."""
+
+    package = ""
 
     def load(self) -> Any:
         assert self.name is not None
-        loaded: typer.Typer = import_module(f"holdfast.cli.{self.name}").app
+        loaded: typer.Typer = import_module(f"{self.package}.{self.name}").app
         is_single = [command.name for command in loaded.registered_commands] == [self.name]
-        # Without a name of its own, an application lends its commands to the one it is added to.
+        # An application added without a name merges its commands into the parent.
         parent = typer.Typer(rich_markup_mode=None)
         parent.add_typer(loaded, name=None if is_single else self.name)
         return typer.main.get_group(parent).commands[self.name]
 
 
-def group_of(commands: dict[str, str]) -> type[TyperGroup]:
-    """A group with one command per module of `holdfast.cli`, each with the line that `--help` says about it."""
+def group_of(commands: dict[str, str], package_of: Callable[[str], str]) -> type[TyperGroup]:
+    """A group with one command per module. `commands` has their summaries, `package_of` their packages."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **given: Any) -> None:
             super().__init__(**given)
             for name, summary in commands.items():
-                self.add_command(Unloaded(name, short_help=summary))
+                command = Unloaded(name, short_help=summary)
+                command.package = package_of(name)
+                self.add_command(command)
 
-        # Typer's own types for a command are private, and changed between its versions.
+        # Typer's command types are private and change between versions.
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, command, rest = super().resolve_command(ctx, args)
             return name, command.load() if isinstance(command, Unloaded) else command, rest

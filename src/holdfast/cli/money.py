@@ -1,31 +1,27 @@
-"""How commands about orders and money reach what they work with, and what they have in common."""
+"""What commands about orders and payments share."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
 import typer
 
-from holdfast.bootstrap import open_cashier
-from holdfast.cli.ledger import run
-from holdfast.engines import open_engine
-from holdfast.ledger.database import Database
-from holdfast.log import set_up_logging
+from holdfast.bootstrap.payments import PaymentServices, open_payment_services
+from holdfast.cli.ledger import run_engine
+from holdfast.gate.engine import Engine
+from holdfast.ledger.engine.database import Database
 from holdfast.settings import Settings
-from holdfast.settlement.cashier import Cashier
 
 T = TypeVar("T")
 
-Limit = Annotated[int, typer.Option(help="How many at most.", min=1, max=1_000, metavar="N")]
-After = Annotated[str | None, typer.Option("--after", help="The last id of the page before.", metavar="ID")]
+Limit = Annotated[int, typer.Option(help="Maximum number of items.", min=1, max=1_000, metavar="N")]
+After = Annotated[str | None, typer.Option("--after", help="The last ID of the previous page.", metavar="ID")]
 
 
-def run_cashier(settings: Settings, work: Callable[[Cashier], Awaitable[T]]) -> T:
-    """Open the ledger, the gate and the payment providers, do the work, close them."""
+def run_payments(settings: Settings, work: Callable[[PaymentServices], Awaitable[T]]) -> T:
+    """Run `work` with the ledger, the gate and the payment providers open."""
 
-    async def opened(database: Database) -> T:
-        async with open_engine(settings, database) as engine, open_cashier(settings, database, engine) as cashier:
-            return await work(cashier)
+    async def opened(database: Database, engine: Engine) -> T:
+        async with open_payment_services(settings, database, engine) as payments:
+            return await work(payments)
 
-    # What agents would log, a command tells in its own words.
-    set_up_logging("error")
-    return run(settings, opened)
+    return run_engine(settings, opened)

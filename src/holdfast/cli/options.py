@@ -1,4 +1,4 @@
-"""What most commands take, and the settings that come of it."""
+"""Options that most commands share, and the settings they produce."""
 
 import re
 from pathlib import Path
@@ -15,13 +15,13 @@ Data = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Directory of the embedded database and generated keys.  [env var: HOLDFAST_DATA; default: ./data]",
+        help="Directory for the embedded database and generated keys.  [env var: HOLDFAST_DATA; default: ./data]",
     ),
 ]
 
 
 def settings_from(data: Path | None) -> Settings:
-    """The settings, refused where it is plain that they cannot work."""
+    """Load the settings; refuse combinations that cannot work."""
     settings = load_settings(data=data)
     if settings.data.exists() and not settings.data.is_dir():
         raise SettingsError(f"{settings.data} is not a directory; choose another with --data or HOLDFAST_DATA")
@@ -29,16 +29,24 @@ def settings_from(data: Path | None) -> Settings:
 
 
 def hide_secrets(url: str) -> str:
-    """An address without its password, and without its options, among which another may stand."""
-    if url.startswith("redis"):  # May name several servers, which no other address does.
+    """A URL without its password and without its options, which may contain another one."""
+    if url.startswith("redis"):  # May name several servers, unlike other URLs.
         return re.sub(r"//([^:@/]*):[^@/]*@", r"//\1:***@", url.partition("?")[0])
     try:
         given = make_url(url)
     except (ArgumentError, ValueError):
-        return "not an address (hidden)"
+        return "invalid URL (hidden)"
     return given.set(query=socket_directory(given)).render_as_string(hide_password=True)
 
 
+def has_password(url: str) -> bool:
+    try:
+        given = make_url(url)
+    except (ArgumentError, ValueError):
+        return False
+    return given.password is not None or "password" in given.query
+
+
 def socket_directory(url: URL) -> dict[str, str]:
-    """The one option that says where a database is."""
+    """The only option that locates a database."""
     return {name: value for name, value in url.query.items() if name == "host" and isinstance(value, str)}

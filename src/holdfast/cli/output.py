@@ -1,10 +1,10 @@
-"""What commands print: tables for people, one JSON object for programs."""
+"""Command output: tables for people, one JSON object for programs."""
 
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
-# Where people do not want colours they get none; otherwise the terminal decides (https://no-color.org).
+# NO_COLOR switches colours off; otherwise the terminal decides (https://no-color.org).
 COLOUR = False if os.environ.get("NO_COLOR") else None
 
-# What was printed as JSON: one object, and whoever reads it expects no other.
+# Objects printed as JSON; callers expect exactly one.
 _printed: list[Any] = []
 
-# Wide enough for any table: what is piped on is read by programs, which do not expect a row to be folded.
+# Wide enough for any table: programs that read piped output do not expect folded rows.
 _PIPED_WIDTH = 1000
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help. `\\b` keeps the lines as they are."""
+    """The examples at the end of a command's help. `\\b` keeps the line breaks."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def begin_command() -> None:
-    """Nothing was printed yet. Several commands run in one process only in tests."""
+    """Forget what was printed. Only tests run several commands in one process."""
     _printed.clear()
 
 
@@ -38,10 +38,15 @@ def print_json(body: Any) -> None:
     typer.echo(json.dumps(body, indent=2 if sys.stdout.isatty() else None))
 
 
+def print_either(as_json: bool, body: Any, text: str) -> None:
+    """The object for programs, or the sentence for people."""
+    print_json(body) if as_json else typer.echo(text)
+
+
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, folded: str | None = None
 ) -> None:
-    """Numbers are set to the right, everything else to the left. Where the terminal is narrow, `folded` gives way."""
+    """Numbers are right-aligned, everything else left-aligned. On a narrow terminal only the column `folded` wraps."""
     from rich.table import Table  # noqa: PLC0415 - takes longer to import than most commands take to run
 
     rows = [list(row) for row in rows]
@@ -56,7 +61,7 @@ def print_table(
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
-    """One fact per line, its name in front."""
+    """One fact per line, prefixed with its name."""
     width = max(map(len, facts))
     for name, value in facts.items():
         typer.echo(f"{typer.style(name.ljust(width), bold=True)}  {_cell(value)}")
@@ -75,16 +80,22 @@ def _cell(value: object) -> str:
 
 
 def warn(message: str) -> None:
-    """For people, on stderr: what was asked for is told all the same."""
+    """A warning for people, on stderr; the command still prints its result."""
     typer.secho("holdfast: ", fg="yellow", bold=True, err=True, nl=False, color=COLOUR)
     typer.echo(message, err=True)
 
 
 def complain(message: str, hint: str = "") -> None:
-    """For people on stderr; where a program asked for JSON and has got none yet, on stdout too."""
+    """An error on stderr; with --json also on stdout, unless an object was printed already."""
     if "--json" in sys.argv and not _printed:
         print_json({"error": message} | ({"hint": hint} if hint else {}))
     typer.secho("holdfast: ", fg="red", bold=True, err=True, nl=False, color=COLOUR)
     typer.echo(message, err=True)
     if hint:
         typer.echo(hint, err=True)
+
+
+def fail(message: str, hint: str = "") -> NoReturn:
+    """Complains and ends the command with 1."""
+    complain(message, hint)
+    raise typer.Exit(1)

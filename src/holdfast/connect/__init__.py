@@ -1,7 +1,8 @@
-"""Put the waiting room in front of your own routes: middleware for any Python shop, ASGI or WSGI.
+"""Middleware that puts the waiting room in front of your own routes, for any ASGI or WSGI application.
 
-Passes are checked here, offline, by the public keys that Holdfast publishes; no request of a buyer waits for another
-server. Needs joserfc and nothing else. See docs/CONNECT.md.
+Your application imports it; Holdfast itself does not, and it imports nothing else of Holdfast. Passes are verified
+offline with Holdfast's published public keys, so no buyer's request waits for another server. Needs only joserfc. See
+docs/CONNECT.md.
 """
 
 from holdfast.connect.asgi import RoomMiddleware

@@ -12,12 +12,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# What a browser shows for a socket that was refused by policy.
+# The close code of a WebSocket that was refused by policy.
 _POLICY_VIOLATION = 1008
 
 
 class RoomMiddleware:
-    """The pass is in `scope["holdfast.pass"]` of what gets through."""
+    """Admitted requests have the pass in `scope["holdfast.pass"]`."""
 
     def __init__(self, app: AsgiApp, gatekeeper: Gatekeeper) -> None:
         self._app = app

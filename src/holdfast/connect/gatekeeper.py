@@ -1,4 +1,4 @@
-"""Who may go on to the shop, and what the others are told; the same for ASGI and WSGI."""
+"""Decides which requests are admitted, and how the others are answered. Shared by ASGI and WSGI."""
 
 import json
 import random
@@ -20,7 +20,7 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Visit:
-    """What a request says, with names of headers in lower case."""
+    """The relevant parts of a request, with header names in lower case."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class Refusal:
     body: bytes
 
 
-# Who is signed in, as the shop knows it; None for nobody.
+# Returns the ID of the signed-in user of the shop, or None.
 BuyerOf = Callable[[Visit], str | None]
 
 
@@ -50,7 +50,7 @@ class Gatekeeper:
         buyer_of: BuyerOf | None = None,
         cookie: str = COOKIE,
     ) -> None:
-        """`paths` are prefixes of what needs a pass; `waiting_url` is where browsers without one are sent."""
+        """`paths` are the path prefixes that need a pass. Browsers without one are redirected to `waiting_url`."""
         self._sale_id = sale_id
         self.keys = keys
         self._paths = tuple(paths)
@@ -60,12 +60,12 @@ class Gatekeeper:
         self._known: dict[str, Pass] = {}
 
     def guards(self, path: str) -> bool:
-        """However the path is written: what a framework takes for the same must be guarded the same."""
+        """Normalises the path, because a framework may route different spellings to the same view."""
         plain = normpath("/" + path.lstrip("/"))
         return any(plain == prefix or plain.startswith(prefix.rstrip("/") + "/") for prefix in self._paths)
 
     def needs_fetch(self, visit: Visit) -> bool:
-        """Whether keys have to be fetched before this visit can be judged."""
+        """Whether keys have to be fetched before this visit can be checked."""
         token = self._token(visit)
         key_id = None if token is None or token in self._known else key_id_of(token)
         return key_id is not None and self.keys.needs_fetch(key_id)
@@ -73,13 +73,15 @@ class Gatekeeper:
     def judge(self, visit: Visit) -> Pass | Refusal:
         token = self._token(visit)
         if token is None:
-            return self._send_away(visit)
+            return self._refuse(visit)
         try:
             known = self._read(token)
         except KeysUnknown:
-            return _problem(503, "not_ready", "Not ready", "Passes cannot be checked at the moment; try again shortly.")
+            return _problem(
+                503, "not_ready", "Not ready", "Passes cannot be verified at the moment. Try again shortly."
+            )
         if known is None or known.sale_id != self._sale_id or not self._is_theirs(known, visit):
-            return self._send_away(visit)
+            return self._refuse(visit)
         return known
 
     def _read(self, token: str) -> Pass | None:
@@ -91,7 +93,7 @@ class Gatekeeper:
         return known if known is not None and is_in_time(known.expires_at, time()) else None
 
     def _remember(self, token: str, known: Pass) -> None:
-        """Checking a signature takes a good part of a millisecond, and a buyer comes back many times."""
+        """Verifying a signature takes a good part of a millisecond, and buyers send many requests."""
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         self._known[token] = known
@@ -103,16 +105,16 @@ class Gatekeeper:
         given = visit.headers.get(HEADER)
         if given:
             return given
-        # By hand: the library stops at the first cookie that it does not like, which may be anybody's.
+        # Not with http.cookies: it stops at the first invalid cookie, which may belong to any other application.
         cookies = (part.strip().partition("=") for part in visit.headers.get("cookie", "").split(";"))
         return next((value for name, _, value in cookies if name == self._cookie and value), None)
 
-    def _send_away(self, visit: Visit) -> Refusal:
+    def _refuse(self, visit: Visit) -> Refusal:
         wants_page = visit.method in ("GET", "HEAD") and "text/html" in visit.headers.get("accept", "")
         if self._waiting_url is None or not wants_page:
             detail = f"This has a waiting room: sale {self._sale_id}. Send a valid `Holdfast-Pass`."
             return _problem(429, "admission_required", "Wait for your turn", detail)
-        # Only ever a path of this shop, so that nobody can be sent elsewhere by a link to us.
+        # Always a path of this site, so that it cannot be used as an open redirect.
         back = quote("/" + visit.path.lstrip("/") + (f"?{visit.query}" if visit.query else ""), safe="")
         joint = "&" if "?" in self._waiting_url else "?"
         location = f"{self._waiting_url}{joint}return_to={back}"
@@ -120,8 +122,8 @@ class Gatekeeper:
 
 
 def _problem(status: int, reason: str, title: str, detail: str) -> Refusal:
-    told = {"type": f"urn:holdfast:{reason}", "title": title, "status": status, "detail": detail, "reason": reason}
-    body = json.dumps(told).encode()
+    problem = {"type": f"urn:holdfast:{reason}", "title": title, "status": status, "detail": detail, "reason": reason}
+    body = json.dumps(problem).encode()
     headers = [
         ("content-type", "application/problem+json"),
         ("content-length", str(len(body))),

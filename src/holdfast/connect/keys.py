@@ -1,8 +1,8 @@
-"""The public keys that Holdfast publishes, at hand.
+"""A cache of the public keys that Holdfast publishes.
 
-Fetched when they are first needed, and again when they are old or a pass names one that is not among them: then keys
-were rotated, or somebody makes them up, and the pause between two fetches keeps the second from becoming a flood. Keys
-that cannot be fetched anew go on being believed; if there never were any, nobody is let in.
+Keys are fetched when first needed, and again when they are old or a pass names an unknown key. An unknown key means
+that keys were rotated or that the pass is forged; the pause between two fetches limits the load from forged ones. If
+keys cannot be fetched again, the cached ones stay valid. If there never were any, nobody is admitted.
 """
 
 import json
@@ -28,14 +28,14 @@ Fetch = Callable[[str], Any]
 
 
 class KeysUnknown(Exception):
-    """No keys could be fetched yet, so nobody can say whether a pass is good."""
+    """No keys could be fetched yet, so passes cannot be verified."""
 
 
 class PublishedKeys:
     def __init__(self, url: str, fetch: Fetch | None = None) -> None:
-        """`url` is that of the JWKS; `fetch` gets and parses it, if not with urllib."""
+        """`url` is the JWKS URL. `fetch` gets and parses it; the default uses urllib."""
         if urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError(f"{url} must be an http or https address, such as https://room.example.com/…/jwks.json")
+            raise ValueError(f"{url} must be an http or https URL, such as https://room.example.com/…/jwks.json")
         self._url = url
         self._fetch = fetch or fetch_json
         self._keys = KeySet([])
@@ -43,14 +43,14 @@ class PublishedKeys:
         self._fetching = threading.Lock()
 
     def needs_fetch(self, key_id: str) -> bool:
-        """Whether `refresh` is worth its time, which may be seconds."""
+        """Whether to call `refresh`, which may take seconds."""
         now = monotonic()
         if now - self._tried < PAUSE_S:
             return False
         return now - self._fetched > FRESH_S or not self._has(key_id)
 
     def refresh(self) -> None:
-        """Blocks. Those who come while another fetches wait for it, and share what came of it."""
+        """Blocks. Concurrent callers wait for the running fetch and share its result."""
         asked = monotonic()
         with self._fetching:
             if self._tried < asked:

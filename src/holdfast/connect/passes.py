@@ -1,4 +1,4 @@
-"""Reading a pass: signed by Ed25519 with a published key, of the right kind, for this sale, and not over.
+"""Verifies a pass: signed with a published Ed25519 key, of the right kind, and not expired.
 
 The algorithm and the kind are fixed here and never taken from the token.
 """
@@ -21,7 +21,7 @@ MAX_LIFE_S = 86_460
 
 @dataclass(frozen=True)
 class Pass:
-    """Permission for one buyer to buy in one sale, until a moment in seconds since 1970."""
+    """Permission for one buyer to buy in one sale until `expires_at`, in seconds since 1970."""
 
     buyer_id: str
     sale_id: str
@@ -30,7 +30,7 @@ class Pass:
 
 
 def key_id_of(token: str) -> str | None:
-    """Which key it says it was signed with, which nobody has checked yet. None for what is not a pass."""
+    """The ID of the key that it claims to be signed with, unverified. None if it is not a pass."""
     try:
         head = token.split(".", 1)[0].encode()
         header = json.loads(base64.urlsafe_b64decode(head + b"=" * (-len(head) % 4)))
@@ -41,7 +41,7 @@ def key_id_of(token: str) -> str | None:
 
 
 def read_pass(token: str, keys: KeySet, now_s: float) -> Pass | None:
-    """The pass, if it is one and not over."""
+    """The pass if it is valid and not expired, else None."""
     try:
         signed = jws.deserialize_compact(token, keys, algorithms=[ALGORITHM])
         header, claims = signed.headers(), json.loads(signed.payload)
@@ -55,7 +55,7 @@ def read_pass(token: str, keys: KeySet, now_s: float) -> Pass | None:
 def _from(claims: dict[str, Any], now_s: float) -> Pass | None:
     if not all(isinstance(claims.get(name), str) and claims[name] for name in ("sub", "sale", "jti")):
         return None
-    # Exactly int: true and false are integers to Python.
+    # Exactly int, because bool is a subclass of int.
     if not all(type(claims.get(name)) is int for name in ("iat", "exp")):
         return None
     issued, expires = claims["iat"], claims["exp"]

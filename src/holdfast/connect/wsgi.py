@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class WsgiRoomMiddleware:
-    """The pass is in `environ["holdfast.pass"]` of what gets through."""
+    """Admitted requests have the pass in `environ["holdfast.pass"]`."""
 
     def __init__(self, app: "WSGIApplication", gatekeeper: Gatekeeper) -> None:
         self._app = app

@@ -1,1 +1,1 @@
-"""The rules, pure: no I/O, no await, no clock."""
+"""The business rules as pure code: no I/O, no await, no clock. Every package may import it; it imports only errors."""

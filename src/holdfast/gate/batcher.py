@@ -1,47 +1,64 @@
-"""The commands of each pool, decided in batches (see `lines.py`).
+"""Decides the commands of each pool in batches (`runtime/batching.py`).
 
-Pools do not wait for one another here: each has at most one batch in flight, and the engine takes batches first come,
-first served, so a hot pool cannot starve a quiet one. After a batch whose outcome is unknown, the same idempotency key
-will find the truth.
+Pools do not wait for one another here: each has at most one batch in flight, and the engine takes batches in arrival
+order, so a hot pool cannot starve a quiet one. After a batch whose outcome is unknown, a retry with the same
+idempotency key finds out what happened.
 
-Sold-out memory. After a refusal for want of stock, attempts within `memory_s` get the same answer from memory, so a
-stampede on an empty pool does not reach the engine. An attempt with an idempotency key is not answered from memory: it
-may be the repeat of one that won, in this process or another, and the same key must get the same answer. But while that
-memory lasts, the batches of its pool begin `GATHER_S` apart: nothing is to be had by being quick, and those who come
-meanwhile are answered by one look at their keys instead of many. Who comes after a pause does not wait.
+Sold-out cache. After a refusal for lack of stock, attempts within `cache_s` get the same answer from the cache, so a
+stampede on an empty pool does not reach the engine. An attempt with an idempotency key may repeat one that was granted,
+in this process or another, and the same key must get the same answer. So it is answered from the cache only if its
+owner is known to have nothing in the pool (`winners.py`), and if no rule can tell it from the attempt that was refused.
+While the cache lasts, batches of that pool start at least `GATHER_S` apart: nothing is gained by being quick, and the
+attempts that gather share one look at their keys. An attempt that comes after a pause does not wait.
 
-Slowness. How long the last batch of a pool took, counted from when the first in it came, is kept for a moment: the pace
-of a waiting room slows down by it.
+Latency. How long the last batch of a pool took, counted from the arrival of its first command, is kept for a moment:
+the pace of a waiting room slows down by it.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast import counting, metrics
-from holdfast.domain.command import Command, Reserve, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.shards import whole_of
-from holdfast.gate.lines import Lines, Waiting
+from holdfast.domain.stock.command import Command, Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.shards import whole_of
 from holdfast.gate.port import Gate
+from holdfast.gate.winners import Winners
+from holdfast.runtime import counters, metrics
+from holdfast.runtime.batching import KeyedBatcher, Pending, log_failed_batch
 
-# At 5,000 attempts a second, 15 share a look. A batch of some hundreds takes longer than this, so they do not gather.
+# At 5,000 attempts per second, 15 share a batch. A batch of some hundreds takes longer than this and is not delayed.
 GATHER_S = 0.003
 
-# An answer tells about the gate for this long.
+# How long the duration of a batch says something about the gate.
 SLOWNESS_S = 1.0
 
 _OUT_OF_STOCK = frozenset({Outcome.SOLD_OUT, Outcome.ALL_HELD})
+_COUNTERS = {outcome: counters.TOLD + outcome for outcome in _OUT_OF_STOCK}
 
 
-class _Memory(Struct, frozen=True):
+# A batch with nothing but these found the pool as it was.
+_NOTHING_NEW = frozenset({Outcome.REPLAYED, Outcome.KEY_REUSED})
+
+
+# Once so many were refused from the cache, one attempt is decided before the cache ends. Otherwise all would have to be
+# that come until the pool was found empty again, and at such a rate they are many.
+REFRESHED_AFTER = 32
+
+
+class CachedRefusal(Struct):
     verdict: Verdict
     since: float
     until: float
+    # Of the attempt that was refused: it was within the limit per owner, and of a sufficient tier.
+    min_quantity: int
+    tier: int
+    # How many were refused from the cache; None once an attempt was sent to be decided.
+    given: int | None = 0
 
 
 class _Took(Struct, frozen=True):
@@ -49,88 +66,145 @@ class _Took(Struct, frozen=True):
     at: float
 
 
-class Batcher(Lines[Command, Verdict]):
+class Batcher(KeyedBatcher[Command, Verdict]):
     def __init__(
         self,
         gate: Gate,
         *,
         batch_max: int = 512,
-        line_max: int = 8192,
-        patience_s: float = 2.0,
-        memory_s: float = 0.1,
+        queue_max: int = 8192,
+        timeout_s: float = 2.0,
+        cache_s: float = 0.1,
+        winners: Winners | None = None,
     ) -> None:
-        super().__init__(gate.apply, batch_max=batch_max, line_max=line_max, patience_s=patience_s)
-        self._memory_s = memory_s
-        self._memories: dict[str, _Memory] = {}
+        super().__init__(
+            self._decide,
+            batch_max=batch_max,
+            queue_max=queue_max,
+            timeout_s=timeout_s,
+            pause_s=self._gather_s,
+            on_results=self._note,
+            on_failure=log_failed_batch,
+            on_drop=metrics.count_drop,
+            on_queue=self._show_waiting,
+        )
+        self._gate = gate
+        self._cache_s = cache_s
+        self._winners = winners
+        self._refusals: dict[str, CachedRefusal] = {}
         self._took: dict[str, _Took] = {}
 
-    def recall(self, sku_id: str) -> Verdict | None:
-        """What an attempt without an idempotency key was just told, if it was that there is nothing left to take."""
-        memory = self._memories.get(sku_id)
-        if memory is None:
+    def submit(self, key: str, item: Command) -> asyncio.Future[Verdict]:
+        submitted = super().submit(key, item)
+        if self._winners is not None and isinstance(item, Reserve):
+            self._winners.queue(key, item.owner_id)
+        return submitted
+
+    def cached_refusal(self, sku_id: str) -> Verdict | None:
+        """The answer to an attempt without an idempotency key, if the pool was just found to be empty."""
+        cached = self._cached(sku_id)
+        return None if cached is None else self._give(sku_id, cached)
+
+    def cached_refusal_with_key(self, sku_id: str, owner_id: str, min_quantity: int, tier: int) -> Verdict | None:
+        """The answer to an attempt that cannot repeat one that was granted, if the pool was just found to be empty."""
+        cached = self._cached(sku_id)
+        if cached is None or self._winners is None or min_quantity > cached.min_quantity or tier < cached.tier:
             return None
-        if memory.until <= monotonic():
-            del self._memories[sku_id]
+        return None if self._winners.may_include(sku_id, owner_id) else self._give(sku_id, cached)
+
+    def _cached(self, sku_id: str) -> CachedRefusal | None:
+        cached = self._refusals.get(sku_id)
+        if cached is not None and cached.until <= monotonic():
+            del self._refusals[sku_id]
             return None
-        metrics.count_outcome(memory.verdict.outcome)
-        counting.count_told(sku_id, [(memory.verdict.outcome, 1)])
-        return memory.verdict
+        return cached
+
+    def _give(self, sku_id: str, cached: CachedRefusal) -> Verdict | None:
+        if cached.given is not None:
+            cached.given += 1
+            if cached.given > REFRESHED_AFTER and monotonic() - cached.since > self._cache_s / 2:
+                cached.given = None
+                return None
+        outcome = cached.verdict.outcome
+        metrics.count_outcome(outcome)
+        counters.count(sku_id, _COUNTERS[outcome])
+        return cached.verdict
+
+    async def drain(self) -> None:
+        await super().drain()
+        if self._winners is not None:
+            await self._winners.drain()
 
     def slowness_ms(self) -> dict[str, float]:
-        """By pool, of those asked lately: what the last answer took, or the oldest without one has waited if longer."""
+        """By pool with recent commands: how long the last answer took, or the oldest command has waited if longer."""
         now = monotonic()
-        self._took = {line: took for line, took in self._took.items() if now - took.at < SLOWNESS_S}
+        self._took = {key: took for key, took in self._took.items() if now - took.at < SLOWNESS_S}
         slowest: dict[str, float] = {}
-        answered = [(line, took.seconds) for line, took in self._took.items()]
-        unanswered = [(line, now - since) for line, since in self._in_flight.items()]
-        for line, seconds in answered + unanswered:
-            sku_id = whole_of(line)
+        answered = [(key, took.seconds) for key, took in self._took.items()]
+        unanswered = [(key, now - since) for key, since in self.in_flight.items()]
+        for key, seconds in answered + unanswered:
+            sku_id = whole_of(key)
             slowest[sku_id] = max(slowest.get(sku_id, 0.0), seconds * 1000)
         return slowest
 
-    def _rest_s(self, key: str) -> float:
-        memory = self._memories.get(whole_of(key))
-        return 0.0 if memory is None else min(memory.since + GATHER_S, memory.until) - monotonic()
+    async def _decide(self, key: str, commands: Sequence[Command], /) -> Sequence[Verdict]:
+        metrics.BATCH_SIZE.observe(len(commands))
+        self._show_waiting()
+        if self._winners is None:
+            return await self._gate.apply(key, commands)
+        self._winners.begin(key, commands, self._waiting_in(key))
+        verdicts = None
+        try:
+            verdicts = await self._gate.apply(key, commands)
+        finally:
+            self._winners.end(key, commands, verdicts)
+        return verdicts
+
+    def _waiting_in(self, key: str) -> Iterator[Command]:
+        return (pending.item for pending in self._queues.get(key, ()))
 
     def _show_waiting(self) -> None:
-        metrics.WAITING.set(sum(map(len, self._lines.values())))
+        metrics.WAITING.set(self.waiting)
 
-    async def _apply_all(self, key: str, asks: list[Command]) -> Sequence[Verdict]:
-        metrics.BATCH_SIZE.observe(len(asks))
-        self._show_waiting()
-        return await super()._apply_all(key, asks)
+    def _gather_s(self, key: str) -> float:
+        cached = self._refusals.get(whole_of(key))
+        return 0.0 if cached is None else min(cached.since + GATHER_S, cached.until) - monotonic()
 
     def _note(
-        self, key: str, batch: list[Waiting[Command, Verdict]], answers: Sequence[Verdict], started: float
+        self, key: str, batch: list[Pending[Command, Verdict]], verdicts: Sequence[Verdict], started: float
     ) -> None:
         now = monotonic()
-        self._took[key] = _Took(now - batch[0].since, now)
-        sku_id = whole_of(key)
-        self._remember(sku_id, batch[-1].command, answers[-1], started)
-        told = Counter(verdict.outcome for verdict in answers)
-        for outcome, number in told.items():
+        sku_id, outcomes = whole_of(key), Counter(verdict.outcome for verdict in verdicts)
+        for outcome, number in outcomes.items():
             metrics.count_outcome(outcome, number)
-        counting.count_told(sku_id, told.items())
-        counting.count_waits(sku_id, [waiting.since for waiting in batch], now)
         metrics.flush_outcomes()
+        if outcomes.keys() == {Outcome.POOL_NOT_FOUND}:
+            return  # Anyone can make up a pool. It must not cost a row that is kept.
+        self._took[key] = _Took(now - batch[0].since, now)
+        if not outcomes.keys() <= _NOTHING_NEW:
+            self._cache(sku_id, batch[-1].item, verdicts[-1], started)
+        counters.count_outcomes(sku_id, outcomes.items())
+        counters.count_waits(sku_id, [pending.since for pending in batch], now)
 
-    def _remember(self, sku_id: str, command: Command, last: Verdict, started: float) -> None:
-        """Keep the batch's last word on stock, counted from before it was decided so that it is never too old."""
-        self._memories.pop(sku_id, None)
+    def _cache(self, sku_id: str, command: Command, last: Verdict, started: float) -> None:
+        """Keep the last verdict of a batch if it is about stock. Its age counts from before the batch was decided."""
+        self._refusals.pop(sku_id, None)
         if last.outcome not in _OUT_OF_STOCK or not isinstance(command, Reserve):
             return
-        lasts = self._memory_s
+        lasts_s = self._cache_s
         if last.retry_after_ms is not None:
-            lasts = min(lasts, last.retry_after_ms / 1000)
-        self._memories[sku_id] = _Memory(last, started, started + lasts)
+            lasts_s = min(lasts_s, last.retry_after_ms / 1000)
+        self._refusals[sku_id] = CachedRefusal(last, started, started + lasts_s, command.min_quantity, command.tier)
+        if self._winners is not None and lasts_s > 0:
+            self._winners.prepare(sku_id, self._waiting_in(sku_id))
 
 
 class SplitBatcher(Batcher):
-    """For SKUs that may be split: each of their shards has a line of its own, which `line_of` names."""
+    """For SKUs that may be split: each of their shards has a queue of its own, whose key `key_of` chooses."""
 
-    def __init__(self, line_of: Callable[[str, Command], str], gate: Gate, **limits: Any) -> None:
+    def __init__(self, key_of: Callable[[str, Command], str], gate: Gate, **limits: Any) -> None:
         super().__init__(gate, **limits)
-        self._line_of = line_of
+        self._key_of = key_of
 
-    def submit(self, key: str, command: Command) -> asyncio.Future[Verdict]:
-        return super().submit(self._line_of(key, command), command)
+    def submit(self, key: str, item: Command) -> asyncio.Future[Verdict]:
+        return super().submit(self._key_of(key, item), item)

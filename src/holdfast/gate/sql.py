@@ -1,107 +1,128 @@
 """The gate on SQLite and PostgreSQL: one lock and one commit per batch.
 
-Lock the pool's row, read what the batch touches, decide, write the changes in bulk, commit. The commit is the moment
-of truth: before it nothing has happened, after it the verdicts may be told. Several processes may do this on one
-PostgreSQL; the row lock puts their batches in a line. If the CHECK on the pool's row ever fails, the rulebook has a
-defect, the batch is rolled back whole and nobody was told yes. On PostgreSQL, where all of that is a round trip each, a
-batch to which everything can be granted is one statement (`grant_at_once.py`).
+Lock the pool's row, read what the batch touches, decide, write the changes in bulk, commit (`ledger/stock/decide.py`).
+Before the commit nothing has happened; after it the verdicts may be returned. Several processes may do this on one
+PostgreSQL: the row lock queues their batches. If the CHECK on the pool's row ever fails, the rulebook has a defect, the
+batch is rolled back as a whole and nothing was granted. On PostgreSQL, where each step is a round trip, a batch that
+can be granted entirely is one statement (`ledger/stock/single_statement_grant.py`).
 
-Where the last batch changed nothing, as in a pool that is sold out, attempts are first decided by a glance: without the
-lock and without the disk, from one view of what is committed, by the same rulebook. If nothing would change again, each
-verdict is what the lock would have led to at the moment of that view, which was after the attempt came; so a key that
-was granted before, by whatever process, gets its first answer. If anything would change (a unit is free, a deadline has
-passed), what was seen is thrown away and the batch is decided under the lock.
+Where the last batch changed nothing, as in a sold-out pool, attempts are first decided by a lock-free read of one
+committed snapshot, by the same rulebook and without touching the disk. If nothing would change again, each verdict is
+what the lock would have led to at the moment of that snapshot, which is after the attempt arrived; so a key that any
+process granted before gets its first answer. If anything would change (a unit is free, a deadline has passed), the
+result is discarded and the batch is decided under the lock.
+
+A pool whose lock could not be had in time is remembered for a while (`locked_pools.py`): operators see its name, and
+callers are refused sooner.
 """
 
+from collections import deque
 from collections.abc import Sequence
-from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
-from holdfast import metrics
-from holdfast.domain.command import Command, Reserve, Verdict
-from holdfast.domain.rulebook import decide
-from holdfast.domain.state import Changes
-from holdfast.ledger.batch import BatchQueries
-from holdfast.ledger.database import Database
-from holdfast.ledger.grant_at_once import GrantAtOnce
+from holdfast.domain.stock.command import Command, Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.errors import Cause, Unavailable
+from holdfast.gate.locked_pools import LockedPools
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.mark.mark import Acknowledged
+from holdfast.ledger.stock.batch import batch_queries
+from holdfast.ledger.stock.decide import NO_CHANGES, decide_batch, decide_without_lock
+from holdfast.ledger.stock.single_statement_grant import SingleStatementGrant
+from holdfast.runtime import metrics
 
-# Pools of which it is known that a glance may be enough. Beyond that, all are found out anew.
+# Pools whose last batch changed nothing. Beyond this many, all are forgotten.
 UNCHANGED_MAX = 10_000
-UNIQUE_VIOLATION = "23505"
-_NOTHING = Changes()
+# Batches whose verdicts are remembered: the only record of what a ledger that went back has lost.
+REMEMBERED_BATCHES = 256
+# And for how long: what has ended may be deleted from the ledger after two days (`ledger/stock/pruning.py`).
+REMEMBERED_S = 24 * 3_600.0
+_CHANGED = frozenset({Outcome.RESERVED, Outcome.MOVED})
 
 
 class SqlGate:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.queries = BatchQueries(database.dialect_name)
-        self.at_once = None if database.dialect_name == "sqlite" else GrantAtOnce()
+        self.queries = batch_queries(database.dialect_name)
+        self.single_statement = None if database.dialect_name == "sqlite" else SingleStatementGrant()
         self._unchanged: set[str] = set()
+        self._answered: deque[tuple[float, Sequence[Command], list[Verdict]]] = deque(maxlen=REMEMBERED_BATCHES)
+        self.locked_pools = LockedPools()
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        try:
+            verdicts = await self._apply(sku_id, commands)
+        except Unavailable as exc:
+            if exc.cause is Cause.LOCK_TIMEOUT:
+                self.locked_pools.add(sku_id)
+            raise
+        self.locked_pools.discard(sku_id)
+        return verdicts
+
+    async def _apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
         if sku_id in self._unchanged:
-            verdicts = await self._glance(sku_id, commands)
+            verdicts = await self._decide_without_lock(sku_id, commands)
             if verdicts is not None:
                 return verdicts
         started = perf_counter()
-        verdicts = await self._grant_at_once(sku_id, commands)
+        verdicts = await self._grant(sku_id, commands)
         if verdicts is None:
             verdicts = await self._database.write(lambda c: self.decide(c, sku_id, commands), brief=True)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
+        self._answered.append((monotonic(), commands, verdicts))
         return verdicts
 
-    async def _grant_at_once(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
-        at_once = self.at_once
-        attempts = None if at_once is None else at_once.attempts_in(sku_id, commands)
-        if at_once is None or attempts is None:
+    def acknowledged(self, count: int) -> list[Acknowledged]:
+        """What was granted or moved lately, as it was last seen: the latest `count`, latest first."""
+        latest: dict[str, Acknowledged] = {}
+        since = monotonic() - REMEMBERED_S
+        # A copy: on SQLite this runs in a thread, and batches are answered meanwhile.
+        for at, commands, verdicts in reversed(tuple(self._answered)):
+            if at < since:
+                break
+            for command, verdict in zip(reversed(commands), reversed(verdicts), strict=True):
+                if verdict.outcome in _CHANGED and verdict.reservation is not None:
+                    if len(latest) == count:
+                        return list(latest.values())
+                    id_ = verdict.reservation.reservation_id
+                    seen = latest[id_].reservation if id_ in latest else verdict.reservation
+                    latest[id_] = Acknowledged(seen, *_key_of(command))
+        return list(latest.values())
+
+    def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        """Decide a batch within a transaction of the caller."""
+        limits = self.locked_pools.limits(sku_id)
+        decision = decide_batch(connection, self.queries, self._database, sku_id, commands, limits)
+        self._note(sku_id, is_unchanged=decision.changes == NO_CHANGES)
+        return decision.verdicts
+
+    async def _grant(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
+        if self.single_statement is None:
             return None
-        grant = partial(at_once.grant, sku_id, attempts, self._database.known_now_ms())
-        try:
-            verdicts = await self._database.write(grant, at_once=True)
-        except IntegrityError as exc:
-            if getattr(exc.orig, "sqlstate", None) != UNIQUE_VIOLATION:
-                raise
-            # A key was used elsewhere in this very moment. Nothing was written.
-            at_once.go_the_long_way(sku_id)
-            return None
+        limits = self.locked_pools.limits(sku_id)
+        verdicts = await self.single_statement.grant(self._database, sku_id, commands, limits)
         if verdicts is not None:
-            self._unchanged.discard(sku_id)
+            self._note(sku_id, is_unchanged=False)
         return verdicts
 
-    async def _glance(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
-        """The verdicts, if they change nothing."""
+    async def _decide_without_lock(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
         attempts = [command for command in commands if isinstance(command, Reserve)]
         if len(attempts) < len(commands):
             return None
+        return await self._database.lock_free_read(
+            lambda c: decide_without_lock(c, self.queries, self._database, sku_id, attempts)
+        )
 
-        def look(connection: Connection) -> list[Verdict] | None:
-            state, decided_at = self.queries.see(connection, sku_id, attempts)
-            now = max(self._database.now_ms(connection), decided_at)
-            if any(reservation.is_due(now) for reservation in state.reservations.values()):
-                return None
-            decision = decide(state, attempts, now)
-            return decision.verdicts if decision.changes == _NOTHING else None
-
-        return await self._database.glance(look)
-
-    def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
-        locked = self.queries.lock(connection, sku_id, commands)
-        now = locked.now(connection, self._database)
-        state = self.queries.load(connection, locked, commands, now)
-        started = perf_counter()
-        decision = decide(state, commands, now)
-        metrics.DECIDE_SECONDS.observe(perf_counter() - started)
-        self.queries.store(connection, locked, decision.changes, now)
-        self._note(sku_id, decision.changes)
-        return decision.verdicts
-
-    def _note(self, sku_id: str, changes: Changes) -> None:
-        if changes != _NOTHING:
+    def _note(self, sku_id: str, *, is_unchanged: bool) -> None:
+        if not is_unchanged:
             self._unchanged.discard(sku_id)
             return
         if len(self._unchanged) >= UNCHANGED_MAX:
             self._unchanged.clear()
         self._unchanged.add(sku_id)
+
+
+def _key_of(command: Command) -> tuple[str | None, str]:
+    return (command.key, command.fingerprint) if isinstance(command, Reserve) else (None, "")

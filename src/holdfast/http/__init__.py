@@ -1,1 +1,1 @@
-"""The way in: fast lane, routes, errors, identity."""
+"""The API and the pages over HTTP. The CLI and lab may import http.server, http.contract and http.web."""

@@ -1,35 +1,49 @@
-"""Bring the database to the tables this version needs. Safe to run from many processes at once."""
+"""Brings the database to the tables this version needs. Safe to run from many processes at once, and beside servers.
 
-from pathlib import Path
+On PostgreSQL a change to a table waits for the transactions that use it, and everybody else waits behind it. So a
+migration waits for a lock only as long as nobody minds, and starts again: it gives way before PostgreSQL would take it
+for one half of a deadlock and end the other.
+"""
 
-from sqlalchemy import Connection, column, inspect, select, table
+import asyncio
 
-from holdfast.ledger.database import Database
+import structlog
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+from holdfast.errors import Cause, Unavailable
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.revision import current_revision, newest_revision, require_usable
 
-# An upgrade may rewrite a large table.
+log = structlog.get_logger()
+
+# An upgrade may rewrite a large table, or wait for a long transaction to end.
 _TIMEOUT_S = 600.0
-
-
-def newest_revision() -> str:
-    """Told by the names of the files, without Alembic, which nearly every start can do without."""
-    return max(script.name.partition("_")[0] for script in (MIGRATIONS / "versions").glob("[0-9]*.py"))
-
-
-def current_revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(select(column("version_num")).select_from(table("alembic_version"))).scalar()
+_PAUSE_S = 1.0
 
 
 async def migrate(database: Database) -> tuple[str | None, str]:
-    """Upgrade, and return the revision before and after."""
+    """Upgrade, and return the revision before and after. A newer database is left as it is, if this version may use
+    it."""
     newest = newest_revision()
-    # Nearly always there is nothing to do, and finding that out must not wait for the lock of a busy server.
+    # Usually there is nothing to do, and finding that out must not wait for the lock of a busy server.
     current = await database.read(current_revision)
+    if current is not None and current > newest:
+        current = await database.read(require_usable)
+        log.warning("schema_is_newer", revision=current, supported=newest, to_do="upgrade this process too")
+        return current, current
     if current != newest:
-        from holdfast.ledger.upgrade import upgrade  # noqa: PLC0415 - see `newest_revision`
-
-        current = await database.write(upgrade, timeout_s=_TIMEOUT_S)
+        current = await _upgrade(database)
     return current, newest
+
+
+async def _upgrade(database: Database) -> str | None:
+    from holdfast.ledger.upgrade import upgrade  # noqa: PLC0415 - imports Alembic, which few starts need
+
+    async with asyncio.timeout(_TIMEOUT_S):
+        while True:
+            try:
+                return await database.write(upgrade, timeout_s=_TIMEOUT_S)
+            except Unavailable as exc:
+                if exc.cause is not Cause.LOCK_TIMEOUT:
+                    raise
+                log.warning("migration_waits_for_lock", error=str(exc))
+            await asyncio.sleep(_PAUSE_S)

@@ -1,24 +1,29 @@
-"""All tables together, for whoever compares or creates them."""
+"""All tables together, to create or compare them."""
 
-from holdfast.ledger import (
-    challenges,
-    console_sessions,
-    pool_counts,
-    room_tables,
-    sale_tables,
-    tables,
-    webhook_tables,
+from holdfast.ledger.tables import (
+    access,
+    chain,
+    compatibility,
+    heartbeats,
+    incarnations,
+    money,
+    room,
+    sales,
+    stock,
+    webhooks,
 )
-
-metadata = tables.metadata
+from holdfast.ledger.tables.columns import metadata
 
 __all__ = [
-    "challenges",
-    "console_sessions",
+    "access",
+    "chain",
+    "compatibility",
+    "heartbeats",
+    "incarnations",
     "metadata",
-    "pool_counts",
-    "room_tables",
-    "sale_tables",
-    "tables",
-    "webhook_tables",
+    "money",
+    "room",
+    "sales",
+    "stock",
+    "webhooks",
 ]

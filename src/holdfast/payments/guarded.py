@@ -1,20 +1,20 @@
 """A payment provider behind a breaker.
 
-Buyers never wait for a provider: settlement does, so many payments at a time. A provider that hangs would hold all of
-them for as long as a call may last, again and again. Behind an open breaker they are told at once that nothing was
-sent, and come back later; every few seconds one of them goes through to see.
+Buyers never wait for a provider; settlement does, with a bounded number of payments at a time. A provider that hangs
+would hold all of them until each call times out, again and again. While the breaker is open, calls fail at once without
+being sent and are retried later; every few seconds one call goes through as a probe.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
 import structlog
 
-from holdfast import metrics
-from holdfast.domain.breaker import Breaker
 from holdfast.errors import EngineError, Unavailable
-from holdfast.payments.port import Charge, Payment, PaymentProvider, Refund
+from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentProvider, Refund
+from holdfast.runtime import metrics
+from holdfast.runtime.breaker import Breaker
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -35,43 +35,39 @@ class GuardedProvider:
         metrics.show_breaker(self.breaker)
 
     async def authorise(self, charge: Charge) -> Payment:
-        self._check()
-        return await self._told(self._provider.authorise(charge))
+        return await self._call(self._provider.authorise, charge)
 
     async def capture(self, payment: Payment) -> Payment:
-        self._check()
-        return await self._told(self._provider.capture(payment))
+        return await self._call(self._provider.capture, payment)
 
     async def void(self, payment: Payment) -> Payment:
-        self._check()
-        return await self._told(self._provider.void(payment))
+        return await self._call(self._provider.void, payment)
 
     async def refund(self, payment: Payment, amount: int, key: str) -> Refund:
-        self._check()
-        return await self._told(self._provider.refund(payment, amount, key))
+        return await self._call(self._provider.refund, payment, amount, key)
 
     async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
-        self._check()
-        return await self._told(self._provider.look_up(key, reference))
+        return await self._call(self._provider.look_up, key, reference)
+
+    async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
+        return await self._call(self._provider.list_since, since, after)
 
     async def close(self) -> None:
         await self._provider.close()
 
-    def _check(self) -> None:
+    async def _call(self, call: Callable[..., Awaitable[T]], *arguments: object) -> T:
         if not self.breaker.allows(monotonic() * 1000):
             raise Unavailable(f"{self.breaker.name} does not answer; nothing was sent")
-
-    async def _told(self, call: Awaitable[T]) -> T:
         was_closed = self.breaker.is_closed
         try:
-            answer = await call
+            answer = await call(*arguments)
         except EngineError as exc:
             self.breaker.failed(monotonic() * 1000)
             if was_closed and not self.breaker.is_closed:
                 log.warning("payment_provider_down", provider=self.breaker.name, error=str(exc))
             raise
         except BaseException:
-            # A refusal of a refund is an answer; whoever was called off heard none.
+            # A refused refund is an answer; a cancelled call got none.
             self.breaker.withdrawn()
             raise
         else:

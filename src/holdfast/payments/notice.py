@@ -1,10 +1,10 @@
-"""What a provider tells us unasked. It only says where to look: the truth is what `look_up` finds."""
+"""A provider's webhook. It only says which payment to look up; `look_up` finds the truth."""
 
 from msgspec import Struct
 
 
 class Notice(Struct, frozen=True):
-    """`id` is the same if the provider tells it twice. `kind` is the provider's name for what happened."""
+    """`id` is the same if the provider sends it twice. `kind` is the provider's name for the event."""
 
     id: str
     kind: str
@@ -12,4 +12,4 @@ class Notice(Struct, frozen=True):
 
 
 class NoticeRefused(Exception):
-    """A call that claims to be from the provider and is forged, stale or malformed."""
+    """The webhook is forged, stale or malformed."""

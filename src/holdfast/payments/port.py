@@ -1,9 +1,8 @@
-"""What settlement asks of a payment provider.
+"""What settlement needs from a payment provider.
 
-Every call names the key of its payment or refund, and the provider does the same thing once per key, however often it
-is asked. A refusal is an answer (`DECLINED`, with its reason). If no answer came, nobody knows what happened: then
-`OutcomeUnknown` is raised, and `look_up` finds the truth by the same key. `Unavailable` says that the provider was
-surely not reached, so nothing happened.
+Every call carries the key of its payment or refund and is idempotent under it. A refusal is an answer (`DECLINED`, with
+its reason). If no answer came, the outcome is unknown: `OutcomeUnknown` is raised, and `look_up` finds the truth by the
+same key. `Unavailable` means that the provider was certainly not reached, so nothing happened.
 """
 
 from enum import StrEnum
@@ -21,8 +20,11 @@ class PaymentState(StrEnum):
     PENDING = "pending"
 
 
-class Charge(Struct, frozen=True):
-    """Money to be set aside for one reservation. `method` is the provider's name for the card or account to use."""
+class Charge(Struct, frozen=True, omit_defaults=True):
+    """What to authorise for one reservation. `method` is the provider's name for the card or account to use, `customer`
+    its name for the customer who saved it. `purchase_key` and `purchase_fingerprint` are the idempotency key of the
+    purchase and what it was for: a ledger that lost the purchase finds them at the provider. So it does `ledger_mark`,
+    how far the ledger was (`ledger/mark/`). All are the same whenever the charge is sent again."""
 
     key: str
     amount: int
@@ -31,6 +33,10 @@ class Charge(Struct, frozen=True):
     reservation_id: str
     sale_id: str
     method: str | None = None
+    customer: str | None = None
+    purchase_key: str | None = None
+    purchase_fingerprint: str | None = None
+    ledger_mark: str | None = None
 
 
 class Payment(Struct, frozen=True):
@@ -51,28 +57,46 @@ class Refund(Struct, frozen=True):
     is_done: bool
 
 
+class ListedPayment(Struct, frozen=True):
+    """A payment with what it was charged for."""
+
+    payment: Payment
+    charge: Charge
+    created_at: int
+
+
+class PaymentPage(Struct, frozen=True):
+    """`next` continues the list; None at its end."""
+
+    payments: list[ListedPayment]
+    next: str | None = None
+
+
 class PaymentProvider(Protocol):
     async def authorise(self, charge: Charge) -> Payment:
-        """Set the money aside: AUTHORISED, DECLINED or PENDING."""
+        """AUTHORISED, DECLINED or PENDING."""
 
     async def capture(self, payment: Payment) -> Payment:
-        """Take the money that was set aside: CAPTURED, or DECLINED or VOIDED if that is too late."""
+        """Take authorised money: CAPTURED, or DECLINED or VOIDED if it is too late."""
 
     async def void(self, payment: Payment) -> Payment:
-        """Let go of money that was set aside: VOIDED. One that is captured already stays CAPTURED."""
+        """Release an authorisation: VOIDED. A captured payment stays CAPTURED."""
 
     async def refund(self, payment: Payment, amount: int, key: str) -> Refund:
-        """Give back part or all of a captured payment. More than is left: `RefundRefused`."""
+        """Refund part or all of a captured payment. More than is left: `RefundRefused`."""
 
     async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
-        """The payment under this key, or None if the provider has never heard of it.
+        """The payment under this key, or None if the provider has never seen it.
 
-        `reference` is the provider's own id for it, if that is known: some find nothing else without fail.
+        `reference` is the provider's own id, if it is known: some providers reliably find a payment only by that.
         """
 
+    async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
+        """The payments that were begun since a moment, in milliseconds, in pages."""
+
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class RefundRefused(Exception):
-    """The provider will not give this money back, and says why."""
+    """The provider will not refund this, and says why."""

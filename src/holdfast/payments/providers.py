@@ -1,22 +1,20 @@
-"""The payment providers that the settings name."""
+"""Opens the payment providers that are configured."""
 
 from holdfast.payments.port import PaymentProvider
-from holdfast.settings import Settings
 
 
-def open_providers(settings: Settings) -> dict[str, PaymentProvider]:
-    """By the name that a sale gives under `payment`. Whoever opens them closes them."""
-    # Their libraries take long to import, and most houses need neither.
-    timeout_s = settings.payment_timeout_ms / 1000
+def open_providers(
+    *, sandbox_url: str, stripe_api_key: str, stripe_api_base: str, timeout_s: float
+) -> dict[str, PaymentProvider]:
+    """By the name that a sale gives under `payment`. The caller closes them."""
+    # Their libraries are slow to import, and most installations need neither.
     providers: dict[str, PaymentProvider] = {}
-    if settings.payment_sandbox_url:
-        from holdfast.payments.sandbox.client import SandboxProvider  # noqa: PLC0415
+    if sandbox_url:
+        from holdfast.payments.sandbox.client import SandboxProvider  # noqa: PLC0415 - see above
 
-        providers["sandbox"] = SandboxProvider(settings.payment_sandbox_url, timeout_s)
-    if settings.stripe_api_key.get_secret_value():
-        from holdfast.payments.stripe.provider import StripeProvider  # noqa: PLC0415
+        providers["sandbox"] = SandboxProvider(sandbox_url, timeout_s)
+    if stripe_api_key:
+        from holdfast.payments.stripe.provider import StripeProvider  # noqa: PLC0415 - see above
 
-        providers["stripe"] = StripeProvider(
-            settings.stripe_api_key.get_secret_value(), timeout_s, settings.stripe_api_base
-        )
+        providers["stripe"] = StripeProvider(stripe_api_key, timeout_s, stripe_api_base)
     return providers

@@ -1,1 +1,4 @@
-"""Who may come in, and when."""
+"""The waiting room: joining, advancing, tickets, passes, proof of work.
+
+Checkout, bootstrap, http and lab may import it.
+"""

@@ -1,17 +1,17 @@
-"""Proof of work, by ALTCHA: a price for joining.
+"""Proof of work by ALTCHA: joining a room, or buying where there is none, costs some computation.
 
-The model. A challenge says: find the number, below a limit you are not told, whose key (PBKDF2 of number and salt)
-begins like this. The number was drawn here, so the work is bounded, and the signed challenge carries a signature of the
-whole key: whoever shows the key has found the number, and to see that costs us one hash, not one attempt. A challenge
-is made for one sale, lives for two minutes, and belongs to the buyer who asked for it. Whoever asked without a token
-gets one that belongs to nobody yet; it becomes the buyer's who spends it first.
+The model. A challenge asks for the number, below an undisclosed limit, whose key (PBKDF2 of number and salt) starts
+with a given prefix. The server drew the number, so the work is bounded, and the signed challenge carries a signature of
+the whole key: a client that presents the key has found the number, and verifying that costs the server one hash instead
+of one attempt. A challenge is made for one sale, expires after two minutes, and belongs to the buyer who requested it.
+One requested without a token belongs to the buyer who spends it first.
 
-The invariants: a challenge is spent by one buyer, once, whichever process is asked and whatever was restarted since;
-nothing that is not signed by one of our keys costs more than a hash.
+Invariants. A challenge is spent by one buyer, once, across all processes and restarts. Verifying anything that is not
+signed by one of our keys costs no more than a hash.
 
-What happens when it fails. Spent ones are kept in the ledger; if that is away nobody joins, and nothing is spent. A
-buyer whose answer was lost sends the same proof again, and is recognised (`REPEATED`): the place they have, if any, is
-theirs. To give a second place for it would be wrong.
+What happens when it fails. Spent challenges are stored in the ledger; while it is unavailable nobody joins, and nothing
+is spent. A buyer whose answer was lost sends the same proof again and is recognised (`REPEATED`): they keep the place
+they have, if any, and never get a second one.
 """
 
 import asyncio
@@ -27,22 +27,25 @@ from typing import Any
 import altcha
 from msgspec import Struct
 
-from holdfast.domain.price import ROUNDS, Demand, attempts_for
-from holdfast.domain.sale import Sale
-from holdfast.ledger.challenges import Spending, spend
-from holdfast.ledger.database import Database
+from holdfast.domain.sale.price import ROUNDS, Demand, attempts_for
+from holdfast.domain.sale.sale import Sale
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.challenges import Spending, Spent, spend
+from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 ALGORITHM = "PBKDF2/SHA-256"
 LIFE_S = 120
-# The least part of the limit at which the number is: nobody is lucky at once.
+# The number is at least the limit divided by this, so that it is never found immediately.
 LEAST_PART = 4
 SPENT_TOGETHER_MAX = 256
+# As many joins as may wait for one room.
+SPENDINGS_MAX = 8_192
 DEMANDS_MAX = 10_000
 PROOF_MAX = 4_096
 
 
 class Entry(StrEnum):
-    """What a proof is worth, in order of precedence."""
+    """The result of checking a proof, in order of precedence."""
 
     NOT_ASKED = "not_asked"
     MISSING = "missing"
@@ -51,13 +54,13 @@ class Entry(StrEnum):
     # Made for another sale, or for another buyer.
     FOREIGN = "foreign"
     SPENT = "spent"
-    # By the same buyer, before.
+    # Spent before by the same buyer.
     REPEATED = "repeated"
     ADMITTED = "admitted"
 
 
 class Secret(Struct, frozen=True):
-    """The two secrets that ALTCHA wants, made from one signing key."""
+    """The two secrets that ALTCHA needs, derived from one signing key."""
 
     challenge: bytes
     key: bytes
@@ -73,24 +76,28 @@ def _derive(signing_key: str, purpose: bytes) -> bytes:
 
 class Challenges:
     def __init__(self, database: Database, signing_secrets: Sequence[Secret]) -> None:
-        """The first secret signs, all of them are believed."""
+        """The first secret signs, all of them verify."""
         self._secrets = signing_secrets
-        self._spender = _Spender(database)
+        self._database = database
+        self._spendings: KeyedBatcher[Spending, Entry] = KeyedBatcher(
+            self._spend, batch_max=SPENT_TOGETHER_MAX, queue_max=SPENDINGS_MAX
+        )
         self._demand: dict[str, Demand] = {}
-        # Making one costs an attempt, for which the interpreter lock is let go; the event loop goes on meanwhile.
+        # Creating one costs an attempt, which releases the interpreter lock, so the event loop goes on meanwhile.
         self._maker = ThreadPoolExecutor(1, "challenges")
 
     async def make(self, sale: Sale, buyer_id: str | None) -> dict[str, Any]:
-        """A new challenge for a sale that asks for proof, as ALTCHA's clients read it."""
+        """A new challenge for a sale that requires proof, in ALTCHA's format."""
         assert sale.proof_of_work is not None
-        attempts = attempts_for(sale.proof_of_work.cost, self._note(sale.sale_id), sale.room.rate_per_second)
+        demand = self._demand.get(sale.sale_id, Demand()).per_second(monotonic())
+        attempts = attempts_for(sale.proof_of_work.cost, demand, sale.room.rate_per_second)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._maker, self._make, sale.sale_id, _mark(buyer_id), attempts)
 
-    def _note(self, sale_id: str) -> float:
+    def _note(self, sale_id: str) -> None:
         if len(self._demand) >= DEMANDS_MAX:
             self._demand.clear()
-        return self._demand.setdefault(sale_id, Demand()).note(monotonic())
+        self._demand.setdefault(sale_id, Demand()).note(monotonic())
 
     def _make(self, sale_id: str, mark: str, attempts: int) -> dict[str, Any]:
         least = attempts // LEAST_PART
@@ -105,8 +112,9 @@ class Challenges:
         )
         return made.to_dict()
 
-    async def check(self, sale: Sale, buyer_id: str, proof: str | None) -> Entry:
-        """Whether this buyer may come in by this proof; if so, it is spent now."""
+    async def check(self, sale: Sale, buyer_id: str, proof: str | None, key: str | None = None) -> Entry:
+        """Whether this proof admits this buyer. If so, it is spent now. With a key, it admits every request under the
+        same key."""
         if sale.proof_of_work is None:
             return Entry.NOT_ASKED
         if not proof:
@@ -119,8 +127,15 @@ class Challenges:
             return entry
         parameters, signature = payload.challenge.parameters, payload.challenge.signature
         assert parameters.expires_at is not None
-        claim, expires_at = secrets.randbits(62), parameters.expires_at * 1000
-        return await self._spender.spend(Spending(str(signature), sale.sale_id, buyer_id, claim, expires_at))
+        claim, expires_at = _claim(key), parameters.expires_at * 1000
+        spending = Spending(str(signature), sale.sale_id, buyer_id, claim, expires_at)
+        return await self._spendings.submit(ONE_QUEUE, spending)
+
+    async def _spend(self, _queue: str, spendings: Sequence[Spending], /) -> list[Entry]:
+        spent = await self._database.write(lambda connection: spend(connection, spendings))
+        for sale_id in {s.challenge_id: s.sale_id for s in spendings if spent[s.challenge_id].is_new}.values():
+            self._note(sale_id)
+        return [_entry(spending, spent[spending.challenge_id]) for spending in spendings]
 
     def _verify(self, payload: altcha.Payload, sale_id: str, buyer_id: str) -> Entry:
         results = [_verified(payload, secret) for secret in self._secrets]
@@ -138,7 +153,7 @@ class Challenges:
 
 
 def _mark(buyer_id: str | None) -> str:
-    """Whom a challenge is for, without saying who that is."""
+    """A hash of the buyer ID, so that a challenge does not disclose it."""
     return "" if buyer_id is None else hashlib.sha256(buyer_id.encode()).hexdigest()[:32]
 
 
@@ -159,49 +174,13 @@ def _verified(payload: altcha.Payload, secret: Secret) -> altcha.VerifySolutionR
         return altcha.VerifySolutionResult(False, True, True, 0.0, verified=False)
 
 
-class _Waiting(Struct, eq=False):
-    spending: Spending
-    answer: "asyncio.Future[Entry]"
+def _claim(key: str | None) -> int:
+    if key is None:
+        return secrets.randbits(62)
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) >> 2
 
 
-class _Spender:
-    """Proofs that arrive while others are being written are written together, next."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._waiting: list[_Waiting] = []
-        self._writing: asyncio.Task[None] | None = None
-
-    async def spend(self, spending: Spending) -> Entry:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Entry] = loop.create_future()
-        self._waiting.append(_Waiting(spending, answer))
-        if self._writing is None:
-            self._writing = loop.create_task(self._write())
-        return await answer
-
-    async def _write(self) -> None:
-        while self._waiting:
-            together = self._waiting[:SPENT_TOGETHER_MAX]
-            del self._waiting[:SPENT_TOGETHER_MAX]
-            await self._write_together(together)
-        self._writing = None
-
-    async def _write_together(self, together: list[_Waiting]) -> None:
-        spendings = [waiting.spending for waiting in together]
-        try:
-            owners = await self._database.write(lambda connection: spend(connection, spendings))
-        except Exception as exc:
-            for waiting in together:
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(exc)
-            return
-        for waiting in together:
-            if not waiting.answer.done():
-                waiting.answer.set_result(_entry(waiting.spending, *owners[waiting.spending.challenge_id]))
-
-
-def _entry(spending: Spending, buyer_id: str, claim: int) -> Entry:
-    if buyer_id != spending.buyer_id:
+def _entry(spending: Spending, spent: Spent) -> Entry:
+    if spent.buyer_id != spending.buyer_id:
         return Entry.SPENT
-    return Entry.ADMITTED if claim == spending.claim else Entry.REPEATED
+    return Entry.ADMITTED if spent.claim == spending.claim else Entry.REPEATED

@@ -1,14 +1,14 @@
-"""Tickets and passes: signed, bound to a sale and a buyer, and of one kind each.
+"""Tickets and passes: signed tokens, each bound to a sale, a buyer and one kind.
 
-Tickets are for us alone and made for everyone who joins, so they are signed with the secret (HS256). Passes are for
-others too: they are signed with an Ed25519 key that is derived from the secret (HKDF), and the public half is published
-as a JWKS, so that any service can check a pass without asking us. A key id means one algorithm and one kind, whatever a
-token says of itself. The first key signs, all are believed: to rotate, put a new one first, and take the old one away
-when its last ticket is over. Nobody is logged out.
+Tickets are only read by Holdfast and are issued to everyone who joins, so they are signed with the secret (HS256).
+Passes are also read by other services: they are signed with an Ed25519 key derived from the secret (HKDF), and the
+public key is published as a JWKS, so that any service can verify a pass offline. A key ID implies one algorithm and one
+kind, whatever the token claims. The first key signs, all keys verify. To rotate, put a new key first and remove the old
+one after its last ticket has expired. Nobody is logged out.
 
-Signed by hand, because a library takes several times as long; read by the library, because reading is where mistakes
-are made. Reading a pass takes about half a millisecond, which is more than all the rest of a purchase, so what was read
-or signed here is remembered for as long as it is good, up to a bound.
+Signing is our own code, because a library takes several times as long. Reading uses the library, because reading is
+where mistakes are made. Reading a pass takes about half a millisecond, more than the rest of a purchase, so tokens that
+were read or signed here are cached, up to a limit.
 """
 
 import hmac
@@ -25,14 +25,14 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, OctKey, OKPKey
 from msgspec import Struct
 
-from holdfast.signing import SigningKey, base64url
+from holdfast.runtime.signing import SigningKey, base64url
 
-# Servers learn the engine's time by asking, and one that was asked in a bad moment is off by as long as that took.
+# Servers query the engine's time, and the duration of a slow query becomes an error of their clock.
 SKEW_S = 30
-# Nothing lives longer than this from when it was signed; a sale can be that far away, a pass lasts a day at most.
+# The longest validity after signing: a sale can be that far in the future, and a pass lasts a day at most.
 MAX_TICKET_S, MAX_PASS_S = 400 * 86_400, 86_460
 REMEMBERED_MAX = 50_000
-# Ours have about 400 bytes. Nothing longer is looked at.
+# Our tokens have about 400 bytes. Longer ones are refused unread.
 MAX_TOKEN = 2_000
 TICKET, PASS = "holdfast-ticket", "holdfast-pass"
 _HS256, _ED25519 = "HS256", "Ed25519"
@@ -49,9 +49,12 @@ class Ticket(Struct, frozen=True, omit_defaults=True):
     arrival: int
     iat: int
     exp: int
-    # Of a lottery: the commitment at joining. The position, from 1, once it is known.
+    # For a lottery: the commitment at joining. The position counts from 1 and is set once it is known.
     seed_hash: str | None = None
     position: int | None = None
+    # The public value named for the draw; and after it, the line of the entry in the list, from 0.
+    beacon_source: str | None = None
+    entry: int | None = None
 
 
 class Pass(Struct, frozen=True):
@@ -63,8 +66,8 @@ class Pass(Struct, frozen=True):
 
 
 class TicketIds:
-    """Random ids, from the system's randomness in portions: asking for each lets go of the interpreter lock each time,
-    and to get that back under load takes longer than all the rest of a ticket."""
+    """Random IDs, read from the system in batches. Each read releases the interpreter lock, and getting it back under
+    load takes longer than the rest of a ticket."""
 
     def __init__(self) -> None:
         self._left: list[str] = []
@@ -105,7 +108,7 @@ class Tokens:
         return ticket if ticket is not None and now_s < ticket.exp + SKEW_S else None
 
     def read_any_pass(self, text: str, now_s: float) -> Pass | None:
-        """Also one that is over: it was good once."""
+        """Also accepts an expired pass."""
         known: Pass | None = self._passes.read(text, now_s)
         return known
 
@@ -120,7 +123,7 @@ class _Kind(Struct, eq=False):
     max_life_s: int
     known: dict[str, Any] = {}
     head: bytes = b""
-    """The same in front of every token that is signed here."""
+    """The encoded header of every token signed here."""
 
     def __post_init__(self) -> None:
         self.head = base64url(_encode({"alg": self.algorithm, "kid": self.key_id, "typ": self.typ})) + b"."
@@ -133,7 +136,7 @@ class _Kind(Struct, eq=False):
         return token
 
     def read(self, text: str, now_s: float) -> Any:
-        """What it says, if it is one of ours, of this kind, and says nothing impossible. None if not."""
+        """The claims if the token is ours, of this kind and plausible; otherwise None."""
         claims = self.known.get(text)
         if claims is None and len(text) <= MAX_TOKEN:
             claims = self._verified(text)
@@ -147,7 +150,7 @@ class _Kind(Struct, eq=False):
         try:
             signed = jws.deserialize_compact(text, self.keys, algorithms=[self.algorithm])
             header = signed.headers()
-            # Without a key id the library would try whichever key fits.
+            # Without a key ID the library would try any matching key.
             if header.get("typ") != self.typ or header.get("kid") is None:
                 return None
             return msgspec.json.decode(signed.payload, type=self.claims)

@@ -1,1 +1,1 @@
-"""Sales: how one comes to be, what may be changed while it runs, and how it ends."""
+"""Sales: create, change, open, pause, restock and close them. Checkout and every layer above it may import it."""

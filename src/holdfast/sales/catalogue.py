@@ -1,37 +1,38 @@
-"""Sales, at hand in every process that serves buyers.
+"""Caches sales in every process that serves buyers.
 
-What was written is read again every second, by a look at what has changed since; so a purchase needs no query. An id
-that is not known is looked for, with everyone else's who asks meanwhile, in one query at a time: made-up ids cost the
-database the same few queries whoever sends how many of them.
+Changed sales are read again every second, so a purchase needs no query. Look-ups of unknown IDs are batched, one query
+at a time (`runtime/batching.py`), so any number of made-up IDs costs the database the same few queries.
 
-What is read here may be a second old. The gate is not: it has the window, the limits and the pause. And what a
-reservation costs does not change any more from before the start on (`office.SETTLED_BEFORE_MS`).
+Cached data may be a second old. That is safe, because the gate enforces the window, the limits and the pause, and the
+price is fixed before the start (`operations.SETTLED_BEFORE_MS`).
 """
 
-import asyncio
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from time import monotonic
 
-import structlog
 from sqlalchemy import Connection
 
-from holdfast.domain.reservation import Reservation
-from holdfast.domain.sale import Sale
+from holdfast.domain.sale.sale import Sale
+from holdfast.domain.stock.reservation import Reservation
 from holdfast.errors import EngineError, Unavailable
-from holdfast.ledger.database import Database
-from holdfast.ledger.sale_lists import changed_sales, find_sales
-
-log = structlog.get_logger()
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sale_lists import changed_sales, find_sales, is_in_sale
+from holdfast.runtime.agent import Agent
+from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, KeyedBatcher, NotStarted
+from holdfast.runtime.log import log_failure
 
 REFRESH_S = 1.0
-# A transaction may become visible a while after the moment it says it was written at, but no later than it may last.
+# A transaction may become visible later than the time it was written at, but by no more than a transaction may last.
 OVERLAP_MS = 10_000
 SALES_MAX = 10_000
-# A crowd that asks for what is not there waits this long for a query, together.
+# Requests for unknown IDs gather for this long, and one query looks for at most this many of them.
 MISS_PAUSE_S = 0.02
 MISSES_MAX = 500
+# Above the number of requests that a process accepts.
+CALLERS_MAX = 65_536
 
 
 class Catalogue:
@@ -39,21 +40,17 @@ class Catalogue:
         self._database = database
         self._sales: dict[str, Sale] = {}
         self._by_sku: dict[str, list[tuple[int, str]]] = {}
+        # Pools that the ledger had in no sale, for as long as that is not asked again.
+        self._in_no_sale_until: dict[str, float] = {}
         self._newest = 0
-        # The engine's clock less our own, so that states can be told by the clock that decides.
+        # The engine's clock minus our own, so that phases follow the clock that decides.
         self._clock_ahead_ms = 0.0
-        self._missed: dict[str, asyncio.Future[Sale | None]] = {}
-        self._seeking: asyncio.Task[None] | None = None
+        self._misses: KeyedBatcher[str, Sale | None] = KeyedBatcher(
+            self._find_missing, batch_max=CALLERS_MAX, queue_max=CALLERS_MAX, pause_s=lambda _: MISS_PAUSE_S
+        )
 
-    async def run(self) -> None:
-        while True:
-            try:
-                await self.refresh()
-            except EngineError as exc:
-                log.warning("catalogue_not_refreshed", error=str(exc))
-            except Exception:
-                log.exception("catalogue_not_refreshed")
-            await asyncio.sleep(REFRESH_S)
+    def agent(self) -> Agent[None]:
+        return Agent("catalogue", self.refresh, REFRESH_S)
 
     async def refresh(self) -> None:
         asked = monotonic()
@@ -67,7 +64,7 @@ class Catalogue:
         return self._database.now_ms(connection), found
 
     def now_ms(self) -> int:
-        """About what the engine's clock says."""
+        """The engine's time, approximately."""
         return int(monotonic() * 1000 + self._clock_ahead_ms)
 
     def put(self, sale: Sale) -> None:
@@ -79,11 +76,31 @@ class Catalogue:
         self._sales[sale.sale_id] = sale
         self._newest = max(self._newest, sale.updated_at)
 
-    def at_hand(self, sale_id: str) -> Sale | None:
+    def cached(self, sale_id: str) -> Sale | None:
         return self._sales.get(sale_id)
 
+    def has_sales_of(self, sku_id: str) -> bool:
+        return sku_id in self._by_sku
+
+    async def learns_of_sale(self, sku_id: str) -> bool:
+        """Whether this pool is in a sale after all, which another process may have created a moment ago. It is known
+        then. If the ledger does not answer, what is known has to do: no sale is created meanwhile either."""
+        now = monotonic()
+        if self._in_no_sale_until.get(sku_id, 0.0) > now:
+            return False
+        try:
+            if await self._database.read(partial(is_in_sale, sku_id=sku_id)):
+                await self.refresh()
+                return True
+        except EngineError as exc:
+            log_failure("sale_lookup_failed", exc)
+        if len(self._in_no_sale_until) >= SALES_MAX:
+            self._in_no_sale_until.clear()
+        self._in_no_sale_until[sku_id] = now + REFRESH_S
+        return False
+
     def sale_of(self, reservation: Reservation) -> Sale | None:
-        """The sale its pool was in when it was made."""
+        """The sale that its pool was in when the reservation was created."""
         made_at = reservation.created_at
         for created_at, sale_id in reversed(self._by_sku.get(reservation.sku_id, ())):
             if created_at <= made_at:
@@ -95,32 +112,16 @@ class Catalogue:
         sale = self._sales.get(sale_id)
         if sale is not None:
             return sale
-        answer = self._missed.get(sale_id)
-        if answer is None:
-            loop = asyncio.get_running_loop()
-            answer = self._missed[sale_id] = loop.create_future()
-            if self._seeking is None:
-                self._seeking = loop.create_task(self._seek())
-        return await asyncio.shield(answer)
+        return await self._misses.submit(ONE_QUEUE, sale_id)
 
-    async def _seek(self) -> None:
-        while self._missed:
-            await asyncio.sleep(MISS_PAUSE_S)
-            asked = {sale_id: self._missed.pop(sale_id) for sale_id in list(self._missed)[:MISSES_MAX]}
-            try:
-                found = await self._database.read(partial(find_sales, sale_ids=list(asked)))
-            except Exception as exc:
-                _fail(asked.values(), exc)
-                continue
-            for sale in found:
-                self.put(sale)
-            for sale_id, answer in asked.items():
-                answer.set_result(self._sales.get(sale_id))
-        self._seeking = None
-
-
-def _fail(answers: Iterable["asyncio.Future[Sale | None]"], exc: Exception) -> None:
-    failure = exc if isinstance(exc, EngineError) else Unavailable(str(exc))
-    for answer in answers:
-        answer.set_exception(failure)
-        answer.exception()  # Whoever asked may be gone; the failure is not theirs to collect.
+    async def _find_missing(self, _queue: str, sale_ids: Sequence[str], /) -> list[Sale | NotStarted | None]:
+        asked = dict.fromkeys(islice(dict.fromkeys(sale_ids), MISSES_MAX))
+        try:
+            found = await self._database.read(partial(find_sales, sale_ids=list(asked)))
+        except Exception as exc:
+            if not isinstance(exc, EngineError):
+                log_failure("sale_lookup_failed", exc)
+            raise Unavailable(str(exc)) from exc
+        for sale in found:
+            self.put(sale)
+        return [self._sales.get(sale_id) if sale_id in asked else NOT_STARTED for sale_id in sale_ids]

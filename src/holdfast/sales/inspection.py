@@ -1,17 +1,18 @@
-"""Whether the pool of a sale is as the sale says, in the gate and in the ledger alike."""
+"""Checks that the pool of a sale matches the sale, in the gate and in the ledger."""
 
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import asdict
 
-from holdfast.domain.pool import Pool
-from holdfast.domain.sale import Sale
-from holdfast.ledger.audit import counts_of
-from holdfast.settlement.reconcile import PoolReport, Reconciler
+from holdfast.domain.sale.sale import Sale
+from holdfast.domain.stock.pool import Pool
+from holdfast.gate.audit import PoolReport
+from holdfast.gate.reconciler import Reconciler
+from holdfast.ledger.stock.audit import counts_of
 
 CatchUp = Callable[[str | None], Awaitable[None]]
 
-# The ledger may be an entry behind when it is looked at, though it was just brought up to date.
+# The ledger may be an entry behind when it is read, although it was just brought up to date.
 LOOKS = 3
 
 
@@ -21,7 +22,7 @@ class Inspector:
         self._catch_up = catch_up
 
     async def problem_of(self, sale: Sale) -> str | None:
-        """What keeps the sale from opening, in words for its operator; None if nothing does."""
+        """Why the sale cannot open, as a message for its operator. None if it can."""
         for pool in await self._reconciler.pools_of(sale.sku_id):
             problem = await self._problem_of_pool(sale, pool)
             if problem is not None:
@@ -46,18 +47,18 @@ def _is_moving(report: PoolReport) -> bool:
 
 def _difference(sale: Sale, report: PoolReport) -> str | None:
     if report.finding is not None:
-        return f"gate and ledger do not add up: {report.finding}"
+        return f"gate and ledger are inconsistent: {report.finding}"
     ledger = report.ledger.pool
     if report.gate is not None:
         if not report.gate.is_open:
             return "the gate is not ready"
         if report.journal_lag:
             return f"the ledger is {report.journal_lag} entries behind the gate"
-        told = _differs(report.gate.pool, ledger)
-        if told is not None:
-            return f"gate and ledger differ: {told}"
+        difference = _differs(report.gate.pool, ledger)
+        if difference is not None:
+            return f"gate and ledger differ: {difference}"
     if ledger.rules != sale.rules:
-        return f"the pool has other rules than the sale: {_first_other(asdict(ledger.rules), asdict(sale.rules))}"
+        return f"pool and sale rules differ: {_first_other(asdict(ledger.rules), asdict(sale.rules))}"
     return None
 
 

@@ -1,15 +1,16 @@
-"""A sale gets its pool: loaded, checked, and only then opened.
+"""Loads the pool of a sale, checks it, and only then makes the sale ready.
 
-The model. A sale begins as a row in the state `loading`, which says everything that is to come. Then its pool is made
-or taken over, with the rules of the sale and the door shut; the ledger notes that the pool is in this sale; gate and
-ledger are compared; the sale becomes `ready`, and the door opens when its time has come. Every step can be done again
-without harm, so whoever finds a sale that is loading goes on with it: whatever step it was interrupted at, the next
-attempt begins at the first and finds those done that are done.
+The model. A sale starts as a row in the state `loading`, which holds its complete definition. Then its pool is created
+or taken over, with the rules of the sale and paused; the ledger records that the pool is in this sale; gate and ledger
+are compared; the sale becomes `ready` and opens at its start. Every step is idempotent, so any process can resume a
+loading sale: it starts from the first step, and steps that are done have no effect.
 
-The row is what should be; the gate follows. Whoever tells the gate looks at the row again afterwards, and tells it
-again if the row has changed meanwhile: so of any number who tell at once, the last one tells what holds.
+The row is the desired state, and the gate follows it. After a process has applied the rules to the gate, it reads the
+row again and repeats if the row has changed. So with any number of concurrent writers, the gate ends up with the rules
+of the last row.
 
-What happens when it fails. A difference leaves the sale loading, with its `problem` said; its pool does not sell.
+What happens when it fails. If gate and ledger differ, the sale stays in `loading` with its `problem` set, and its pool
+does not sell.
 """
 
 import asyncio
@@ -20,35 +21,35 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from holdfast.domain.command import Provision, Verdict
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.sale import Sale, SaleState
+from holdfast.domain.sale.sale import Sale, SaleState
+from holdfast.domain.stock.command import Provision, Verdict
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.port import Gate
-from holdfast.ledger.database import Database
-from holdfast.ledger.sale_lists import lock_sale, sale_of_pool, update_sale_if
-from holdfast.ledger.sales import find_sale, put_pool_in_sale
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sale_lists import lock_sale, sale_of_pool, update_sale_if
+from holdfast.ledger.sales.sales import find_sale, put_pool_in_sale
 from holdfast.sales.inspection import CatchUp, Inspector
 
 log = structlog.get_logger()
 
-# Whoever has begun to load a sale has this long before somebody else goes on with it; the gate is not asked for longer
-# than `GATE_S`, so that the two never meet.
-TAKE_UP_AFTER_MS = 15_000
+# A loading process has this long before another one resumes its work. A call to the gate is limited to `GATE_S`, so
+# that the two never overlap.
+RESUME_AFTER_MS = 15_000
 GATE_S = 10.0
-# A load asks the ledger a dozen things. Whoever makes many sales at once must not take its connections from buyers.
+# A load makes a dozen queries. Creating many sales together must not take the database connections from buyers.
 LOADS_MAX = 2
 
 
 class Obstacle(StrEnum):
-    """What only a person can move out of the way, or time."""
+    """What only a person, or time, can resolve."""
 
     BELOW_COMMITTED = "more units of the pool are held or sold than the sale is to have"
     OTHERS_HOLD = "units of the pool are still held, by buyers of the sale before or through the inventory"
 
 
 class Loaded(Struct, frozen=True):
-    """How far it came. Without an obstacle or a problem, the sale is ready."""
+    """The result of a load. Without an obstacle or a problem, the sale is ready."""
 
     sale: Sale
     obstacle: Obstacle | None = None
@@ -62,9 +63,9 @@ class Loader:
         self._catch_up = catch_up
         self._turns = asyncio.Semaphore(LOADS_MAX)
 
-    async def take_up(self, sale: Sale, now: int) -> Loaded | None:
-        """Go on with a sale that somebody began to load, unless somebody else just did."""
-        is_left = sale.updated_at <= now - TAKE_UP_AFTER_MS
+    async def resume(self, sale: Sale, now: int) -> Loaded | None:
+        """Resume a load that another process left behind, unless yet another one just did."""
+        is_left = sale.updated_at <= now - RESUME_AFTER_MS
         if is_left and await self._database.write(lambda c: update_sale_if(c, sale, {}, now=now)):
             return await self.load(sale)
         return None
@@ -84,18 +85,18 @@ class Loader:
         return Loaded(await self._make_ready(sale))
 
     async def _fill_pool(self, sale: Sale) -> Obstacle | None:
-        """A pool that is in the sale has its total already, which may have been changed since."""
+        """A pool that is already in the sale keeps its total, which may have changed since."""
         before = await self._database.read(lambda c: sale_of_pool(c, sale.sku_id))
         if before == sale.sale_id:
             return None
-        verdict = await self._tell(sale, Provision(sale.loaded_units, sale.rules))
+        verdict = await self._apply(sale, Provision(sale.loaded_units, sale.rules))
         if verdict.outcome is Outcome.INSUFFICIENT:
             return Obstacle.BELOW_COMMITTED
         await self._catch_up(sale.sku_id)
         if verdict.pool is not None and verdict.pool.held:
-            # Confirmed later, they would become orders of this sale, which they were never held under.
+            # If confirmed later, they would become orders of this sale although they were not reserved in it.
             return Obstacle.OTHERS_HOLD
-        await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id))
+        await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
         return None
 
     async def _make_ready(self, sale: Sale) -> Sale:
@@ -107,15 +108,15 @@ class Loader:
             log.info("sale_ready", sale_id=sale.sale_id, sku_id=sale.sku_id)
         return await self.enforce(sale)
 
-    async def shut(self, sale: Sale, problem: str) -> Sale:
-        """The door of a sale that was ready is shut again."""
+    async def block(self, sale: Sale, problem: str) -> Sale:
+        """Block a sale that was ready, so that it does not open."""
 
         def write(connection: Connection) -> bool:
             changes: dict[str, object] = {"state": SaleState.LOADING, "problem": problem}
             return update_sale_if(connection, sale, changes, now=self._database.now_ms(connection))
 
         if await self._database.write(write):
-            log.error("sale_shut", sale_id=sale.sale_id, sku_id=sale.sku_id, problem=problem)
+            log.error("sale_blocked", sale_id=sale.sale_id, sku_id=sale.sku_id, problem=problem)
         return await self.enforce(sale)
 
     async def _note(self, sale_id: str, problem: str | None) -> Sale:
@@ -133,25 +134,25 @@ class Loader:
         return sale
 
     async def enforce(self, sale: Sale) -> Sale:
-        """The gate keeps to the rules of the sale as its row has them, when this returns. Gives that row."""
-        told = None
+        """Apply the rules of the sale's row to the gate, and return that row."""
+        applied = None
         while True:
-            now_so, in_sale = await self._database.read(
+            current, in_sale = await self._database.read(
                 lambda c: (find_sale(c, sale.sale_id), sale_of_pool(c, sale.sku_id))
             )
-            if now_so is None or now_so.rules == told:
-                return now_so or sale
-            # The pool of a closed sale may be in another by now, and that one's rules are not ours to change.
-            if now_so.state is SaleState.CLOSED and in_sale != now_so.sale_id:
-                return now_so
-            verdict = await self._tell(now_so, Provision(None, now_so.rules))
-            if verdict.outcome is Outcome.POOL_NOT_FOUND and now_so.state is SaleState.LOADING:
-                return now_so
+            if current is None or current.rules == applied:
+                return current or sale
+            # The pool of a closed sale may be in another sale by now, whose rules must not change.
+            if current.state is SaleState.CLOSED and in_sale != current.sale_id:
+                return current
+            verdict = await self._apply(current, Provision(None, current.rules))
+            if verdict.outcome is Outcome.POOL_NOT_FOUND and current.state is SaleState.LOADING:
+                return current
             if not verdict.outcome.is_success:
-                raise Unavailable(f"the pool {sale.sku_id} does not take its rules: {verdict.outcome}")
-            told = now_so.rules
+                raise Unavailable(f"the pool {sale.sku_id} rejected its rules: {verdict.outcome}")
+            applied = current.rules
 
-    async def _tell(self, sale: Sale, command: Provision) -> Verdict:
+    async def _apply(self, sale: Sale, command: Provision) -> Verdict:
         try:
             async with asyncio.timeout(GATE_S):
                 [verdict] = await self._gate.apply(sale.sku_id, [command])

@@ -1,1 +1,4 @@
-"""From reservation to order: what happens after the decision, in the background."""
+"""From a reservation to a paid order: settling, refunds, parked items, the audit of payments.
+
+Bootstrap, http, the CLI and lab may import it. It imports payments, the gate and the packages below.
+"""

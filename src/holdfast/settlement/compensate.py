@@ -1,41 +1,40 @@
-"""More was sold than can be delivered: what becomes of the orders.
+"""Decides what happens to orders when more was sold than can be delivered.
 
-The model. The gate never sells more than a pool has. But stock can turn out never to have been there, or to be broken,
-and imported data can be wrong. What can be delivered of a sale is what an operator said (`deliverable_units`), and
-never more than its pool has in all. Where the orders that stand are more than that, the sale's policy decides, at once
-when an operator says so, and at every look of the payment audit: `cancel_last` cancels the newest orders, as many as it
-takes, and owes their money back; `fulfil_first` lets all stand and flags the newest, because somebody has to find their
-units; `report` only tells. Flags go when there are enough units again.
+The model. The gate never sells more than a pool has. But stock can turn out to be missing or broken, and imported data
+can be wrong. A sale can deliver what an operator declared (`deliverable_units`), and never more than its pool has in
+all. If the standing orders exceed that, the sale's policy applies, at once when an operator declares it and in every
+payment audit: `cancel_last` cancels the newest orders, as many as necessary, and refunds them; `fulfil_first` keeps all
+of them and flags the newest, whose units have to be sourced; `report` only reports. Flags are removed when there are
+enough units again.
 
-What happens when it fails. Which orders those are is read once; each is looked at again under its lock, a few in each
-transaction, and how many are too many is counted again each time; so it may be interrupted and asked for again, by
-several at once, and purchases go on meanwhile. What was cancelled stays so.
-The pool keeps counting the units as sold: they are not for sale.
+On failure. The affected orders are read once, each is checked again under its lock, a few per transaction, and the
+excess is counted again each time. So it can be interrupted, repeated and run concurrently while purchases go on. What
+was cancelled stays cancelled. The pool keeps counting the units as sold: they are not for sale.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, update
 
-from holdfast.domain.command import Restock
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.sale import OrderStatus, OversellPolicy
-from holdfast.domain.settling import NOBODYS_KEY
+from holdfast.domain.sale.sale import OrderStatus, OversellPolicy
+from holdfast.domain.sale.settling import INTERNAL_KEY_PREFIX
+from holdfast.domain.stock.command import Restock
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.gate.port import Gate
-from holdfast.ledger import shortage
-from holdfast.ledger.database import Database
-from holdfast.ledger.queries import PoolQueries
-from holdfast.ledger.refunds import Wanted, enter, left_of, lock_order
-from holdfast.ledger.sale_lists import lock_sale, sale_of_pool
-from holdfast.ledger.sale_tables import orders
-from holdfast.ledger.shortage import Shortage
-from holdfast.ledger.tables import events
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.facts import record
+from holdfast.ledger.money.refunds import Wanted, enter, left_of, lock_order
+from holdfast.ledger.sales import shortage
+from holdfast.ledger.sales.sale_lists import lock_sale, sale_of_pool
+from holdfast.ledger.sales.shortage import Shortage
+from holdfast.ledger.stock.queries import pool_queries
+from holdfast.ledger.tables.sales import orders
 from holdfast.settlement.refund import Refunder
 
-REFUND_KEY = f"{NOBODYS_KEY}compensation"
-# Short transactions: whoever refunds or buys meanwhile waits for one of them at most.
+REFUND_KEY = f"{INTERNAL_KEY_PREFIX}compensation"
+# Short transactions: a refund or a purchase waits for one of them at most.
 BATCH_MAX = 16
 
 
@@ -45,7 +44,7 @@ class Compensation(Struct, frozen=True):
     sold_units: int
     deliverable_units: int
     cancelled: list[str]
-    # Units that are sold and cannot be delivered, after this, and the orders that wait for them.
+    # Units that are sold and still cannot be delivered, and the orders that wait for them.
     shortfall_units: int
     to_source: dict[str, int]
 
@@ -55,18 +54,20 @@ class Compensator:
         self._database = database
         self._gate = gate
         self._refunder = refunder
-        self._pools = PoolQueries(database.dialect_name)
+        self._pools = pool_queries(database.dialect_name)
 
     async def compensate(self, sale_id: str, deliverable_units: int | None) -> Compensation | None:
-        """Only so many can be delivered; None: as many as there are. Gives None if there is no such sale."""
-        if not await self._database.write(lambda c: shortage.declare(c, sale_id, deliverable_units)):
+        """Declare how many units can be delivered (None: all). Returns None if there is no such sale."""
+        if not await self._database.write(
+            lambda c: shortage.declare(c, sale_id, deliverable_units, self._database.now_ms(c))
+        ):
             return None
         short = await self._read(sale_id)
         await self._take_free(short)
         return await self._act(short)
 
     async def look(self, *, is_full: bool) -> list[Compensation]:
-        """Act on every sale that is short, and let go of flags that are not needed any more; gives those found."""
+        """Act on every sale that is short, remove flags that are not needed any more, and return those found."""
         found = await self._database.read(shortage.declared)
         if is_full:
             counted = await self._database.read(shortage.found_by_counting)
@@ -80,15 +81,8 @@ class Compensator:
             cancelled = await self._cancel_newest(short.sale_id)
             short = await self._read(short.sale_id)
         to_source = await self._flag(short)
-        return Compensation(
-            short.sale_id,
-            short.policy,
-            short.sold_units,
-            short.deliverable_units,
-            cancelled,
-            short.units,
-            to_source,
-        )
+        sold, deliverable = short.sold_units, short.deliverable_units
+        return Compensation(short.sale_id, short.policy, sold, deliverable, cancelled, short.units, to_source)
 
     async def _read(self, sale_id: str) -> Shortage:
         short = await self._database.read(lambda c: shortage.of_sale(c, sale_id))
@@ -96,7 +90,7 @@ class Compensator:
         return short
 
     async def _take_free(self, short: Shortage) -> None:
-        """Nothing more is sold than can be delivered, so what is free beyond that is taken away."""
+        """Remove free units that could not be delivered, so that they are not sold."""
         sale_id, pool = await self._database.read(
             lambda c: (
                 sale_of_pool(c, short.sku_id),
@@ -111,7 +105,7 @@ class Compensator:
             [verdict] = await self._gate.apply(short.sku_id, [Restock(-excess)])
             if verdict.outcome is not Outcome.INSUFFICIENT or not verdict.available:
                 return
-            # Some were taken since they were counted.
+            # Some were reserved since they were counted.
             excess = min(excess - 1, verdict.available)
 
     # --- fulfil_first
@@ -137,7 +131,7 @@ class Compensator:
         return cancelled
 
     def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str]) -> list[str]:
-        """One at a time for each sale, and counted anew: others may have cancelled or refunded some meanwhile."""
+        """Under the sale's lock, and counted again: others may have cancelled or refunded some meanwhile."""
         lock_sale(connection, sale_id)
         cancelled, short = [], shortage.of_sale(connection, sale_id)
         excess = 0 if short is None else short.units
@@ -148,18 +142,19 @@ class Compensator:
         return cancelled
 
     def _cancel_one(self, connection: Connection, order_id: str) -> int:
-        """The units that need not be delivered any more."""
+        """How many units need not be delivered any more."""
         order, now = lock_order(connection, order_id), self._database.now_ms(connection)
         if order is None or order.status != OrderStatus.CONFIRMED:
             return 0
-        # What is on its way back already, on request, is not owed again.
+        # What was refunded on request is not refunded again.
         if left_of(connection, order):
             enter(connection, f"rfd_{order_id[4:]}", Wanted(order_id, REFUND_KEY), now)
         connection.execute(
             update(orders).where(orders.c.order_id == order_id).values(status=OrderStatus.CANCELLED.value)
         )
-        about = {"sku_id": order.sku_id, "reservation_id": order.reservation_id, "subject": order_id}
-        connection.execute(insert(events).values(type="order.cancelled", at=now, quantity=order.quantity, **about))
+        about = {"reservation_id": order.reservation_id, "subject": order_id, "quantity": order.quantity}
+        facts = {"orders": [{"order_id": order_id, "status": OrderStatus.CANCELLED.value}]}
+        record(connection, order.sku_id, "order.cancelled", now, facts, **about)
         return int(order.quantity)
 
 

@@ -1,10 +1,12 @@
-"""What waits for a person: everything that was tried often enough, with what happened, to be tried again or given up.
+"""What needs an operator: everything that failed too often, with its history, to be retried or dropped.
 
-Giving up keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is sure
-that no money was taken: the provider is asked, what is set aside is let go, and then the units return. If money was
-taken, or nobody can say, it is refused. A refund is dropped only while its order stands, and once it is sure that the
-money did not go back after all: otherwise it could be asked for, and go back, a second time. Of an order that has no
-payment, dropping means that it stands as one that was paid outside.
+A drop keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is certain
+that no money was taken: the provider is asked, an authorisation is voided, and then the units return. If money was
+taken, or the outcome is unknown, the drop is refused. Only if the sale is gone, as after the ledger went back, money
+that was taken is refunded: nothing else can become of it. A refund is dropped only while its order stands, and once it
+is certain that the money did not go back after all: otherwise it could be requested and paid a second time. Dropping an
+order without payment lets it stand as paid externally. A journal entry was stored as far as it could be, so it can only
+be dropped, once somebody has looked at it.
 """
 
 from collections.abc import Mapping
@@ -12,31 +14,37 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+import structlog
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal_column, or_, select, update
 
-from holdfast.domain.sale import OrderStatus, PaymentKind, payment_key_of
-from holdfast.domain.settling import PaymentMark
+from holdfast.domain.sale.sale import OrderStatus, PaymentKind, payment_key_of
+from holdfast.domain.sale.settling import Discarded, PaymentStatus
 from holdfast.errors import EngineError
-from holdfast.ledger.database import Database
-from holdfast.ledger.deliveries import drop_delivery, retry_delivery
-from holdfast.ledger.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
-from holdfast.ledger.sale_tables import payments, refunds, settlements
-from holdfast.ledger.settle_batch import Item
-from holdfast.ledger.unpaid_orders import accept
-from holdfast.ledger.webhook_tables import deliveries
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.deliveries import drop_delivery, retry_delivery
+from holdfast.ledger.money.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
+from holdfast.ledger.money.settle_batch import Lease
+from holdfast.ledger.money.unpaid_orders import accept
+from holdfast.ledger.tables.money import payments, refunds, settlements
+from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.stock import parked_entries
+from holdfast.ledger.tables.webhooks import deliveries
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
-from holdfast.settlement.case import Dropped
-from holdfast.settlement.settle import Settler
+from holdfast.settlement.retry import extended
+from holdfast.settlement.settler import Settler
+
+log = structlog.get_logger()
 
 LIST_MAX = 100
 _TABLES: dict[str, tuple[Table, str]] = {
     "settlement": (settlements, "reservation_id"),
     "refund": (refunds, "refund_id"),
     "delivery": (deliveries, "delivery_id"),
+    "journal": (parked_entries, "entry_id"),
 }
 KINDS = tuple(_TABLES)
-_MAYBE_TAKEN = (PaymentMark.ATTEMPTED, PaymentMark.AUTHORISED, PaymentMark.CLAIMED)
+_MAYBE_TAKEN = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 
 
 class ParkedItem(Struct, frozen=True):
@@ -53,7 +61,7 @@ class NotParked(Exception):
 
 
 class DropRefused(Exception):
-    """Money is out, or may be. The message says what to do instead."""
+    """Money was taken, or may have been. The message says what to do instead."""
 
 
 class Parked:
@@ -65,11 +73,11 @@ class Parked:
     async def items(
         self, *, kind: str | None = None, limit: int = LIST_MAX, starting_after: str | None = None
     ) -> tuple[list[ParkedItem], bool]:
-        """By kind and id, of all kinds or one. Returns one page, and whether there is more."""
+        """By kind and id. Returns one page, and whether there is more."""
         return await self._database.read(lambda c: _page(c, kind, limit, starting_after))
 
     async def retry_all(self, kind: str) -> int:
-        """Try everything of a kind again that is parked now; gives how many there were."""
+        """Retry everything of a kind that is parked now. Returns how many there were."""
         retried, after = 0, None
         while True:
             page, has_more = await self.items(kind=kind, starting_after=after)
@@ -83,11 +91,14 @@ class Parked:
 
     async def retry(self, parked_id: str) -> None:
         kind, table, column, id_ = _named(parked_id)
+        if kind == "journal":
+            raise NotParked
 
         def work(connection: Connection) -> int:
             now = self._database.now_ms(connection)
             values: dict[str, object] = {"state": "waiting", "attempts": 0, "due_at": now, "leased_until": 0}
-            is_found = _update_parked(connection, table, column, id_, values)
+            is_it = [table.c[column] == id_, table.c.state == "parked"]
+            is_found = connection.execute(update(table).where(*is_it).values(**values)).rowcount
             if is_found and kind == "delivery":
                 retry_delivery(connection, id_, now)
             return is_found
@@ -97,13 +108,23 @@ class Parked:
         if kind == "settlement":
             self._settler.nudge()
 
-    async def drop(self, parked_id: str) -> None:
+    async def drop(self, parked_id: str, by: str) -> None:
+        """`by` is the operator, for the record."""
         kind, _, _, id_ = _named(parked_id)
         if kind == "settlement":
-            await self._drop_settlement(id_)
+            await self._drop_settlement(id_, by)
         elif kind == "refund":
             await self._drop_refund(id_)
+        elif kind == "journal":
+            await self._drop_entry(id_)
         elif not await self._database.write(lambda c: drop_delivery(c, id_, self._database.now_ms(c))):
+            raise NotParked
+        log.warning("parked_item_dropped", parked_id=parked_id, by=by)
+
+    async def _drop_entry(self, entry_id: str) -> None:
+        is_it = [parked_entries.c.entry_id == entry_id, _is_parked(parked_entries)]
+        dropped = update(parked_entries).where(*is_it).values(state="dropped")
+        if not await self._database.write(lambda c: c.execute(dropped).rowcount):
             raise NotParked
 
     async def _drop_refund(self, refund_id: str) -> None:
@@ -111,53 +132,64 @@ class Parked:
         if kind not in PAID_IN_LEDGER and refund.amount:
             known = await self._look_up(kind, refund.payment_key, reference, "went back")
             if known is not None and known.refunded > done:
-                raise DropRefused(f"{known.refunded} went back, and the ledger knows of {done}. Retry it.")
-        await self._database.write(lambda c: _give_up_refund(c, refund))
+                raise DropRefused(f"{known.refunded} were refunded, and the ledger knows of {done}. Retry it.")
+        await self._database.write(lambda c: _drop_refund_if_unchanged(c, refund))
 
-    async def _drop_settlement(self, reservation_id: str) -> None:
-        if await self._database.write(lambda c: accept(c, reservation_id)):
+    async def _drop_settlement(self, reservation_id: str, by: str) -> None:
+        if await self._database.write(lambda c: accept(c, reservation_id, self._database.now_ms(c))):
             return
+        discarded, has_sale = Discarded(), await self._database.read(lambda c: _has_sale(c, reservation_id))
         for payment in await self._database.read(lambda c: _payments(c, reservation_id)):
-            await self._let_go(payment)
-        item = await self._database.write(lambda c: self._take(c, reservation_id))
-        await self._settler.finish(item, Dropped())
+            taken = await self._void(payment)
+            if taken is None:
+                continue
+            if has_sale or payment.reservation_id != reservation_id:
+                raise DropRefused(f"The money was taken ({taken.state}). Retry it: it ends as an order or a refund.")
+            if 0 < taken.refunded < taken.amount:
+                raise DropRefused(f"{taken.refunded} of {taken.amount} were refunded. Refund the rest at the provider.")
+            if not taken.refunded:
+                discarded = Discarded(is_captured=True, reference=taken.reference)
+        lease = await self._database.write(lambda c: self._take(c, reservation_id, by))
+        await self._settler.interpreter.settle(lease, discarded)
 
-    async def _let_go(self, payment: Any) -> None:
-        """Make sure that no money is out."""
-        if payment.state == PaymentMark.CAPTURED:
-            raise DropRefused("The money was taken. Retry it: it ends as an order or a refund.")
+    async def _void(self, payment: Any) -> Payment | None:
+        """The payment, if its money was taken. What is only authorised is voided."""
+        if payment.state == PaymentStatus.CAPTURED:
+            return Payment(payment.payment_key, PaymentState.CAPTURED, payment.reference, amount=payment.amount)
         if payment.state not in _MAYBE_TAKEN:
-            return
+            return None
         kind = PaymentKind(payment.provider)
         known = await self._look_up(kind, payment.payment_key, payment.reference, "was taken")
         if known is not None and known.state in (PaymentState.AUTHORISED, PaymentState.PENDING):
-            set_aside = Payment(known.key, known.state, known.reference, amount=known.amount)
+            authorised = Payment(known.key, known.state, known.reference, amount=known.amount)
             try:
-                known = await self._providers[kind].void(set_aside)
+                known = await self._providers[kind].void(authorised)
             except EngineError as exc:
-                raise DropRefused(f"Nobody can say whether money was taken: {exc}") from exc
-        if known is not None and known.state not in (PaymentState.VOIDED, PaymentState.DECLINED):
-            raise DropRefused(f"The payment is {known.state}. Retry it: it ends as an order or a refund.")
+                raise DropRefused(f"It is unknown whether money was taken: {exc}") from exc
+        is_taken = known is not None and known.state not in (PaymentState.VOIDED, PaymentState.DECLINED)
+        return known if is_taken else None
 
     async def _look_up(self, kind: PaymentKind, payment_key: str, reference: str | None, what: str) -> Payment | None:
         provider = self._providers.get(kind)
         if provider is None:
-            raise DropRefused(f"Nobody can say whether money {what}: {kind} is not configured.")
+            raise DropRefused(f"It is unknown whether money {what}: {kind} is not configured.")
         try:
             return await provider.look_up(payment_key, reference)
         except EngineError as exc:
-            raise DropRefused(f"Nobody can say whether money {what}: {exc}") from exc
+            raise DropRefused(f"It is unknown whether money {what}: {exc}") from exc
 
-    def _take(self, connection: Connection, reservation_id: str) -> Item:
-        """Like a lease: from now on nobody else writes to it."""
+    def _take(self, connection: Connection, reservation_id: str, by: str) -> Lease:
+        """Lease it: from now on no other worker writes to it."""
         now = self._database.now_ms(connection)
-        values = {"state": "waiting", "fence": settlements.c.fence + 1, "due_at": now, "leased_until": now + 30_000}
         is_it = [settlements.c.reservation_id == reservation_id, settlements.c.state == "parked"]
+        history = connection.execute(select(settlements.c.history).where(*is_it)).scalar()
+        values: dict[str, Any] = {"state": "waiting", "fence": settlements.c.fence + 1, "due_at": now}
+        values |= {"leased_until": now + 30_000, "history": extended(history, "drop", f"dropped by {by}", now)}
         taken = update(settlements).where(*is_it).values(**values).returning(settlements.c.sku_id, settlements.c.fence)
         row = connection.execute(taken).one_or_none()
         if row is None:
             raise NotParked
-        return Item(reservation_id, row.sku_id, row.fence)
+        return Lease(reservation_id, row.sku_id, row.fence)
 
 
 def _named(parked_id: str) -> tuple[str, Table, str, str]:
@@ -203,17 +235,17 @@ def count_parked(connection: Connection) -> dict[str, int]:
 
 
 def _is_parked(table: Table) -> ColumnElement[bool]:
-    """Written out, so that the engines see that the partial index serves the question."""
+    """A literal, so that the engines use the partial index."""
     return table.c.state == literal_column("'parked'")
 
 
-def _update_parked(connection: Connection, table: Table, column: str, id_: str, values: dict[str, object]) -> int:
-    is_it = [table.c[column] == id_, table.c.state == "parked"]
-    return connection.execute(update(table).where(*is_it).values(**values)).rowcount
+def _has_sale(connection: Connection, reservation_id: str) -> bool:
+    sale_id = select(settlements.c.sale_id).where(settlements.c.reservation_id == reservation_id).scalar_subquery()
+    return connection.execute(select(sales.c.sale_id).where(sales.c.sale_id == sale_id)).first() is not None
 
 
 def _payments(connection: Connection, reservation_id: str) -> list[Any]:
-    """The reservation's own, and one that came from another or went on to one: wherever its money may be."""
+    """Wherever its money may be: its own payment, one it took over, and the one its replacement has."""
     successor = select(settlements.c.successor_id).where(settlements.c.reservation_id == reservation_id)
     is_of_it = or_(
         payments.c.payment_key == payment_key_of(reservation_id),
@@ -224,7 +256,7 @@ def _payments(connection: Connection, reservation_id: str) -> list[Any]:
 
 
 def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKind, str | None, int]:
-    """The refund as it is parked, who would give the money back, their id, and how much surely went back."""
+    """The parked refund, its provider and reference, and how much was certainly refunded."""
     is_it = [refunds.c.refund_id == refund_id, refunds.c.state == "parked"]
     refund = connection.execute(select(refunds).where(*is_it)).one_or_none()
     if refund is None:
@@ -236,11 +268,11 @@ def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKi
     return refund, provider_of(connection, refund, payment), reference, int(done)
 
 
-def _give_up_refund(connection: Connection, refund: Row[Any]) -> None:
-    """If it is still as it was when the provider was asked about it."""
+def _drop_refund_if_unchanged(connection: Connection, refund: Row[Any]) -> None:
+    """Unless it changed since the provider was asked."""
     order = None if refund.order_id is None else lock_order(connection, refund.order_id)
     if order is None or order.status == OrderStatus.CANCELLED:
-        raise DropRefused("The buyer paid for nothing that stands, so the money must go back. Retry it.")
+        raise DropRefused("The buyer's order does not stand, so the money must go back. Retry it.")
     is_it = [refunds.c.refund_id == refund.refund_id, refunds.c.state == "parked", refunds.c.fence == refund.fence]
     if not connection.execute(update(refunds).where(*is_it).values(state="dropped")).rowcount:
         raise NotParked

@@ -1,4 +1,4 @@
-"""What a look at orders and money found."""
+"""The findings of a payment audit."""
 
 from msgspec import Struct
 
@@ -7,8 +7,8 @@ class PaymentFinding(Struct, frozen=True):
     finding: str
     subject: str
     detail: str
-    # Whether it is being put right, or waits for a person.
-    is_mended: bool
+    # Whether it is being repaired; otherwise an operator has to act.
+    is_repaired: bool
 
 
 class PaymentReport(Struct, frozen=True):

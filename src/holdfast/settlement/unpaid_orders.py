@@ -1,9 +1,9 @@
-"""Orders without payments: mended if the money is there after all, parked for a person if not.
+"""Orders without a payment: repaired if the money is there after all, parked for an operator if not.
 
 The settler writes an order in the transaction that knows of its money, so one without has lost its payment since: by a
-defect, a restored backup, or somebody with a database console. Whoever moved the money is asked by the payment's key.
-If they have it, the payment is written again. If they have nothing, or something else, it is parked: a retry has them
-asked again, and a drop lets the order stand as paid outside. Who cannot be asked now is asked at the next look.
+defect, a restored backup, or a manual change in the database. The provider is asked by the payment's key. If it has the
+money, the payment is written again. If it has none, or another amount, the order is parked: a retry asks again, and a
+drop lets the order stand as paid externally. A provider that does not answer is asked in the next pass.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row
 
-from holdfast.domain.sale import PaymentKind
+from holdfast.domain.sale.sale import PaymentKind
 from holdfast.errors import EngineError
-from holdfast.ledger import unpaid_orders as ledger
-from holdfast.ledger.database import Database
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.money import unpaid_orders as ledger
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
 from holdfast.settlement.payment_report import PaymentFinding
 
 
 class _Answer(Struct, frozen=True):
-    """Where the money is, or why there is none. `is_final`: asking again would tell nothing else."""
+    """Where the money is, or why there is none. `is_final`: asking again is pointless."""
 
     detail: str
     key: str | None = None
@@ -35,25 +35,25 @@ class UnpaidOrders:
         self._database = database
         self._providers = providers
 
-    async def mend(self) -> list[PaymentFinding]:
-        found = await self._database.read(lambda c: list(c.execute(ledger.orders_without_money())))
-        return [await self._mend(order) for order in found]
+    async def repair(self) -> list[PaymentFinding]:
+        found = await self._database.read(lambda c: list(c.execute(ledger.orders_without_payment())))
+        return [await self._repair(order) for order in found]
 
-    async def _mend(self, order: Row[Any]) -> PaymentFinding:
-        answer, is_mended = await self._find_money(order), False
+    async def _repair(self, order: Row[Any]) -> PaymentFinding:
+        answer, is_repaired = await self._find_money(order), False
         detail = f"{order.amount} {order.currency} by {order.payment}: {answer.detail}"
         if answer.key is not None:
             enter = partial(ledger.enter_payment, order_id=order.order_id, key=answer.key, reference=answer.reference)
-            is_mended = await self._database.write(lambda c: enter(c, now=self._database.now_ms(c)))
-        if answer.is_final and not is_mended:
+            is_repaired = await self._database.write(lambda c: enter(c, now=self._database.now_ms(c)))
+        if answer.is_final and not is_repaired:
             park = partial(ledger.park, order_id=order.order_id, reason=f"an order without payment: {detail}")
             await self._database.write(lambda c: park(c, now=self._database.now_ms(c)))
-        return PaymentFinding("order_without_payment", order.order_id, detail, is_mended=is_mended)
+        return PaymentFinding("order_without_payment", order.order_id, detail, is_repaired=is_repaired)
 
     async def _find_money(self, order: Row[Any]) -> _Answer:
         keys = await self._database.read(lambda c: ledger.keys_of(c, order.reservation_id))
         if not order.amount:
-            return _Answer("nothing was to be paid", keys[0])
+            return _Answer("there was nothing to pay", keys[0])
         if order.payment == PaymentKind.WALLET:
             return await self._database.read(lambda c: _in_wallet(c, order, keys))
         return await self._ask(order, keys)
@@ -63,13 +63,13 @@ class UnpaidOrders:
         if provider is None:
             return _Answer(f"{order.payment} is not configured here", is_final=False)
         try:
-            told = [(key, await provider.look_up(key)) for key in keys]
+            known = [(key, await provider.look_up(key)) for key in keys]
         except EngineError as exc:
             return _Answer(f"{order.payment} cannot be asked: {exc}", is_final=False)
-        for key, payment in told:
+        for key, payment in known:
             if payment is not None and payment.state is PaymentState.CAPTURED and payment.amount == order.amount:
-                return _Answer("the provider has it, so the payment is written again", key, payment.reference)
-        return _Answer(", ".join(f"the provider {_what(payment)} under {key}" for key, payment in told))
+                return _Answer("the provider has it, so the payment was restored", key, payment.reference)
+        return _Answer(", ".join(f"the provider {_what(payment)} under {key}" for key, payment in known))
 
 
 def _what(payment: Payment | None) -> str:
@@ -80,4 +80,4 @@ def _in_wallet(connection: Connection, order: Row[Any], keys: list[str]) -> _Ans
     transfer = ledger.paid_from_wallet(connection, order, keys)
     if transfer is None:
         return _Answer("the wallet never paid it")
-    return _Answer("the wallet paid it, so the payment is written again", transfer)
+    return _Answer("the wallet paid it, so the payment was restored", transfer)

@@ -1,1 +1,1 @@
-"""The auditor: proves or refutes, from the ledger alone, that nothing went wrong."""
+"""The checks of `holdfast verify`: find inconsistencies in a ledger. The CLI and lab may import it."""

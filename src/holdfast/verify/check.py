@@ -1,7 +1,7 @@
-"""A check is a question to which a healthy ledger has no answer: it selects counter-examples.
+"""A check selects counter-examples to an invariant. On a healthy ledger it finds none.
 
-Each is one statement over whole tables, so that the engine does the work and millions of rows are no matter; none reads
-the rows into Python but the first few it finds.
+Each check is one statement over whole tables, so that the database does the work even for millions of rows. Only the
+first few counter-examples are read into Python.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,21 +12,21 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Select, Table, func, select
 
-# Enough to see what the matter is; the count says how much of it there is.
+# Enough to see what is wrong. The count says how often.
 EXAMPLES_MAX = 5
 
 
 class Level(StrEnum):
-    # One is enough to refute.
+    # A single one fails the verification.
     FAILURE = "failure"
-    # Work that is under way: it will end well or become a failure, and is counted meanwhile.
+    # Work in progress: it is counted, and will complete or become a failure.
     OPEN = "open"
-    # Worth knowing, and legal.
+    # Legal, but worth knowing.
     NOTE = "note"
 
 
 class Check(Struct, frozen=True, eq=False):
-    """`means` is what is so if nothing is found. The first column selected names the thing found."""
+    """`means` is the invariant that holds if nothing is found. The first column identifies a counter-example."""
 
     name: str
     means: str
@@ -36,7 +36,7 @@ class Check(Struct, frozen=True, eq=False):
 
 
 class Computed(Struct, frozen=True, eq=False):
-    """What no statement can find, because it takes hashes: gives counter-examples one by one."""
+    """A check that SQL cannot express, because it computes hashes. Yields counter-examples one by one."""
 
     name: str
     means: str
@@ -70,7 +70,7 @@ class Finding(Struct, frozen=True):
 
 
 class Ledger:
-    """One snapshot that checks are asked of. Tables are counted once, however many checks are about them."""
+    """One snapshot to run checks on. Each table is counted once, however many checks use it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -82,7 +82,7 @@ class Ledger:
             self._sizes[table.name] = int(counted.scalar_one())
         return self._sizes[table.name]
 
-    def ask(self, check: Check | Computed) -> Finding:
+    def run(self, check: Check | Computed) -> Finding:
         if isinstance(check, Computed):
             examples = list(check.counter_examples(self.connection))
             return self._finding(check, len(examples), examples[:EXAMPLES_MAX])

@@ -1,15 +1,15 @@
-"""I5: a key leads to one reservation, which is there and is its owner's."""
+"""I5: an idempotency key refers to one existing reservation of the same owner."""
 
 from sqlalchemy import func, or_, select
 
-from holdfast.ledger.tables import idempotency, reservations
+from holdfast.ledger.tables.stock import idempotency, reservations
 from holdfast.verify.check import Check
 
 _key = (idempotency.c.key, idempotency.c.owner_id, idempotency.c.sku_id)
 
 _points_somewhere = Check(
     "keys_have_reservation",
-    "Every idempotency key leads to a reservation that exists, of the same owner, pool and quantity.",
+    "Every idempotency key refers to an existing reservation of the same owner, pool and quantity.",
     idempotency,
     select(*_key, idempotency.c.reservation_id)
     .outerjoin(reservations, reservations.c.reservation_id == idempotency.c.reservation_id)
@@ -26,14 +26,14 @@ _points_somewhere = Check(
 
 _one_answer = Check(
     "keys_have_one_answer",
-    "No key of an owner has two answers.",
+    "No idempotency key of an owner has two answers.",
     idempotency,
     select(*_key, func.count().label("answers")).group_by(*_key).having(func.count() > 1),
 )
 
 _one_key = Check(
     "reservations_have_one_key",
-    "No reservation was given as the answer to two keys.",
+    "No reservation is the answer to two idempotency keys.",
     idempotency,
     select(idempotency.c.reservation_id, func.count().label("keys"))
     .group_by(idempotency.c.reservation_id)

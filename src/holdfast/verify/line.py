@@ -1,7 +1,8 @@
-"""The line: everyone has one place, in the order in which they came or were drawn, and nobody went in too early.
+"""The line: everyone has one place, in the order of arrival or of the draw, and nobody was admitted too early.
 
-Places are never removed, so the whole line can be looked at for as long as the ledger is kept. What the lottery drew is
-computed again from the seed, the length and the digest of the list, as anyone can (docs/LOTTERY.md).
+Places are deleted only if the operator set a retention, long after the sale; an event says how many, and with it the
+counts of the line still match. Until then the result of a lottery is recomputed from the seed, the length and the
+digest of the list, as anyone can do (docs/LOTTERY.md).
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,17 @@ from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
 
-from holdfast.domain.lottery import Draw, ListDigest, Order, seed_hash
-from holdfast.ledger.room_tables import places, rooms
-from holdfast.ledger.rooms import list_entries
+from holdfast.domain.room.lottery import ListDigest, beacon_of, seed_hash
+from holdfast.domain.room.room import RoomState
+from holdfast.ledger.room.rooms import list_entries, room_from_row, with_leavers
+from holdfast.ledger.sales.pruning import HISTORY_PRUNED, PRUNED, PrunedPlaces
+from holdfast.ledger.stock.pruning import pruning_digest
+from holdfast.ledger.tables.room import places, rooms
+from holdfast.ledger.tables.stock import events
 from holdfast.verify.check import Check, Computed
+from holdfast.verify.stock import kept_hashes
 
-# How far an engine's clock may be set back by whoever keeps it right; people who came within it say nothing.
+# Time synchronisation may set the engine's clock back by this much. Arrivals within it have no defined order.
 CLOCK_MS = 1_000
 AT_ONCE = 5_000
 
@@ -35,14 +41,14 @@ _counted = (
 
 _numbered = Check(
     "places_numbered",
-    "Arrival numbers of every line go from 0 to the last, without a gap.",
+    "The arrival numbers of every line start at 0 and have no gaps.",
     rooms,
     select(rooms.c.sale_id, rooms.c.joined, func.coalesce(_counted.c.places, 0).label("places"), _counted.c.last)
     .outerjoin(_counted, _counted.c.sale_id == rooms.c.sale_id)
     .where(
         or_(
-            rooms.c.joined != func.coalesce(_counted.c.places, 0),
-            rooms.c.joined != func.coalesce(_counted.c.last + 1, 0),
+            rooms.c.joined != func.coalesce(_counted.c.places, 0) + rooms.c.pruned,
+            rooms.c.joined != func.coalesce(_counted.c.last + 1, rooms.c.pruned),
         )
     ),
 )
@@ -55,7 +61,7 @@ _in_turn = select(
 ).subquery("in_turn")
 _by_arrival = Check(
     "places_by_arrival",
-    "Nobody has a place before somebody who came earlier.",
+    "Nobody has a place ahead of someone who arrived earlier.",
     places,
     select(_in_turn).where(_in_turn.c.joined_at < _in_turn.c.latest - CLOCK_MS),
 )
@@ -72,7 +78,7 @@ _one_each = Check(
 
 _no_jump = Check(
     "nobody_before_their_turn",
-    "Everyone who has or had a pass was called: no place beyond where the line is.",
+    "Everyone who has or had a pass was called: no pass belongs to a place that was not called yet.",
     places,
     select(places.c.sale_id, places.c.arrival, places.c.place, rooms.c.serving)
     .join(rooms, _of_room)
@@ -81,7 +87,7 @@ _no_jump = Check(
 
 _served_once = Check(
     "places_served_once",
-    "No two people were called as the same place of a line.",
+    "No two people were called for the same place of a line.",
     places,
     select(places.c.sale_id, places.c.place, func.count().label("people"))
     .where(_is_given)
@@ -89,57 +95,89 @@ _served_once = Check(
     .having(func.count() > 1),
 )
 
-_is_late = or_(rooms.c.entrants.is_(None), places.c.arrival >= rooms.c.entrants)
+_is_late = or_(rooms.c.entrants.is_(None), places.c.arrival >= rooms.c.entrants + rooms.c.unlisted)
 _as_arrived = Check(
     "places_as_arrived",
-    "Whoever took part in no draw was called in the order of arrival, and behind those who did.",
+    "People who were not in a draw were called in order of arrival, after those who were.",
     places,
     select(places.c.sale_id, places.c.arrival, places.c.place, rooms.c.entrants)
     .join(rooms, _of_room)
-    .where(_is_given, _is_late, places.c.place != places.c.arrival),
+    .where(_is_given, _is_late, places.c.place != places.c.arrival - rooms.c.unlisted),
 )
 
 _passes_counted = Check(
     "passes_counted",
-    "As many passes were given and used as the line counts.",
+    "The numbers of issued and used passes match the counts of the line.",
     rooms,
     select(rooms.c.sale_id, rooms.c.passes_given, _counted.c.passes, rooms.c.passes_used, _counted.c.used)
     .outerjoin(_counted, _counted.c.sale_id == rooms.c.sale_id)
     .where(
+        rooms.c.pruned == 0,
         or_(
             rooms.c.passes_given != func.coalesce(_counted.c.passes, 0),
             rooms.c.passes_used != func.coalesce(_counted.c.used, 0),
-        )
+        ),
     ),
 )
 
 
-def _draws(connection: Connection) -> list[Any]:
-    is_drawn = (rooms.c.digest.is_not(None), rooms.c.entrants.is_not(None))
-    return list(connection.execute(select(rooms).where(*is_drawn).order_by(rooms.c.sale_id)))
+def _draws(connection: Connection) -> list[RoomState]:
+    is_drawn = (rooms.c.digest.is_not(None), rooms.c.entrants.is_not(None), rooms.c.pruned == 0)
+    found = connection.execute(select(rooms).where(*is_drawn).order_by(rooms.c.sale_id)).all()
+    return [with_leavers(connection, room) for row in found if (room := room_from_row(row)).is_drawn]
 
 
 def _wrong_draws(connection: Connection) -> Iterator[dict[str, Any]]:
     for room in _draws(connection):
+        assert room.entrants is not None
         digest = ListDigest()
         for first in range(0, room.entrants, AT_ONCE):
-            digest.add(list_entries(connection, room.sale_id, first, min(first + AT_ONCE, room.entrants)))
+            digest.add(list_entries(connection, room, first, min(first + AT_ONCE, room.entrants)))
         if seed_hash(bytes.fromhex(room.seed)) != room.seed_hash:
             yield {"sale_id": room.sale_id, "wrong": "seed_hash"}
         elif digest.hexdigest() != room.digest:
             yield {"sale_id": room.sale_id, "wrong": "digest"}
+        elif room.beacon is not None and room.beacon != beacon_of(digest.hexdigest(), room.beacon_value or ""):
+            yield {"sale_id": room.sale_id, "wrong": "beacon"}
 
 
 def _wrong_places(connection: Connection) -> Iterator[dict[str, Any]]:
     for room in _draws(connection):
-        order = Order(Draw(room.sale_id, bytes.fromhex(room.seed), room.entrants, room.digest))
+        assert room.entrants is not None
         given = select(places.c.arrival, places.c.place).where(
-            places.c.sale_id == room.sale_id, _is_given, places.c.arrival < room.entrants
+            places.c.sale_id == room.sale_id, _is_given, places.c.arrival < room.entrants + room.unlisted
         )
         for row in connection.execute(given.order_by(places.c.arrival)):
-            drawn = order.place_of(row.arrival)
+            drawn = room.place_of(row.arrival)
             if row.place != drawn:
                 yield {"sale_id": room.sale_id, "arrival": row.arrival, "place": row.place, "drawn": drawn}
+
+
+def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
+    """Places, passes and used passes of every line of which a part was deleted, by the events and what is left."""
+    found: dict[str, list[int]] = {}
+    told = select(events.c.seq, events.c.subject).where(events.c.type == PRUNED).order_by(events.c.seq)
+    for seq, subject in connection.execute(told):
+        pruned = PrunedPlaces.parse(subject or "")
+        if pruned is None or pruned.first != found.setdefault(pruned.sale_id, [0, 0, 0])[0]:
+            yield {"seq": seq, "pruned": subject}
+        else:
+            counts = zip(found[pruned.sale_id], (pruned.count, pruned.passes, pruned.used), strict=True)
+            found[pruned.sale_id] = [before + more for before, more in counts]
+    passes, used = (func.coalesce(_counted.c[name], 0) for name in ("passes", "used"))
+    recorded = (
+        select(rooms.c.sale_id, rooms.c.pruned, rooms.c.passes_given - passes, rooms.c.passes_used - used)
+        .outerjoin(_counted, _counted.c.sale_id == rooms.c.sale_id)
+        .where(or_(rooms.c.pruned != 0, rooms.c.sale_id.in_(found)))
+    )
+    for sale_id, *by_room in connection.execute(recorded):
+        if by_room != found.get(sale_id):
+            yield {"sale_id": sale_id, "by_room": by_room, "by_events": found.get(sale_id)}
+    told = select(events.c.seq, events.c.quantity, events.c.subject).where(events.c.type == HISTORY_PRUNED)
+    for row in connection.execute(told).all():
+        hashes = kept_hashes(connection, row.seq)
+        if (len(hashes), pruning_digest("", hashes)) != (row.quantity, row.subject):
+            yield {"seq": row.seq, "pruned": row.subject}
 
 
 CHECKS: tuple[Check | Computed, ...] = (
@@ -150,6 +188,7 @@ CHECKS: tuple[Check | Computed, ...] = (
     _served_once,
     _as_arrived,
     _passes_counted,
-    Computed("draws_published", "Seeds and lists of lotteries are those that were published.", rooms, _wrong_draws),
-    Computed("places_as_drawn", "Whoever took part in a draw was called as it was drawn.", places, _wrong_places),
+    Computed("pruned_places_add_up", "Lines match what was deleted of them and what is left.", rooms, _wrongly_pruned),
+    Computed("draws_published", "Seeds and lists of lotteries match their published hashes.", rooms, _wrong_draws),
+    Computed("places_as_drawn", "People in a draw were called in the drawn order.", places, _wrong_places),
 )

@@ -1,21 +1,22 @@
-"""No unit is sold twice: each sale of a reservation is one order, for what was reserved, at the price of its sale."""
+"""No unit is sold twice: a sold reservation has one order, with the reserved quantity and the price of its sale."""
 
 from sqlalchemy import and_, case, exists, func, literal, or_, select
 
-from holdfast.domain.reservation import Status
-from holdfast.domain.sale import PaymentKind
-from holdfast.ledger.sale_tables import orders, sales, settlements
-from holdfast.ledger.tables import events, pools, reservations
+from holdfast.domain.sale.sale import PaymentKind
+from holdfast.domain.stock.reservation import Status
+from holdfast.ledger.tables.money import settlements
+from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.stock import events, pools, reservations
 from holdfast.verify.check import Check, Level
-from holdfast.verify.under_way import UNDER_WAY, is_being_settled, is_unheard
+from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled, is_not_drained
 
-# An order is written when the money is taken, and the gate is told after that.
-_to_be_told = and_(
-    reservations.c.status == Status.SETTLING, or_(is_being_settled(reservations.c.reservation_id), is_unheard())
+# An order is written when the money is taken, and the gate is notified after that.
+_gate_not_notified = and_(
+    reservations.c.status == Status.SETTLING, or_(is_being_settled(reservations.c.reservation_id), is_not_drained())
 )
 _for_what_was_reserved = Check(
     "orders_have_reservation",
-    "Every order is for a confirmed reservation, of the same buyer, pool and quantity.",
+    "Every order has a confirmed reservation of the same buyer, pool and quantity.",
     orders,
     select(orders.c.order_id, orders.c.reservation_id, reservations.c.status)
     .outerjoin(reservations, reservations.c.reservation_id == orders.c.reservation_id)
@@ -25,14 +26,14 @@ _for_what_was_reserved = Check(
             reservations.c.quantity != orders.c.quantity,
             reservations.c.owner_id != orders.c.buyer_id,
             reservations.c.sku_id != orders.c.sku_id,
-            and_(reservations.c.status != Status.CONFIRMED, ~_to_be_told),
+            and_(reservations.c.status != Status.CONFIRMED, ~_gate_not_notified),
         )
     ),
 )
 
 _once = Check(
     "orders_once",
-    "No reservation was sold in two orders.",
+    "No reservation has two orders.",
     orders,
     select(orders.c.reservation_id, func.count().label("orders"))
     .group_by(orders.c.reservation_id)
@@ -41,7 +42,7 @@ _once = Check(
 
 _at_price = Check(
     "orders_at_price",
-    "Every order is over its quantity times the price of its sale.",
+    "The amount of every order is its quantity times the price of its sale.",
     orders,
     select(orders.c.order_id, orders.c.quantity, orders.c.amount, orders.c.currency, sales.c.price_amount)
     .outerjoin(sales, sales.c.sale_id == orders.c.sale_id)
@@ -54,22 +55,22 @@ _at_price = Check(
     ),
 )
 
-_told = (
+_announced = (
     select(events.c.subject, func.count().label("times"))
     .where(events.c.type == "order.confirmed")
     .group_by(events.c.subject)
-    .subquery("told")
+    .subquery("announced")
 )
-_told_once = Check(
-    "orders_told_once",
-    "Of every order the world was told exactly once.",
+_announced_once = Check(
+    "orders_announced_once",
+    "Every order has exactly one `order.confirmed` event.",
     orders,
-    select(orders.c.order_id, func.coalesce(_told.c.times, 0).label("times_told"))
-    .outerjoin(_told, _told.c.subject == orders.c.order_id)
-    .where(func.coalesce(_told.c.times, 0) != 1),
+    select(orders.c.order_id, func.coalesce(_announced.c.times, 0).label("times_told"))
+    .outerjoin(_announced, _announced.c.subject == orders.c.order_id)
+    .where(func.coalesce(_announced.c.times, 0) != 1),
 )
 
-# Until a sale opens, what is sold from its pool may be of no sale or of the one before.
+# Before a sale opens, units sold from its pool may belong to no sale or to the previous one.
 _in_open_sale = (
     select(events.c.reservation_id, events.c.type, sales.c.sale_id)
     .join(pools, pools.c.sku_id == events.c.sku_id)
@@ -77,7 +78,7 @@ _in_open_sale = (
 )
 _sold_have_order = Check(
     "sold_have_order",
-    "Everything that was sold in a sale has its order.",
+    "Everything sold in a sale has an order.",
     reservations,
     _in_open_sale.where(
         events.c.type == "reservation.confirmed",
@@ -86,19 +87,19 @@ _sold_have_order = Check(
 )
 _settling_have_work = Check(
     "settling_have_work",
-    "Whoever waits for a payment in a sale has somebody who works on it, unless the caller takes the money.",
+    "Every reservation that is settling in a sale has a settlement in progress, unless payment is external.",
     settlements,
     _in_open_sale.join(reservations, reservations.c.reservation_id == events.c.reservation_id).where(
         events.c.type == "reservation.settling",
         reservations.c.status == Status.SETTLING,
         sales.c.payment != PaymentKind.EXTERNAL,
         ~is_being_settled(reservations.c.reservation_id),
-        ~is_unheard(),
+        ~is_not_drained(),
     ),
 )
 
-# Somebody with a service key may confirm what the settler was about to fail: they took the money themselves.
-_confirmed_past_settler = exists().where(
+# A service key may confirm what the settler was about to fail. A direct confirm means payment was taken externally.
+_confirmed_externally = exists().where(
     orders.c.reservation_id == settlements.c.reservation_id, orders.c.payment == PaymentKind.EXTERNAL
 )
 _ending = case(
@@ -108,7 +109,7 @@ _ending = case(
 )
 _settled = Check(
     "settlements_agree",
-    "Every finished settlement ended its reservation as was decided.",
+    "Every finished settlement ended its reservation as decided.",
     settlements,
     select(settlements.c.reservation_id, settlements.c.ending, reservations.c.status)
     .outerjoin(reservations, reservations.c.reservation_id == settlements.c.reservation_id)
@@ -118,20 +119,29 @@ _settled = Check(
             reservations.c.reservation_id.is_(None),
             and_(
                 reservations.c.status != _ending,
-                ~is_unheard(),
-                ~and_(reservations.c.status == Status.CONFIRMED, _confirmed_past_settler),
+                ~is_not_drained(),
+                ~and_(reservations.c.status == Status.CONFIRMED, _confirmed_externally),
             ),
         ),
     ),
 )
 _open = Check(
     "settlements_open",
-    "Settlements that wait for money, for the gate or, parked, for a person.",
+    "Settlements in progress: waiting for a payment, for the gate or, if parked, for a person.",
     settlements,
     select(settlements.c.reservation_id, settlements.c.state, settlements.c.reason).where(
-        settlements.c.state.in_(UNDER_WAY)
+        settlements.c.state.in_(IN_PROGRESS)
     ),
     Level.OPEN,
 )
 
-CHECKS = (_for_what_was_reserved, _once, _at_price, _told_once, _sold_have_order, _settling_have_work, _settled, _open)
+CHECKS = (
+    _for_what_was_reserved,
+    _once,
+    _at_price,
+    _announced_once,
+    _sold_have_order,
+    _settling_have_work,
+    _settled,
+    _open,
+)

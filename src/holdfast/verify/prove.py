@@ -1,13 +1,15 @@
-"""All checks, one after the other, on one snapshot."""
+"""Runs all checks on one snapshot."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from holdfast.verify import keys, line, money, orders, reservations, stock, wallet
+from holdfast.verify import history, keys, line, money, orders, replay, reservations, stock, wallet
 from holdfast.verify.check import Check, Computed, Finding, Ledger, Level
+from holdfast.verify.history import History
 
 CHECKS: tuple[Check | Computed, ...] = (
     *stock.CHECKS,
@@ -17,6 +19,8 @@ CHECKS: tuple[Check | Computed, ...] = (
     *money.CHECKS,
     *wallet.CHECKS,
     *line.CHECKS,
+    *history.CHECKS,
+    *replay.CHECKS,
 )
 
 Progress = Callable[[int, Check | Computed], None]
@@ -25,7 +29,9 @@ Progress = Callable[[int, Check | Computed], None]
 class Proof(Struct, frozen=True):
     findings: Sequence[Finding]
     strict: bool = False
-    """Whether notes refute too. What is under way never does."""
+    """Whether notes fail the verification too. Work in progress never does."""
+    history: History | None = None
+    """With checkpoints: how far they prove history."""
 
     @property
     def ok(self) -> bool:
@@ -33,7 +39,8 @@ class Proof(Struct, frozen=True):
         return all(finding.ok for finding in self.findings) and not (self.strict and notes)
 
     def body(self) -> dict[str, Any]:
-        return {"ok": self.ok, "checks": [finding.body() for finding in self.findings]}
+        shown = {} if self.history is None else {"history": msgspec.to_builtins(self.history)}
+        return {"ok": self.ok, "checks": [finding.body() for finding in self.findings]} | shown
 
 
 def prove(connection: Connection, progress: Progress = lambda _number, _check: None) -> list[Finding]:
@@ -41,5 +48,5 @@ def prove(connection: Connection, progress: Progress = lambda _number, _check: N
     findings = []
     for number, check in enumerate(CHECKS):
         progress(number, check)
-        findings.append(ledger.ask(check))
+        findings.append(ledger.run(check))
     return findings

@@ -1,13 +1,14 @@
 """I6: every reservation begins once, moves as the state machine allows, and ends at most once.
 
-A replay of all events at once: beside each event stands the one before and the one after it of the same reservation, so
-each step is judged where it stands. A step has one fault only: what follows an end belongs to that check, and so on.
+The checks replay all events in one query: window functions put the previous and the next event of the same reservation
+next to each event. A wrong step is reported by one check only: anything after an end by `reservations_end_once`, and so
+on.
 """
 
 from sqlalchemy import and_, case, exists, func, not_, or_, select
 
-from holdfast.domain.reservation import Status
-from holdfast.ledger.tables import events, reservations
+from holdfast.domain.stock.reservation import Status
+from holdfast.ledger.tables.stock import events, reservations
 from holdfast.verify.check import Check
 
 CREATED, EXTENDED, SETTLING = "reservation.created", "reservation.extended", "reservation.settling"
@@ -38,7 +39,7 @@ _begun = (
 
 _created_once = Check(
     "reservations_begin_once",
-    "Every reservation was created exactly once, by the record.",
+    "Every reservation has exactly one event of its creation.",
     reservations,
     select(reservations.c.reservation_id, func.coalesce(_begun.c.times, 0).label("times_created"))
     .outerjoin(_begun, _begun.c.reservation_id == reservations.c.reservation_id)
@@ -47,7 +48,7 @@ _created_once = Check(
 
 _known = Check(
     "events_have_reservation",
-    "Nothing is recorded of a reservation that does not exist.",
+    "Every event of a reservation belongs to one that exists.",
     events,
     select(events.c.reservation_id, events.c.type, events.c.seq).where(
         events.c.reservation_id.is_not(None),
@@ -57,7 +58,7 @@ _known = Check(
 
 _end_once = Check(
     "reservations_end_once",
-    "Every reservation ended at most once, and nothing happened to it after that.",
+    "Every reservation ended at most once, and has no events after its end.",
     reservations,
     select(_steps.c.reservation_id, _steps.c.before.label("ended_by"), _steps.c.type.label("then"), _steps.c.seq).where(
         _steps.c.before.in_(ENDS)
@@ -70,27 +71,27 @@ _is_legal = or_(
 )
 _legal = Check(
     "transitions_legal",
-    "Every step from one state to the next is one that the state machine has.",
+    "Every change of state is allowed by the state machine.",
     events,
     select(_steps.c.reservation_id, _steps.c.before, _steps.c.type.label("then"), _steps.c.seq).where(
         _steps.c.before.is_not(None), _steps.c.before.not_in(ENDS), _steps.c.type != CREATED, not_(_is_legal)
     ),
 )
 
-_told_status = case(
+_last_status = case(
     (_steps.c.type.in_((CREATED, EXTENDED)), Status.ACTIVE.value),
     else_=func.replace(_steps.c.type, "reservation.", ""),
 )
-_as_told = Check(
+_as_recorded = Check(
     "reservations_as_told",
-    "Every reservation is in the state, with the units and the deadline, that the last record of it tells.",
+    "The state, quantity and deadline of every reservation match its last event.",
     reservations,
-    select(reservations.c.reservation_id, reservations.c.status, _told_status.label("told"))
+    select(reservations.c.reservation_id, reservations.c.status, _last_status.label("last_event"))
     .join(_steps, _steps.c.reservation_id == reservations.c.reservation_id)
     .where(_steps.c.next.is_(None), or_(_steps.c.before.is_(None), _steps.c.before.not_in(ENDS)))
     .where(
         or_(
-            reservations.c.status != _told_status,
+            reservations.c.status != _last_status,
             reservations.c.quantity != _steps.c.quantity,
             reservations.c.expires_at != _steps.c.expires_at,
             reservations.c.sku_id != _steps.c.sku_id,
@@ -98,4 +99,4 @@ _as_told = Check(
     ),
 )
 
-CHECKS = (_created_once, _known, _end_once, _legal, _as_told)
+CHECKS = (_created_once, _known, _end_once, _legal, _as_recorded)

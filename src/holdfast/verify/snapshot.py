@@ -1,13 +1,16 @@
-"""One consistent look at a ledger, live or a copy, that changes nothing.
+"""Reads a ledger, live or a copy, in one consistent snapshot without changing it.
 
-SQLite: a connection that cannot write, in one read transaction. A copy on a medium that cannot be written to has no
-place for the files that readers share, and is then read as one that nobody changes. While a long look lasts, the
-write-ahead log of a live server cannot be folded back into its file, and grows. PostgreSQL: one transaction, read only,
-repeatable read; it holds no lock that a writer waits for.
+SQLite: a read-only connection and one read transaction. A copy on a read-only medium has no place for the shared-memory
+files of readers, so it is opened as immutable. A live database is copied first: a long read would keep its write-ahead
+log from being checkpointed, and the log would grow for as long. PostgreSQL: one read-only transaction with repeatable
+read, which blocks no writer.
 """
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -16,15 +19,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast.errors import SettingsError, Unavailable
-from holdfast.ledger.migrate import current_revision, newest_revision
-from holdfast.ledger.postgres import POSTGRES_FAILURES
-from holdfast.ledger.postgres_url import for_asyncpg
+from holdfast.ledger.engine.postgres import POSTGRES_FAILURES
+from holdfast.ledger.engine.url import for_asyncpg
+from holdfast.ledger.revision import current_revision, newest_revision, require_usable
 
 T = TypeVar("T")
 
 
 async def look(url: str, work: Callable[[Connection], T]) -> T:
-    """What the work finds in the ledger, which must have the tables of this version."""
+    """Run `work` on the ledger, which must have the tables of this version."""
 
     def checked(connection: Connection) -> T:
         _require_tables(connection)
@@ -38,7 +41,9 @@ async def look(url: str, work: Callable[[Connection], T]) -> T:
 
 def _require_tables(connection: Connection) -> None:
     current, newest = current_revision(connection), newest_revision()
-    if current != newest:
+    if current is not None and current > newest:
+        require_usable(connection)
+    elif current != newest:
         raise SettingsError(
             f"the tables are at revision {current or 'nothing'}, this version reads {newest}; run: holdfast migrate"
         )
@@ -47,14 +52,31 @@ def _require_tables(connection: Connection) -> None:
 def _look_into_file(file: Path, work: Callable[[Connection], T]) -> T:
     if not file.is_file():
         raise SettingsError(f"there is no database at {file}")
-    engine = _open_file(file)
+    with TemporaryDirectory(prefix="holdfast-verify-") as directory:
+        engine = _open_file(_copied(file, Path(directory)))
+        try:
+            with engine.connect() as connection:
+                return work(connection)
+        except DBAPIError as exc:
+            raise Unavailable(f"{file} cannot be read: {exc.orig}") from exc
+        finally:
+            engine.dispose()
+
+
+def _copied(file: Path, directory: Path) -> Path:
+    """A copy if the file is in use; the file itself if it is not, or if there is no room for a copy."""
+    if not file.with_name(f"{file.name}-wal").exists():
+        return file
+    copy = directory / file.name
     try:
-        with engine.connect() as connection:
-            return work(connection)
-    except DBAPIError as exc:
-        raise Unavailable(f"{file} cannot be read: {exc.orig}") from exc
-    finally:
-        engine.dispose()
+        with (
+            closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+    except sqlite3.Error:
+        return file
+    return copy
 
 
 def _open_file(file: Path) -> Engine:
@@ -80,7 +102,7 @@ def _read_only(file: Path, how: str) -> Engine:
 
 
 async def _look_into_server(url: URL, work: Callable[[Connection], T]) -> T:
-    address, arguments = for_asyncpg(url)
+    address, arguments = for_asyncpg(url, limits={})  # A large ledger takes minutes.
     options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     engine = create_async_engine(address, connect_args=arguments, execution_options=options)
     try:

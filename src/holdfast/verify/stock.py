@@ -1,13 +1,27 @@
-"""I1 and I2: what the pools count is what their reservations add up to, and never more than there is."""
+"""I1 and I2: the counts of every pool match its reservations, and never exceed its total."""
 
-from sqlalchemy import ColumnElement, and_, case, exists, func, or_, select
+from collections.abc import Iterator
+from typing import Any
 
-from holdfast.domain.reservation import Status
-from holdfast.domain.rulebook import LIVE
-from holdfast.ledger.journal import HELD
-from holdfast.ledger.sale_tables import sales
-from holdfast.ledger.tables import claims, events, is_on_its_way, pools, reservations, splits, transfers
-from holdfast.verify.check import Check, Level
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, or_, select
+
+from holdfast.domain.stock.reservation import Status
+from holdfast.domain.stock.rulebook import LIVE
+from holdfast.ledger.sales.pruning import HISTORY_PRUNED
+from holdfast.ledger.stock.journal import HELD
+from holdfast.ledger.stock.pruning import PRUNED, Pruned, pruning_digest
+from holdfast.ledger.tables.chain import pruned_events
+from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.stock import (
+    claims,
+    events,
+    is_in_transfer,
+    pools,
+    reservations,
+    splits,
+    transfers,
+)
+from holdfast.verify.check import Check, Computed, Level
 
 _TOTALS = ("pool.provisioned", "pool.restocked", "pool.given", "pool.taken")
 _RETURNS = ("reservation.failed", "reservation.cancelled", "reservation.expired")
@@ -44,13 +58,13 @@ _by_events = (
     .subquery("by_events")
 )
 
-# A claim is a sale that the journal has not told of yet; once it has, the reservation counts as sold by itself.
-_unheard = ~exists().where(
+# A claim is a sale that is not in the journal yet. Once it is, the reservation itself counts as sold.
+_not_drained = ~exists().where(
     reservations.c.reservation_id == claims.c.reservation_id, reservations.c.status == Status.CONFIRMED
 )
 _claimed = (
     select(claims.c.sku_id, func.sum(claims.c.quantity).label("units"))
-    .where(_unheard)
+    .where(_not_drained)
     .group_by(claims.c.sku_id)
     .subquery("claimed")
 )
@@ -58,7 +72,7 @@ _claimed_units = func.coalesce(_claimed.c.units, 0)
 
 _within_total = Check(
     "pools_within_total",
-    "No pool has sold, claimed or promised more units than it has.",
+    "No pool has sold, claimed or reserved more units than it has.",
     pools,
     select(pools.c.sku_id, pools.c.total, pools.c.held, pools.c.sold, _claimed_units.label("claimed"))
     .outerjoin(_claimed, _claimed.c.sku_id == pools.c.sku_id)
@@ -75,7 +89,7 @@ _within_total = Check(
 _of_reservations = {name: func.coalesce(_by_reservations.c[name], 0) for name in ("held", "sold", "active")}
 _count_reservations = Check(
     "pools_count_reservations",
-    "What each pool counts as held, sold and active is what its reservations add up to.",
+    "The held, sold and active counts of every pool match its reservations.",
     reservations,
     select(
         pools.c.sku_id,
@@ -97,7 +111,7 @@ _count_reservations = Check(
 _of_events = {name: func.coalesce(_by_events.c[name], 0) for name in ("total", "held", "sold")}
 _count_events = Check(
     "pools_count_events",
-    "Everything that was ever recorded of a pool, added up from nothing, gives the pool as it is.",
+    "The counts of every pool match the sum of all its events.",
     events,
     select(
         pools.c.sku_id,
@@ -112,7 +126,7 @@ _count_events = Check(
 
 _have_pool = Check(
     "reservations_have_pool",
-    "Every reservation is of a pool that exists.",
+    "Every reservation belongs to an existing pool.",
     reservations,
     select(reservations.c.reservation_id, reservations.c.sku_id).where(
         ~exists().where(pools.c.sku_id == reservations.c.sku_id)
@@ -126,29 +140,29 @@ def _is_of(name: ColumnElement[str], sku_id: ColumnElement[str]) -> ColumnElemen
 
 
 _in_shards = select(func.coalesce(func.sum(pools.c.total), 0)).where(_is_of(pools.c.sku_id, splits.c.sku_id))
-_on_their_way = select(func.coalesce(func.sum(transfers.c.units), 0)).where(
-    is_on_its_way, _is_of(transfers.c.donor, splits.c.sku_id)
+_in_transfer = select(func.coalesce(func.sum(transfers.c.units), 0)).where(
+    is_in_transfer, _is_of(transfers.c.donor, splits.c.sku_id)
 )
 _split = (
     select(
         splits.c.sku_id,
         splits.c.total,
         _in_shards.scalar_subquery().label("in_shards"),
-        _on_their_way.scalar_subquery().label("on_their_way"),
+        _in_transfer.scalar_subquery().label("in_transfer"),
     )
     .where(splits.c.shards > 1)
     .subquery("split")
 )
 _splits = Check(
     "splits_add_up",
-    "The units of every SKU that is split are in its shards or on their way between them.",
+    "The units of every split SKU are in its shards or in transfer between them.",
     splits,
-    select(_split).where(_split.c.total != _split.c.in_shards + _split.c.on_their_way),
+    select(_split).where(_split.c.total != _split.c.in_shards + _split.c.in_transfer),
 )
 
-# A limit that is lowered later is legal, and so is who was above it by then. Of a pool in a sale it is known when its
-# rules last changed: whoever was granted something after that and is above the limit should have been refused. Of any
-# other pool, or one whose limit was set past its sale, nothing says when; that is a note.
+# Lowering a limit later is legal, and so are owners who were above it by then. For a pool in a sale, the time of the
+# last rule change is known: an owner above the limit who was granted units after it should have been refused. For any
+# other pool, or one whose limit was set outside of its sale, the time is unknown, so it is only a note.
 _of_owners = (
     select(
         reservations.c.sku_id,
@@ -170,16 +184,61 @@ _granted_above = and_(sales.c.sale_id.is_not(None), _of_owners.c.last_granted_at
 
 _limits = Check(
     "limits_kept",
-    "Nobody was granted units above the limit of the sale.",
+    "Nobody was granted units above the limit of a sale.",
     reservations,
     _over_limit.where(_granted_above),
 )
 _limits_now = Check(
     "limits_above_now",
-    "Owners above the limit as it is now; legal if it was lowered after they took theirs, which nothing tells here.",
+    "Owners above the current limit. Legal if the limit was lowered after their reservations, which is not recorded.",
     reservations,
     _over_limit.where(~func.coalesce(_granted_above, False)),
     Level.NOTE,
 )
 
-CHECKS = (_within_total, _count_reservations, _count_events, _have_pool, _splits, _limits, _limits_now)
+
+def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
+    is_pruned = events.c.type == PRUNED
+    found = select(events.c.sku_id, events.c.seq, events.c.quantity, events.c.subject).where(is_pruned)
+    before: dict[str, str] = {}
+    last: dict[str, int] = {}
+    for row in connection.execute(found.order_by(events.c.sku_id, events.c.seq)).all():
+        pruned = Pruned.parse(row.subject or "")
+        hashes = kept_hashes(connection, row.seq)
+        # Before hashes were kept, there are none.
+        is_as_kept = pruned is not None and (
+            not hashes or pruned.digest == pruning_digest(before.get(row.sku_id, ""), hashes)
+        )
+        if pruned is None or not pruned.taken == pruned.returned == row.quantity or not is_as_kept:
+            yield {"sku_id": row.sku_id, "seq": row.seq, "pruned": row.subject}
+        before[row.sku_id], last[row.sku_id] = "" if pruned is None else pruned.digest, row.seq
+    known = connection.execute(select(pools.c.sku_id, pools.c.pruned_seq).where(pools.c.pruned_seq.is_not(None)))
+    for sku_id, seq in {*last.items()} ^ {(row.sku_id, row.pruned_seq) for row in known}:
+        yield {"sku_id": sku_id, "seq": seq, "pruned": None}
+    stands_for_some = select(events.c.seq).where(events.c.type.in_((PRUNED, HISTORY_PRUNED)))
+    stray = select(pruned_events.c.seq).where(pruned_events.c.pruned_by.not_in(stands_for_some))
+    yield from ({"seq": seq, "pruned": None} for seq in connection.execute(stray).scalars())
+
+
+def kept_hashes(connection: Connection, pruned_by: int) -> list[bytes]:
+    kept = select(pruned_events.c.hash).where(pruned_events.c.pruned_by == pruned_by).order_by(pruned_events.c.seq)
+    return [bytes.fromhex(one) for one in connection.execute(kept).scalars()]
+
+
+_pruned = Computed(
+    "pruned_came_to_nothing",
+    "Reservations that were deleted had returned all units they took, and their hashes were kept.",
+    events,
+    _wrongly_pruned,
+)
+
+CHECKS: tuple[Check | Computed, ...] = (
+    _within_total,
+    _count_reservations,
+    _count_events,
+    _have_pool,
+    _splits,
+    _limits,
+    _limits_now,
+    _pruned,
+)

@@ -1,11 +1,11 @@
-"""The wallet's books: double entry, so nothing comes from nowhere; each payment and refund moved its money once."""
+"""Wallets: double entry, so that every transfer balances, and every payment and refund moved its money once."""
 
 from sqlalchemy import ColumnElement, and_, case, exists, func, literal, or_, select
 
-from holdfast.domain.sale import PaymentKind
-from holdfast.ledger.sale_tables import payments, refunds, wallet_accounts, wallet_entries
+from holdfast.domain.sale.sale import PaymentKind
+from holdfast.ledger.tables.money import payments, refunds, wallet_accounts, wallet_entries
 from holdfast.verify.check import Check
-from holdfast.verify.under_way import UNDER_WAY
+from holdfast.verify.in_progress import IN_PROGRESS
 
 _entries = wallet_entries.c
 _BUYER = "buyer:"
@@ -17,7 +17,7 @@ def _account_of(buyer_id: ColumnElement[str]) -> ColumnElement[str]:
 
 _balance = Check(
     "transfers_balance",
-    "The entries of every transfer add up to nothing: what one account lost another one got.",
+    "The entries of every transfer add up to zero.",
     wallet_entries,
     select(_entries.transfer_id, _entries.currency, func.sum(_entries.amount).label("left_over"))
     .group_by(_entries.transfer_id, _entries.currency)
@@ -47,14 +47,14 @@ _add_up = Check(
 )
 _have_account = Check(
     "entries_have_account",
-    "No entry is of a wallet that does not exist.",
+    "Every entry belongs to an existing wallet.",
     wallet_entries,
     select(_sums.c.account, _sums.c.currency, _sums.c.amount).where(~exists().where(_its_sum)),
 )
 
 _not_negative = Check(
     "balances_not_negative",
-    "No wallet has less than nothing.",
+    "No wallet has a negative balance.",
     wallet_accounts,
     select(wallet_accounts.c.buyer_id, wallet_accounts.c.balance).where(wallet_accounts.c.balance < 0),
 )
@@ -65,7 +65,7 @@ _moves = (
         _entries.account,
         _entries.currency,
         func.sum(case((_entries.amount < 0, -_entries.amount), else_=0)).label("taken"),
-        func.sum(case((_entries.amount > 0, _entries.amount), else_=0)).label("given_back"),
+        func.sum(case((_entries.amount > 0, _entries.amount), else_=0)).label("credited"),
     )
     .where(_entries.reservation_id.is_not(None), _entries.account.startswith(_BUYER))
     .group_by(_entries.reservation_id, _entries.account, _entries.currency)
@@ -80,7 +80,7 @@ _its_move = and_(
 _taken = func.coalesce(_moves.c.taken, 0)
 _taken_once = Check(
     "wallet_payments_moved",
-    "Every payment from a wallet took its amount from the buyer's wallet, once.",
+    "Every wallet payment was debited from the buyer's wallet exactly once.",
     payments,
     select(payments.c.payment_key, payments.c.reservation_id, payments.c.amount, _taken.label("taken"))
     .outerjoin(_moves, _its_move)
@@ -88,7 +88,7 @@ _taken_once = Check(
 )
 _taken_for_payment = Check(
     "wallet_moves_have_payment",
-    "Nothing was taken from a wallet for a reservation without a payment of it.",
+    "Every debit for a reservation has a payment.",
     wallet_entries,
     select(_moves.c.reservation_id, _moves.c.account, _moves.c.taken).where(
         _moves.c.taken > 0, ~exists().where(_its_move, _is_charge)
@@ -99,21 +99,21 @@ _refunded = (
     select(
         refunds.c.payment_key,
         func.sum(case((refunds.c.state == "done", refunds.c.amount), else_=0)).label("done"),
-        func.sum(case((refunds.c.state.in_(UNDER_WAY), refunds.c.amount), else_=0)).label("under_way"),
+        func.sum(case((refunds.c.state.in_(IN_PROGRESS), refunds.c.amount), else_=0)).label("in_progress"),
     )
     .group_by(refunds.c.payment_key)
     .subquery("refunded")
 )
-_given_back = func.coalesce(_moves.c.given_back, 0)
+_credited = func.coalesce(_moves.c.credited, 0)
 _done = func.coalesce(_refunded.c.done, 0)
-_given_back_once = Check(
+_credited_once = Check(
     "wallet_refunds_moved",
-    "Every refund to a wallet gave its amount back to the buyer's wallet, once.",
+    "Every wallet refund was credited to the buyer's wallet exactly once.",
     refunds,
-    select(payments.c.payment_key, _done.label("refunded"), _given_back.label("given_back"))
+    select(payments.c.payment_key, _done.label("refunded"), _credited.label("credited"))
     .outerjoin(_moves, _its_move)
     .outerjoin(_refunded, _refunded.c.payment_key == payments.c.payment_key)
-    .where(_is_charge, or_(_given_back < _done, _given_back > _done + func.coalesce(_refunded.c.under_way, 0))),
+    .where(_is_charge, or_(_credited < _done, _credited > _done + func.coalesce(_refunded.c.in_progress, 0))),
 )
 
-CHECKS = (_balance, _add_up, _have_account, _not_negative, _taken_once, _taken_for_payment, _given_back_once)
+CHECKS = (_balance, _add_up, _have_account, _not_negative, _taken_once, _taken_for_payment, _credited_once)

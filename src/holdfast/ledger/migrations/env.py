@@ -1,4 +1,4 @@
-"""Alembic's entry point: runs on the connection, and inside the transaction, that `ledger.migrate` hands over."""
+"""Alembic's entry point: runs on the connection, and inside the transaction, that `ledger.upgrade` passes."""
 
 from alembic import context
 

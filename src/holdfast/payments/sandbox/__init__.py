@@ -1,1 +1,4 @@
-"""A payment service of our own for demos, rehearsals and tests: a separate process, with faults on demand."""
+"""The client of the sandbox, a payment service with faults on demand for demos, load tests and tests.
+
+Payments, http and lab may import it.
+"""

@@ -1,7 +1,6 @@
 """The sandbox as a payment provider, over HTTP.
 
-Nothing is tried twice here: whoever asks knows when to ask again. Only an answer that can be read, about the key that
-was asked for, is believed.
+Nothing is retried here: the caller decides when to. Only a readable answer about the requested key is trusted.
 """
 
 from typing import TypeVar
@@ -11,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.payments.port import Charge, Payment, PaymentState, Refund, RefundRefused
-from holdfast.payments.sandbox.entry import Refused
+from holdfast.payments.answer import open_session, read_answer
+from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentState, Refund, RefundRefused
+from holdfast.payments.sandbox.refused import Refused
 
 # The request never left.
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -28,18 +28,15 @@ class _Answer(Struct, frozen=True):
 class SandboxProvider:
     def __init__(self, url: str, timeout_s: float) -> None:
         self._url = url.rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=timeout_s, sock_read=timeout_s)
+        self._timeout_s = timeout_s
         self._opened: aiohttp.ClientSession | None = None
 
     @property
     def _session(self) -> aiohttp.ClientSession:
-        """Opened with the first call: that needs a running loop."""
+        """Opened with the first call, because it needs a running loop."""
         if self._opened is None:
-            # Who waits for a connection would be taken for not answered: how many there are is for the settler to say.
-            connector = aiohttp.TCPConnector(limit=0)
-            self._opened = aiohttp.ClientSession(
-                connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
-            )
+            # Waiting for a connection would look like a timeout of the provider. The settler bounds the calls.
+            self._opened = open_session(self._timeout_s, aiohttp.TCPConnector(limit=0))
         return self._opened
 
     async def authorise(self, charge: Charge) -> Payment:
@@ -83,12 +80,18 @@ class SandboxProvider:
             raise _unexpected(answer)
         return _about(key, _read(answer, Payment))
 
+    async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
+        answer = await self._call("GET", "/charges", params={"since": str(since), "after": after or "0"})
+        if answer.status != 200:
+            raise _unexpected(answer)
+        return _read(answer, PaymentPage)
+
     async def close(self) -> None:
         if self._opened is not None:
             await self._opened.close()
 
     async def _change(self, path: str, payment: Payment) -> Payment:
-        """A refusal says how the payment stands, which is the answer."""
+        """A refusal carries the payment as it is, which is the answer."""
         answer = await self._call("POST", path, msgspec.json.encode({"key": payment.key}))
         if answer.status == 409:
             standing = _read(answer, Refused).payment
@@ -102,12 +105,12 @@ class SandboxProvider:
         self, method: str, path: str, content: bytes | None = None, params: dict[str, str] | None = None
     ) -> _Answer:
         try:
-            # Not followed elsewhere: what cannot be reached there would be taken for never sent.
+            # A redirect whose target is unreachable would look like a request that was never sent.
             calling = self._session.request(
                 method, self._url + path, data=content, params=params, allow_redirects=False
             )
             async with calling as received:
-                answer = _Answer(received.status, await received.read())
+                answer = _Answer(received.status, await read_answer(received))
         except _NOT_SENT as exc:
             raise Unavailable(f"the payment sandbox cannot be reached: {exc!r}") from exc
         except (aiohttp.ClientError, TimeoutError) as exc:

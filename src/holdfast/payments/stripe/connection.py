@@ -1,6 +1,6 @@
-"""One call to Stripe: the answer read into a type, or an error that says what is known.
+"""One call to Stripe: a typed answer, or an error that says what is known.
 
-The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to ask again.
+The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to retry.
 """
 
 import ssl
@@ -14,16 +14,17 @@ import stripe
 from msgspec import Struct
 
 from holdfast.errors import OutcomeUnknown, Unavailable
+from holdfast.payments.answer import limits, open_session, read_answer
 
 T = TypeVar("T")
 
-# The request never left, or Stripe turned it away before it began.
+# The request never left, or Stripe rejected it before processing it.
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_TURNED_AWAY = (stripe.RateLimitError, stripe.AuthenticationError, stripe.PermissionError)
+_REJECTED = (stripe.RateLimitError, stripe.AuthenticationError, stripe.PermissionError)
 
 
 class StripeRefusal(Exception):
-    """Stripe will not do it. `body` is its error as JSON."""
+    """Stripe refused. `body` is its error as JSON."""
 
     def __init__(self, code: str, message: str, body: dict[str, Any]) -> None:
         super().__init__(f"{code}: {message}")
@@ -32,32 +33,42 @@ class StripeRefusal(Exception):
 
 
 class Received(Struct):
-    """`is_replayed` says that this is what Stripe answered the first time, which may be out of date."""
+    """`is_replayed`: this is Stripe's first answer to the same key, which may be out of date."""
 
     data: Any
     is_replayed: bool
 
 
 class _Http(stripe.AIOHTTPClient):
-    """Follows nobody elsewhere: what cannot be reached there would be taken for never sent. And lets nobody wait for a
-    connection, which would be taken for Stripe not answering: how many are under way is for the settler to say."""
+    """Without redirects: an unreachable target would look like a request that was never sent. And without a limit on
+    connections: waiting for one would look like a timeout of Stripe, and the settler bounds the calls."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(timeout=limits(timeout_s))
+        self._timeout_s = timeout_s
+        self._opened: aiohttp.ClientSession | None = None
 
     @property
-    def _session(self) -> Any:
-        if self._cached_session is None:  # Not before, because it needs the loop that runs.
+    def _session(self) -> aiohttp.ClientSession:
+        if self._opened is None:  # It needs a running loop.
             trusted = ssl.create_default_context(cafile=stripe.ca_bundle_path)
-            self._user_connector = aiohttp.TCPConnector(ssl=trusted, limit=0)
-        return super()._session
+            self._opened = open_session(self._timeout_s, aiohttp.TCPConnector(ssl=trusted, limit=0))
+        return self._opened
 
-    def _get_request_args_kwargs(self, *request: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
-        args, kwargs = super()._get_request_args_kwargs(*request, **more)
-        return args, {**kwargs, "allow_redirects": False}
+    async def request_async(
+        self, method: str, url: str, headers: Mapping[str, str], post_data: Any = None
+    ) -> tuple[bytes, int, Mapping[str, str]]:
+        args, kwargs = self._get_request_args_kwargs(method, url, headers, post_data)
+        try:
+            async with self._session.request(*args, **kwargs, allow_redirects=False) as answer:
+                return await read_answer(answer), answer.status, answer.headers
+        except Exception as exc:
+            self._handle_request_error(exc)
 
 
 class StripeConnection:
     def __init__(self, api_key: str, timeout_s: float, api_base: str = "") -> None:
-        timeout = aiohttp.ClientTimeout(total=None, connect=timeout_s, sock_read=timeout_s)
-        self._http = _Http(timeout=timeout)
+        self._http = _Http(timeout_s)
         self._client = stripe.StripeClient(
             api_key,
             max_network_retries=0,
@@ -75,14 +86,12 @@ class StripeConnection:
             raise _refusal(exc) from exc
         except stripe.StripeError as exc:
             raise _failure(exc) from exc
-        except (aiohttp.ClientError, TimeoutError) as exc:  # What happens while the answer is read, it lets through.
-            raise OutcomeUnknown(f"Stripe's answer broke off: {exc!r}") from exc
-        except UnicodeDecodeError as exc:  # The library logs what came, before it looks whether that is text.
+        except UnicodeDecodeError as exc:  # The SDK decodes the body to log it.
             raise OutcomeUnknown(f"Stripe's answer cannot be read: {exc}") from exc
         return Received(answer.data, _is_replayed(answer.headers))
 
     async def demand(self, method: str, path: str, parameters: dict[str, Any]) -> Received:
-        """For what Stripe has no reason to refuse: if it does, we know less than we thought."""
+        """For requests that Stripe has no reason to refuse: if it does, the outcome is unknown."""
         try:
             return await self.call(method, path, parameters)
         except StripeRefusal as exc:
@@ -93,12 +102,12 @@ class StripeConnection:
 
 
 def _is_replayed(headers: Mapping[str, str]) -> bool:
-    """Names of headers come as Stripe writes them, and their case means nothing."""
+    """Header names are case-insensitive."""
     return any(name.lower() == "idempotent-replayed" and value == "true" for name, value in headers.items())
 
 
 def part(identifier: str) -> str:
-    """Something to stand between slashes."""
+    """Quoted as a path segment."""
     return quote(identifier, safe="")
 
 
@@ -118,8 +127,8 @@ def _refusal(exc: stripe.CardError | stripe.InvalidRequestError) -> StripeRefusa
 
 
 def _failure(exc: stripe.StripeError) -> Unavailable | OutcomeUnknown:
-    if isinstance(exc, _TURNED_AWAY):
-        return Unavailable(f"Stripe turned the request away: {exc}")
+    if isinstance(exc, _REJECTED):
+        return Unavailable(f"Stripe rejected the request: {exc}")
     if isinstance(exc.__cause__, _NOT_SENT):
         return Unavailable(f"Stripe cannot be reached: {exc.__cause__!r}")
-    return OutcomeUnknown(f"Stripe did not say what happened: {exc!r}")
+    return OutcomeUnknown(f"Stripe's outcome is unknown: {exc.__cause__ or exc!r}")

@@ -1,20 +1,20 @@
-"""Stripe's PaymentIntent, as far as we read it."""
+"""The fields of Stripe's PaymentIntent that we read."""
 
 from enum import StrEnum
 
 from msgspec import Struct
 
-from holdfast.payments.port import Payment, PaymentState
+from holdfast.payments.port import Charge, ListedPayment, Payment, PaymentState
 
 KEY = "holdfast_key"
 AUTHENTICATION_REQUIRED = "authentication_required"
 
 
 class CancelReason(StrEnum):
-    """Stripe keeps the reason with the intent, so it still tells a refused payment from a voided one years later."""
+    """Stripe keeps the reason with the intent, so a declined payment can be told from a voided one years later."""
 
     VOIDED = "requested_by_customer"
-    NEEDS_THE_BUYER = "abandoned"
+    NEEDS_BUYER = "abandoned"
 
 
 class LatestCharge(Struct):
@@ -34,32 +34,49 @@ class Intent(Struct):
     latest_charge: LatestCharge | str | None = None
     last_payment_error: PaymentError | None = None
     cancellation_reason: str | None = None
+    currency: str = ""
+    created: int = 0
 
     @property
-    def needs_the_buyer(self) -> bool:
-        """Somebody would have to answer the bank's question, and nobody is there: these are payments off session."""
+    def needs_buyer(self) -> bool:
+        """The bank wants the buyer to authenticate, which is impossible off session."""
         return self.status in ("requires_action", "requires_confirmation")
 
     def payment(self, key: str) -> Payment:
-        state, reason = self._standing()
-        # Stripe also calls it refunded when an authorisation is let go of; no money had moved then.
+        state, reason = self._status()
+        # Stripe also calls a voided authorisation refunded, though no money moved.
         is_moved = state is PaymentState.CAPTURED and isinstance(self.latest_charge, LatestCharge)
         refunded = self.latest_charge.amount_refunded if is_moved else 0  # type: ignore[union-attr]
         return Payment(key, state, self.id, reason, self.amount, refunded)
 
-    def _standing(self) -> tuple[PaymentState, str | None]:
+    def listed(self) -> ListedPayment:
+        about = self.metadata
+        charge = Charge(
+            about[KEY],
+            self.amount,
+            self.currency.upper(),
+            about.get("buyer", ""),
+            about.get("reservation", ""),
+            about.get("sale", ""),
+            purchase_key=about.get("purchase_key"),
+            purchase_fingerprint=about.get("purchase_fingerprint"),
+            ledger_mark=about.get("ledger_mark"),
+        )
+        return ListedPayment(self.payment(charge.key), charge, self.created * 1000)
+
+    def _status(self) -> tuple[PaymentState, str | None]:
         if self.status == "requires_capture":
             return PaymentState.AUTHORISED, None
         if self.status == "succeeded":
             return PaymentState.CAPTURED, None
-        if self.status == "canceled" and self.cancellation_reason == CancelReason.NEEDS_THE_BUYER:
+        if self.status == "canceled" and self.cancellation_reason == CancelReason.NEEDS_BUYER:
             return PaymentState.DECLINED, AUTHENTICATION_REQUIRED
         if self.status == "canceled":
             return PaymentState.VOIDED, self.cancellation_reason
         error = self.last_payment_error
         if self.status == "requires_payment_method" and error is not None:
             return PaymentState.DECLINED, error.decline_code or error.code
-        # Also a new intent that is just being confirmed: not refused, not authorised.
+        # Includes a new intent that is being confirmed: neither declined nor authorised.
         return PaymentState.PENDING, None
 
 
@@ -73,6 +90,7 @@ class StripeRefund(Struct):
 
 class IntentList(Struct):
     data: list[Intent]
+    has_more: bool = False
 
 
 class RefundList(Struct):

@@ -1,28 +1,29 @@
 """Payments through Stripe: a PaymentIntent per charge, confirmed at once and captured later.
 
-Creating intents and refunds is made safe by Stripe's idempotency keys, derived from ours; Stripe keeps them for at
-least 24 hours. Capturing and cancelling need none, because an intent is captured or cancelled once by its own state;
-and a derived key would harm there, because Stripe repeats a stored failure, even a 500, as long as it keeps the key.
+Stripe's idempotency keys, derived from ours, make creating intents and refunds safe; Stripe keeps them for at least 24
+hours. Captures and cancellations carry none: an intent's own state allows each once, and with a key Stripe would repeat
+a stored failure, even a 500, for as long as it keeps the key.
 
-How an unknown outcome is resolved. Stripe cannot be asked for "the intent with this key". It can be asked for an intent
-by its id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create is sent
-again under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. A process that
-remembers neither, because it was restarted, and is told no id, searches by metadata. Search lags behind, by up to a
-minute on a usual day. So None then means "not found", and the caller who wants to be certain authorises again with the
-same charge within 24 hours, which cannot make a second one.
+How an unknown outcome is resolved. Stripe cannot look up "the intent with this key". It can look up an intent by its
+id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create is sent again
+under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. After a restart, and
+without an id, there is only search by metadata, which lags by up to a minute on a usual day. So None then means "not
+found", and authorising the same charge again within 24 hours is certain not to make a second one.
 """
 
 from collections import OrderedDict
 from typing import Any
 
 from holdfast.errors import OutcomeUnknown
-from holdfast.payments.port import Charge, Payment, PaymentState, Refund, RefundRefused
+from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentState, Refund, RefundRefused
 from holdfast.payments.stripe.connection import StripeConnection, StripeRefusal, part, read
 from holdfast.payments.stripe.intent import KEY, CancelReason, Intent, IntentList, RefundList, StripeRefund
 
-# Payments under way at once, and some that are over; what falls out is found by search.
+# More than are in progress at once; what falls out is found by search.
 REMEMBERED = 20_000
-# The charge tells how much of it was refunded.
+# Intents per page: an answer of more than 64 KB is not read.
+LISTED = 10
+# The charge has the refunded amount.
 _EXPAND = {"expand": ["latest_charge"]}
 
 
@@ -80,17 +81,25 @@ class StripeProvider:
         try:
             return await self.authorise(charge)
         except OutcomeUnknown:
-            # Stripe may repeat a stored failure for a day; then search is what is left.
+            # Stripe may repeat a stored failure for a day; then only search is left.
             found = await self._search(key)
             if found is None:
                 raise
             return found
 
+    async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
+        query: dict[str, Any] = {"created": {"gte": since // 1000}, "limit": LISTED, "expand": ["data.latest_charge"]}
+        query |= {"starting_after": after} if after else {}
+        received = await self._stripe.demand("get", "payment_intents", query)
+        found = read(received.data, IntentList)
+        listed = [intent.listed() for intent in found.data if KEY in intent.metadata]
+        return PaymentPage(listed, found.data[-1].id if found.has_more and found.data else None)
+
     async def close(self) -> None:
         await self._stripe.close()
 
     async def _change(self, payment: Payment, verb: str, parameters: dict[str, Any]) -> Payment:
-        """If Stripe will not do it, how the intent stands says why."""
+        """If Stripe refuses, the intent's status says why."""
         intent_id = await self._id_of(payment)
         try:
             received = await self._stripe.call(
@@ -108,14 +117,14 @@ class StripeProvider:
         if intent.metadata.get(KEY) != key:
             raise OutcomeUnknown(f"Stripe answered about another payment than {key}")
         _remember(self._intent_ids, key, intent.id)
-        if intent.needs_the_buyer:
-            parameters = {"cancellation_reason": CancelReason.NEEDS_THE_BUYER.value, **_EXPAND}
+        if intent.needs_buyer:
+            parameters = {"cancellation_reason": CancelReason.NEEDS_BUYER.value, **_EXPAND}
             received = await self._stripe.demand("post", f"payment_intents/{part(intent.id)}/cancel", parameters)
             intent = read(received.data, Intent)
         return intent.payment(key)
 
     def _refused(self, charge: Charge, exc: StripeRefusal) -> Payment:
-        """A declined card leaves an intent behind; a request that made no sense does not."""
+        """A declined card leaves an intent behind; an invalid request does not."""
         intent = exc.body.get("payment_intent")
         intent_id = intent.get("id") if isinstance(intent, dict) else None
         if isinstance(intent_id, str):
@@ -128,8 +137,10 @@ class StripeProvider:
         received = await self._stripe.demand("get", "payment_intents/search", query)
         found = [intent for intent in read(received.data, IntentList).data if intent.metadata.get(KEY) == key]
         if len(found) > 1:
-            raise OutcomeUnknown(f"Stripe has {len(found)} payments under the key {key}; a person must look")
-        # What search shows may be a minute old.
+            raise OutcomeUnknown(
+                f"Stripe has {len(found)} payments under the key {key}, which an operator has to check"
+            )
+        # Search results may be a minute old.
         return await self._retrieve(found[0].id, key) if found else None
 
     async def _id_of(self, payment: Payment) -> str:
@@ -142,7 +153,7 @@ class StripeProvider:
         return found.reference
 
     async def _find_refund(self, intent_id: str, key: str) -> StripeRefund | None:
-        """Lists are exact, and remember for longer than idempotency keys do."""
+        """Lists are exact, and go back further than idempotency keys."""
         received = await self._stripe.demand("get", "refunds", {"payment_intent": intent_id, "limit": 100})
         refunds = read(received.data, RefundList).data
         return next((refund for refund in refunds if refund.metadata.get(KEY) == key), None)
@@ -157,9 +168,11 @@ class StripeProvider:
 
 
 def _creation(charge: Charge) -> dict[str, Any]:
-    """A card that belongs to one of Stripe's customers is named `cus_…/pm_…`, any other `pm_…`."""
-    customer, _, method = (charge.method or "").rpartition("/")
     metadata = {KEY: charge.key, "reservation": charge.reservation_id, "sale": charge.sale_id, "buyer": charge.buyer_id}
+    if charge.purchase_key is not None and charge.purchase_fingerprint is not None:
+        metadata |= {"purchase_key": charge.purchase_key, "purchase_fingerprint": charge.purchase_fingerprint}
+    if charge.ledger_mark is not None:
+        metadata["ledger_mark"] = charge.ledger_mark
     return {
         "amount": charge.amount,
         "currency": charge.currency.lower(),
@@ -168,8 +181,8 @@ def _creation(charge: Charge) -> dict[str, Any]:
         "off_session": True,
         "payment_method_types": ["card"],
         "metadata": metadata,
-        **({"customer": customer} if customer else {}),
-        **({"payment_method": method} if method else {}),
+        **({"customer": charge.customer} if charge.customer else {}),
+        **({"payment_method": charge.method} if charge.method else {}),
         **_EXPAND,
     }
 

@@ -1,4 +1,4 @@
-"""Checking what claims to come from Stripe."""
+"""Verifies and reads a webhook that Stripe sent."""
 
 import msgspec
 import stripe
@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.payments.notice import Notice, NoticeRefused
 from holdfast.payments.stripe.intent import KEY
 
-# Stripe's own advice. Its library refuses what is older, not what is from the future: that it was signed is enough.
+# Stripe's own advice. Its library refuses older webhooks, not ones from the future: the signature is enough.
 TOLERANCE_S = 300
 
 
@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 def read_webhook(secret: str, body: bytes, signature: str | None) -> Notice:
-    """`signature` is the header Stripe-Signature. An event about something that is not ours has no key."""
+    """`signature` is the header Stripe-Signature. An event about a payment that is not ours has no key."""
     try:
         stripe.WebhookSignature.verify_header(body, signature, secret, TOLERANCE_S)
         event = _decode(body)

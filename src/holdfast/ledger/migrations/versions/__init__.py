@@ -1,1 +1,1 @@
-"""The tables, step by step, as Alembic revisions."""
+"""The schema as Alembic revisions. Alembic loads them; nothing may import them."""

@@ -1,0 +1,49 @@
+"""Console sign-in: a service key is exchanged for a session, which can be ended."""
+
+import hmac
+
+from sqlalchemy import Connection
+
+from holdfast.ledger.access.console_sessions import KeyUsed, Session, begin_session, end_session, find_session, hash_of
+from holdfast.ledger.access.keys import find_key
+from holdfast.ledger.engine.database import Database
+
+# The `Authorization` scheme of a session, set after its cookie was read.
+SCHEME = "Session"
+# One working day.
+LASTS_S = 12 * 3600
+
+
+class Sessions:
+    def __init__(self, database: Database, service_key: str) -> None:
+        self._database = database
+        self._service_key_hash = hash_of(service_key)
+
+    async def begin(self, key: str) -> tuple[str, Session] | None:
+        """The token of a new session, or None if the key does not exist."""
+
+        def work(connection: Connection) -> tuple[str, Session] | None:
+            used, now = self._used(connection, key), self._database.now_ms(connection)
+            if used is None:
+                return None
+            token = begin_session(connection, used, now, LASTS_S * 1000)
+            session = find_session(connection, token, self._service_key_hash, now)
+            assert session is not None
+            return token, session
+
+        return await self._database.write(work)
+
+    def _used(self, connection: Connection, key: str) -> KeyUsed | None:
+        if hmac.compare_digest(hash_of(key), self._service_key_hash):
+            return KeyUsed(key_hash=self._service_key_hash)
+        found = find_key(connection, key)
+        return None if found is None else KeyUsed(key_id=found.key_id)
+
+    async def find(self, token: str) -> Session | None:
+        def work(connection: Connection) -> Session | None:
+            return find_session(connection, token, self._service_key_hash, self._database.now_ms(connection))
+
+        return await self._database.read(work)
+
+    async def end(self, token: str) -> None:
+        await self._database.write(lambda c: end_session(c, token))

@@ -1,1 +1,0 @@
-"""Measured against baselines, in one run, on the same machine."""

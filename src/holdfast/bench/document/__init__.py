@@ -1,1 +1,0 @@
-"""docs/BENCHMARKS.md and its plots, from what was measured."""

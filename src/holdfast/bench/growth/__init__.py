@@ -1,1 +1,0 @@
-"""How figures change as more is waiting, asked for, held, or in line."""

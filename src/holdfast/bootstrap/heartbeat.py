@@ -1,0 +1,202 @@
+"""Proves once a second that the stores take writes and that every role of background work is alive.
+
+The model. Each process writes a row of its own in the ledger, through the queue, the connections and the commit of real
+work, and calls a function that writes on every Redis primary. With its row it says which roles of background work it
+has and whether they work, and it reads the rows of the others, so that a process without background work knows whether
+anybody does it. A role is alive while the row of some process that has it keeps changing; clocks are not compared.
+
+When it fails. After a real write failed, the row is padded to the size of a large batch until that succeeds: a disk
+that is nearly full still takes a small row. A store that gives a heartbeat no answer in time, but changed rows
+meanwhile, is slow and not dead: the heartbeat waits behind real work.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Sequence
+from time import monotonic
+
+import structlog
+from sqlalchemy import Connection
+
+from holdfast.errors import EngineError, LedgerWentBack
+from holdfast.gate.engine import Beat
+from holdfast.ledger.engine.database import Database, Monitored
+from holdfast.ledger.engine.heartbeats import Heartbeat, beat
+from holdfast.ledger.revision import newest_revision
+from holdfast.runtime import metrics
+from holdfast.runtime.agent import Agent, Agents
+from holdfast.runtime.readiness import SELLING, Readiness
+
+log = structlog.get_logger()
+
+INTERVAL_S = 1.0
+# A hanging store is cut off early enough for the next beat to come in time.
+TIMEOUT_S = 1.5
+# Written once a second and read once a second, a row is up to two seconds old.
+ROLE_FRESH_S = 2.8
+PADDING_BYTES = 256 * 1024
+
+# The background work of a worker; in Redis mode also the drainer.
+ROLES = (
+    "archivist", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pruner", "reconciler", "refunder",
+    "relay", "sale_lifecycle", "settler",
+)  # fmt: skip
+DRAINER = "drainer"
+# The ledger lacks what it had; nothing is sold, in Redis mode either, until a person has decided.
+WENT_BACK = "ledger_went_back"
+
+
+def build_readiness(store: str, *, has_redis: bool) -> Readiness:
+    of_redis = ["redis", DRAINER] if has_redis else []
+    readiness = Readiness(
+        {
+            SELLING: ["redis" if has_redis else store, "ledger"],
+            "settling": [store, "settler", *of_redis],
+            "joining": [store, "line_advancer"],
+        }
+    )
+    for name in [store, *of_redis[:1]]:
+        readiness.watch(name)
+    readiness.report("ledger", None)
+    for role in [*ROLES, *of_redis[1:]]:
+        readiness.watch(role, fresh_s=ROLE_FRESH_S, silence="no_worker")
+    return readiness
+
+
+class LedgerHeartbeat:
+    def __init__(self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool) -> None:
+        self._database, self._agents, self._readiness = database, agents, readiness
+        self._process = secrets.token_hex(8)
+        self._revision = newest_revision()
+        self._store = database.dialect_name
+        self._roles = [*ROLES, DRAINER] if has_redis else ROLES
+        self._failed_writes = 0
+        self._is_doubted = False
+        # Of every other process: when its row was written, and when that was by our clock.
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def agent(self) -> Agent[float]:
+        return Agent("heartbeat", self.pass_once, INTERVAL_S, rest_s=_rest_s, jitter=0.0)
+
+    async def pass_once(self) -> float:
+        """Returns how long it took."""
+        began = monotonic()
+        if isinstance(self._database, Monitored):
+            self._database.keep_probe_open()
+            self._readiness.report("store_growth", self._database.trouble())
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                now, others = await self._database.write(self._beat, timeout_s=TIMEOUT_S, brief=True)
+        except (EngineError, TimeoutError) as exc:
+            if isinstance(exc, TimeoutError) and self._took_write_since(began):
+                self._note_slowness()
+            else:
+                self._note_failure(reason_of(exc), str(exc))
+        else:
+            self._is_doubted = False
+            self._readiness.succeeded(self._store)
+            self._note_roles(now, others)
+        self._readiness.report("ledger", None if self._database.guard.finding is None else WENT_BACK)
+        for name, check in self._readiness.checks().items():
+            metrics.CHECK_PASSES.labels(name).set(check.ok)
+        return monotonic() - began
+
+    def _took_write_since(self, began: float) -> bool:
+        return isinstance(self._database, Monitored) and self._database.wrote_at >= began
+
+    def _beat(self, connection: Connection) -> tuple[int, list[Heartbeat]]:
+        if isinstance(self._database, Monitored) and self._failed_writes != self._database.failed_writes:
+            self._failed_writes, self._is_doubted = self._database.failed_writes, True
+        # Random, because an engine may compress it.
+        padding = os.urandom(PADDING_BYTES) if self._is_doubted else None
+        now = self._database.known_now_ms()
+        return beat(connection, self._process, self._revision, self._own_roles(), now, padding)
+
+    def _own_roles(self) -> dict[str, str | None]:
+        return {role: trouble for role, trouble in self._agents.troubles.items() if role in self._roles}
+
+    def _note_slowness(self) -> None:
+        """What is not known now is as old as the last heartbeat."""
+        self._readiness.succeeded(self._store)
+        for role, trouble in self._own_roles().items():
+            self._note_role(role, [(trouble, 0.0)])
+
+    def _note_failure(self, reason: str, error: str) -> None:
+        if not self._is_doubted:
+            log.error("store_not_writable", store=self._store, reason=reason, error=error)
+        self._is_doubted = True
+        self._readiness.failed(self._store, reason)
+        own = self._own_roles()
+        for role in self._roles:
+            self._note_role(role, [(own[role], 0.0)] if role in own else [(reason, 0.0)])
+
+    def _note_roles(self, now: int, others: list[Heartbeat]) -> None:
+        at = monotonic()
+        self._seen = {other.process: self._seen_at(other, now, at) for other in others}
+        own = self._own_roles()
+        for role in self._roles:
+            states = [(own[role], 0.0)] if role in own else []
+            for other in others:
+                age_s = at - self._seen[other.process][1]
+                if role in other.roles and age_s <= ROLE_FRESH_S:
+                    states.append((other.roles[role], age_s))
+            self._note_role(role, states)
+
+    def _seen_at(self, other: Heartbeat, now: int, at: float) -> tuple[int, float]:
+        written, seen_at = self._seen.get(other.process, (None, 0.0))
+        if written == other.at:
+            return other.at, seen_at
+        age_s = max(now - other.at, 0) / 1000
+        # A row that changed was written since the last look, whatever the engine's clock has done meanwhile.
+        return other.at, at - (age_s if written is None else min(age_s, INTERVAL_S))
+
+    def _note_role(self, role: str, states: Sequence[tuple[str | None, float]]) -> None:
+        """One process that does the work is enough."""
+        working = [age_s for trouble, age_s in states if trouble is None]
+        if working:
+            self._readiness.succeeded(role, age_s=min(working))
+        else:
+            self._readiness.failed(role, next((trouble for trouble, _ in states if trouble), "no_worker"))
+
+
+class GateHeartbeat:
+    """Of a gate outside the ledger. It sells while one primary takes writes; the pools of the others do not."""
+
+    def __init__(self, call: Beat, readiness: Readiness) -> None:
+        self._call, self._readiness = call, readiness
+
+    def agent(self) -> Agent[float]:
+        return Agent("gate_heartbeat", self.pass_once, INTERVAL_S, rest_s=_rest_s, jitter=0.0)
+
+    async def pass_once(self) -> float:
+        began = monotonic()
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                results = await self._call()
+        except (EngineError, TimeoutError) as exc:
+            results = [exc]
+        failures = [reason_of(result) for result in results if result is not None]
+        if len(failures) < len(results):
+            self._readiness.succeeded("redis")
+        else:
+            self._readiness.failed("redis", failures[0])
+        if len(results) > 1:
+            self._readiness.report("redis_primaries", failures[0] if failures else None)
+        return monotonic() - began
+
+
+def reason_of(failure: BaseException) -> str:
+    """The cause that an engine error, or what led to it, names."""
+    error: BaseException | None = failure
+    if isinstance(error, LedgerWentBack):
+        return WENT_BACK
+    while isinstance(error, EngineError):
+        if error.cause is not None:
+            return error.cause.value
+        error = error.__cause__
+    return "no_answer" if isinstance(failure, TimeoutError) else "write_failed"
+
+
+def _rest_s(took_s: float) -> float:
+    return max(INTERVAL_S - took_s, 0.0)

@@ -1,0 +1,74 @@
+"""Deletes what is no longer needed, subject by subject."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.heartbeats import prune_heartbeats
+from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
+from holdfast.ledger.room.challenges import prune_spent
+from holdfast.ledger.room.rooms import prune_slowness
+from holdfast.ledger.sales.pruning import SalePruner
+from holdfast.ledger.stock.pruning import LEAST_KEPT_MS, ReservationPruner
+from holdfast.ledger.stock.queries import KEYS_KEPT_MS, prune_keys
+from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
+
+PRUNE_INTERVAL_S = 60.0
+PRUNE_LIMIT = 2_000
+
+
+class Retention(Struct, frozen=True):
+    """`prune` deletes at most `limit` rows older than a moment, and returns how many it deleted."""
+
+    prune: Callable[..., int]
+    kept_ms: int
+
+
+RETENTIONS = (
+    Retention(prune_keys, KEYS_KEPT_MS),
+    # Long enough to find out why a receiver missed something, and to send it again.
+    Retention(prune_deliveries, 7 * 24 * 3_600_000),
+    # A challenge expires by the host's clock and is deleted by the engine's, which may differ.
+    Retention(prune_spent, 3_600_000),
+    # A measurement of the gate's latency is used for two seconds.
+    Retention(prune_slowness, 60_000),
+    # A process that has not written for this long has ended.
+    Retention(prune_heartbeats, 60_000),
+)
+
+
+def retentions_of(keep_days: int) -> tuple[Retention, ...]:
+    """With `keep_days` also what is left of sales that closed, reservations that came to nothing, and deliveries that
+    nobody dealt with."""
+    if not keep_days:
+        return RETENTIONS
+    kept_ms = max(keep_days * 24 * 3_600_000, LEAST_KEPT_MS)
+    subjects = (ReservationPruner().prune, SalePruner(kept_ms).prune, prune_parked)
+    return (*RETENTIONS, *[Retention(prune, kept_ms) for prune in subjects])
+
+
+class Pruner:
+    def __init__(self, database: Database, retentions: Sequence[Retention] = RETENTIONS) -> None:
+        self._database = database
+        self._retentions = retentions
+
+    def agent(self) -> Agent[int]:
+        return Agent("pruner", self.pass_once, PRUNE_INTERVAL_S, rest_s=_rest_s, longest_pass_s=THOROUGH_PASS_S)
+
+    async def pass_once(self) -> int:
+        """Returns the largest number of rows deleted for one subject."""
+        return max([await self._database.write(self._work(each)) for each in self._retentions])
+
+    def _work(self, retention: Retention) -> Callable[[Connection], int]:
+        def work(connection: Connection) -> int:
+            older_than = self._database.now_ms(connection) - retention.kept_ms
+            return retention.prune(connection, older_than, limit=PRUNE_LIMIT)
+
+        return work
+
+
+def _rest_s(deleted: int) -> float:
+    """There is more to delete if the limit was reached."""
+    return 0.0 if deleted == PRUNE_LIMIT else PRUNE_INTERVAL_S

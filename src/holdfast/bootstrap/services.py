@@ -1,0 +1,327 @@
+"""Builds the services of a server or a worker from the settings, and starts their background tasks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.access.identity import Authenticator, BuyerKeys
+from holdfast.access.receipts import Receipts
+from holdfast.audit.archivist import Archivist
+from holdfast.audit.recorder import Recorder
+from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
+from holdfast.bootstrap.marks import watch_ledger
+from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
+from holdfast.bootstrap.pruner import Pruner, retentions_of
+from holdfast.bootstrap.stores import database_file, open_engine, open_ledger
+from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.holds import Holds
+from holdfast.checkout.passes import Passes
+from holdfast.checkout.payment_methods import PaymentMethods
+from holdfast.checkout.purchase import PurchaseUnits
+from holdfast.checkout.replays import Replays
+from holdfast.checkout.reserve import ReserveUnits
+from holdfast.domain.sale.sale import PaymentKind
+from holdfast.errors import Cause
+from holdfast.gate.batcher import Batcher, SplitBatcher
+from holdfast.gate.engine import Engine, GateLink
+from holdfast.gate.expirer import Expirer
+from holdfast.gate.winners import Winners
+from holdfast.ledger.chain.linker import Linker
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.server_lock import ServerLock
+from holdfast.ledger.events.watcher import Watcher
+from holdfast.ledger.stock.counter_flusher import CounterFlusher
+from holdfast.ledger.stock.queries import PoolView
+from holdfast.ledger.stock.shared_reads import SharedReads
+from holdfast.room.challenge import Challenges, secrets_from
+from holdfast.room.join_queue import JoinQueue
+from holdfast.room.line_advancer import LineAdvancer
+from holdfast.room.snapshot import RoomSnapshot
+from holdfast.room.tokens import Tokens
+from holdfast.room.wakeup import Wakeup
+from holdfast.runtime.agent import Agent, Agents
+from holdfast.runtime.breaker import Breaker, Guarded
+from holdfast.runtime.readiness import Check, Readiness
+from holdfast.runtime.sealing import Sealer
+from holdfast.runtime.signing import parse_signing_keys
+from holdfast.sales.catalogue import Catalogue
+from holdfast.sales.inspection import Inspector
+from holdfast.sales.lifecycle import SaleLifecycle
+from holdfast.sales.loading import Loader
+from holdfast.sales.operations import SaleOperations
+from holdfast.settings import Settings
+from holdfast.streams.reservation_events import ReservationEvents
+from holdfast.webhooks.deliverer import Deliverer
+from holdfast.webhooks.relay import Relay
+from holdfast.webhooks.sender import Sender
+
+# The server exits within 10 s of SIGTERM. Most of that time is for requests in flight (http/server).
+DRAIN_S = 1.0
+
+
+class Services(Struct, frozen=True, eq=False):
+    settings: Settings
+    database: Database
+    engine: Engine
+    batcher: Batcher
+    pool_reads: SharedReads[PoolView]
+    authenticator: Authenticator
+    agents: Agents
+    refusals: Recorder
+    payments: PaymentServices
+    receipts: Receipts
+    catalogue: Catalogue
+    sale_operations: SaleOperations
+    join_queue: JoinQueue
+    room_snapshot: RoomSnapshot
+    tokens: Tokens
+    challenges: Challenges
+    counter_flusher: CounterFlusher
+    reserve_units: ReserveUnits
+    purchase_units: PurchaseUnits
+    holds: Holds
+    reservation_events: ReservationEvents
+    readiness: Readiness
+
+    @property
+    def open_breakers(self) -> list[str]:
+        """Dependencies that do not answer at the moment."""
+        return [*self._open_stores, *[breaker.name for breaker in self.payments.breakers if not breaker.is_closed]]
+
+    @property
+    def _open_stores(self) -> list[str]:
+        return [breaker.name for breaker in _breakers_of(self.database, self.engine.link) if not breaker.is_closed]
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        """A store whose breaker is open is known to be down before its next heartbeat fails."""
+        for store in self._open_stores:
+            self.readiness.failed(store, Cause.STORE_UNREACHABLE)
+        return self.readiness.checks() | {"clock": self._clock_check()}
+
+    def _clock_check(self) -> Check:
+        """Nothing goes by a store's clock that was set, so sales go on (`runtime/engine_clock.py`)."""
+        findings = {report.finding for report in self.engine.reconciler.reports.values()}
+        is_stepped = self.database.clock_step_ms() != 0 or "clock_stepped" in findings
+        return Check(not is_stepped, "clock_stepped" if is_stepped else None, 0)
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, *, background: bool) -> AsyncIterator[Services]:
+    """Everything a server needs, running. On exit, accepted work is finished first."""
+    wakeup = Wakeup()
+    with _server_locks(settings, ["server", "worker"] if background else ["server"]):
+        async with (
+            open_ledger(settings) as database,
+            open_engine(settings, database) as engine,
+            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)),
+            open_payment_services(settings, database, engine) as payments,
+            _background(settings, database, engine, payments, wakeup, enabled=background) as agents,
+            _recording(settings) as refusals,
+        ):
+            readiness = await _start_heartbeats(settings, database, engine, agents)
+            services = build_services(settings, database, engine, agents, refusals, payments, wakeup, readiness)
+            agents.start(services.catalogue.agent())
+            agents.start(services.room_snapshot.agent())
+            agents.start(services.counter_flusher.agent())
+            yield services
+            # Servers have finished their requests by now. Work without a waiting client gets this long.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.gather(services.batcher.drain(), services.join_queue.drain()), DRAIN_S)
+            services.challenges.close()
+
+
+@asynccontextmanager
+async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
+    """Only the background tasks, for servers that were started without them."""
+    with _server_locks(settings, ["worker"]):
+        async with (
+            open_ledger(settings) as database,
+            open_engine(settings, database) as engine,
+            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)),
+            open_payment_services(settings, database, engine) as payments,
+            _background(settings, database, engine, payments, Wakeup(), enabled=True) as agents,
+        ):
+            agents.start(CounterFlusher(database).agent())
+            await _start_heartbeats(settings, database, engine, agents)
+            yield agents
+
+
+async def _start_heartbeats(settings: Settings, database: Database, engine: Engine, agents: Agents) -> Readiness:
+    """The first beats are over when this returns, so that a server is ready as soon as it serves."""
+    readiness = build_readiness(database.dialect_name, has_redis=settings.has_redis)
+    heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [
+        LedgerHeartbeat(database, agents, readiness, has_redis=settings.has_redis)
+    ]
+    if engine.beat is not None:
+        heartbeats.append(GateHeartbeat(engine.beat, readiness))
+    await asyncio.gather(*[heartbeat.pass_once() for heartbeat in heartbeats])
+    for heartbeat in heartbeats:
+        agents.start(heartbeat.agent())
+    return readiness
+
+
+def build_services(
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    agents: Agents,
+    refusals: Recorder,
+    payments: PaymentServices,
+    wakeup: Wakeup,
+    readiness: Readiness,
+) -> Services:
+    kind = Batcher if engine.splits is None else partial(SplitBatcher, engine.splits.line_of)
+    batcher = kind(
+        engine.gate,
+        batch_max=settings.batch_max,
+        queue_max=settings.queue_max,
+        timeout_s=settings.queue_timeout_ms / 1000,
+        cache_s=settings.sold_out_cache_ms / 1000,
+        winners=_winners(settings, database),
+    )
+    # With a JWKS URL a secret would never be used, so none is generated.
+    secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
+    buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url, settings.buyer_audience, settings.buyer_issuer)
+    authenticator = Authenticator(database, settings.service_key_text(), buyer_keys)
+    signing_keys = parse_signing_keys(settings.signing_key_text())
+    receipts, tokens = Receipts(signing_keys), Tokens(signing_keys)
+    join_queue = JoinQueue(
+        database,
+        wakeup,
+        batch_max=settings.batch_max,
+        queue_max=settings.queue_max,
+        timeout_s=settings.queue_timeout_ms / 1000,
+    )
+    catalogue, sale_operations = Catalogue(database), build_sale_operations(settings, database, engine)
+    pool_reads = SharedReads(engine.look_at)
+    methods, nudge = PaymentMethods(database), payments.settler.nudge
+    challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
+    room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
+    passes, replays = Passes(tokens, room_snapshot, catalogue.now_ms), Replays(database, engine.catch_up)
+    return Services(
+        settings,
+        database,
+        engine,
+        batcher,
+        pool_reads,
+        authenticator,
+        agents,
+        refusals,
+        payments,
+        receipts,
+        catalogue,
+        sale_operations,
+        join_queue,
+        room_snapshot,
+        tokens,
+        challenges,
+        CounterFlusher(database),
+        ReserveUnits(batcher),
+        PurchaseUnits(
+            catalogue, batcher, passes, challenges, replays, methods, AddressLimits(database), join_queue, nudge
+        ),
+        Holds(engine.find, catalogue, batcher, methods, nudge),
+        ReservationEvents(Watcher(database), engine.catch_up),
+        readiness,
+    )
+
+
+def _winners(settings: Settings, database: Database) -> Winners | None:
+    """Only for a process that no other grants beside: on SQLite the lock of the server makes sure of that."""
+    if settings.has_redis or not settings.is_embedded:
+        return None
+    guard = database.guard
+    return Winners(database, lambda: guard.recoveries if guard.finding is None else None)
+
+
+def _breakers_of(database: Database, link: GateLink | None) -> list[Breaker]:
+    """A local file has no breaker, and neither has a Redis cluster."""
+    stores: tuple[object, ...] = (database, link)
+    return [store.breaker for store in stores if isinstance(store, Guarded) and store.breaker is not None]
+
+
+@asynccontextmanager
+async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
+    recorder = Recorder(settings.audit_directory)
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        await asyncio.to_thread(recorder.stop)
+
+
+def build_sale_operations(settings: Settings, database: Database, engine: Engine) -> SaleOperations:
+    missing = _missing_payment_settings(settings)
+    sealer = sealer_of(settings)
+    return SaleOperations(database, engine.gate, _loader(database, engine), missing, sealer, engine.restocker)
+
+
+def sealer_of(settings: Settings) -> Sealer:
+    return Sealer(parse_signing_keys(settings.signing_key_text()))
+
+
+def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
+    """The payment kinds that this server cannot take, each with the missing setting."""
+    needed = {
+        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
+        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
+    }
+    return {kind: name for kind, (value, name) in needed.items() if not value}
+
+
+def _loader(database: Database, engine: Engine) -> Loader:
+    return Loader(database, engine.gate, _inspector(engine), engine.catch_up)
+
+
+def _inspector(engine: Engine) -> Inspector:
+    return Inspector(engine.reconciler, engine.catch_up)
+
+
+@contextmanager
+def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
+    with ExitStack() as held:
+        for role in roles if settings.is_embedded else []:
+            held.callback(ServerLock(database_file(settings), role).acquire().release)
+        yield
+
+
+@asynccontextmanager
+async def _background(
+    settings: Settings, database: Database, engine: Engine, payments: PaymentServices, wakeup: Wakeup, *, enabled: bool
+) -> AsyncIterator[Agents]:
+    agents = Agents()
+    if enabled:
+        sender = Sender(private=settings.webhook_private)
+        for agent in background_agents(settings, database, engine, payments, wakeup, sender):
+            agents.start(agent)
+    try:
+        yield agents
+    finally:
+        await agents.stop()
+
+
+def background_agents(
+    settings: Settings, database: Database, engine: Engine, payments: PaymentServices, wakeup: Wakeup, sender: Sender
+) -> list[Agent[Any]]:
+    """The background work of a server or a worker."""
+    deliverer = Deliverer(database, sender)
+    agents: list[Agent[Any]] = [
+        Expirer(database, engine.gate).agent(),
+        Pruner(database, retentions_of(settings.keep_days)).agent(),
+        Archivist(settings.audit_directory, settings.audit_days).agent(),
+        Linker(database).agent(),
+        engine.reconciler.agent(),
+        payments.settler.agent(),
+        payments.refunder.agent(),
+        payments.audit.agent(),
+        SaleLifecycle(database, _loader(database, engine), _inspector(engine)).agent(),
+        LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
+        Relay(database, deliverer.wake).agent(),
+        deliverer.agent(),
+    ]
+    return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

@@ -1,0 +1,32 @@
+"""Whether a buyer may purchase in a sale that has a waiting room."""
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from holdfast.domain.sale.sale import RoomMode, Sale
+from holdfast.room.snapshot import RoomSnapshot
+from holdfast.room.tokens import Tokens
+
+
+class Admission(Enum):
+    ADMITTED = auto()
+    # The pass was valid and has expired, or its holder left: a retry still gets its first answer.
+    EXPIRED = auto()
+    REFUSED = auto()
+
+
+class Passes:
+    def __init__(self, tokens: Tokens, rooms: RoomSnapshot, now_ms: Callable[[], int]) -> None:
+        self._tokens = tokens
+        self._rooms = rooms
+        self._now_ms = now_ms
+
+    def check(self, sale: Sale, buyer_id: str, text: str | None) -> Admission:
+        if sale.room.mode is RoomMode.OFF:
+            return Admission.ADMITTED
+        now_s = self._now_ms() / 1000
+        given = None if text is None else self._tokens.read_any_pass(text, now_s)
+        if given is None or (given.sub, given.sale) != (buyer_id, sale.sale_id):
+            return Admission.REFUSED
+        is_valid = now_s < given.exp and not self._rooms.is_returned(sale.sale_id, given.jti)
+        return Admission.ADMITTED if is_valid else Admission.EXPIRED

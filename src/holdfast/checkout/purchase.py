@@ -1,0 +1,192 @@
+"""Buying in a sale: one reservation per idempotency key, however often the request is repeated."""
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.passes import Admission, Passes
+from holdfast.checkout.payment_methods import PaymentMethods
+from holdfast.checkout.replays import Replays
+from holdfast.checkout.waiting import Wait
+from holdfast.domain.room.room import Use
+from holdfast.domain.sale.sale import MAX_AMOUNT, Checkout, RoomMode, Sale, SaleState
+from holdfast.domain.stock.command import Reserve, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import is_sku_id
+from holdfast.domain.stock.reservation import Reservation, new_reservation_id
+from holdfast.gate.batcher import Batcher
+from holdfast.ledger.money.payment_notes import Method
+from holdfast.room.challenge import Challenges, Entry
+from holdfast.room.join_queue import JoinQueue
+from holdfast.sales.catalogue import Catalogue
+
+
+class Wanted(Struct, frozen=True, gc=False):
+    buyer_id: str
+    tier: int
+    key: str
+    quantity: int
+    min_quantity: int | None = None
+    payment_method: Method | None = None
+    # The pass as sent, if the sale has a waiting room.
+    pass_: str | None = None
+    # The solved challenge as sent, if the sale requires one and has no waiting room.
+    proof: str | None = None
+    # The address that a limit counts this buyer by, or None if it is exempt.
+    address: Callable[[], str | None] = lambda: None
+
+
+class Granted(Struct, frozen=True, gc=False):
+    sale: Sale
+    reservation: Reservation
+    is_repeat: bool
+
+
+class Refused(Struct, frozen=True, gc=False):
+    """By the gate."""
+
+    sale: Sale
+    verdict: Verdict
+
+
+class Denied(Enum):
+    """Refused before the gate was called."""
+
+    SALE_NOT_FOUND = auto()
+    ADMISSION_REQUIRED = auto()
+    AMOUNT_TOO_HIGH = auto()
+
+
+class Unproven(Struct, frozen=True):
+    """Refused because of the proof of work."""
+
+    entry: Entry
+
+
+class AddressLimitReached(Struct, frozen=True):
+    sale: Sale
+
+
+class PurchaseUnits:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        batcher: Batcher,
+        passes: Passes,
+        challenges: Challenges,
+        replays: Replays,
+        methods: PaymentMethods,
+        address_limits: AddressLimits,
+        room: JoinQueue,
+        nudge_settler: Callable[[], None],
+    ) -> None:
+        self._catalogue = catalogue
+        self._batcher = batcher
+        self._passes = passes
+        self._challenges = challenges
+        self._replays = replays
+        self._methods = methods
+        self._address_limits = address_limits
+        self._room = room
+        self._nudge_settler = nudge_settler
+
+    async def purchase(
+        self, sale_id: str, wanted: Wanted, wait: Wait
+    ) -> Granted | Refused | Denied | Unproven | AddressLimitReached:
+        sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)
+        if sale is None:
+            return Denied.SALE_NOT_FOUND
+        if sale.amount_of(wanted.quantity) > MAX_AMOUNT:
+            return Denied.AMOUNT_TOO_HIGH
+        admission = self._passes.check(sale, wanted.buyer_id, wanted.pass_)
+        if admission is Admission.REFUSED:
+            return Denied.ADMISSION_REQUIRED
+        entry = await self._check_proof(sale, wanted) if _asks_for_proof(sale) else Entry.NOT_ASKED
+        if entry in (Entry.MISSING, Entry.INVALID, Entry.FOREIGN):
+            return Unproven(entry)
+        if admission is Admission.EXPIRED or entry in (Entry.EXPIRED, Entry.SPENT, Entry.REPEATED):
+            verdict = await self._replays.find(sale, _command(sale, wanted))
+            if verdict.reservation is None:
+                return Denied.ADMISSION_REQUIRED if admission is Admission.EXPIRED else Unproven(entry)
+        elif (refused := self._cached_refusal(sale, wanted)) is not None:
+            return Refused(sale, refused)
+        else:
+            decided = await self._reserve_within_limit(sale, _command(sale, wanted), wanted, wait)
+            if decided is None:
+                return AddressLimitReached(sale)
+            verdict = decided
+            if verdict.reservation is None:
+                return Refused(sale, verdict)
+        return self._granted(sale, verdict, verdict.reservation)
+
+    async def _find_sale(self, sale_id: str) -> Sale | None:
+        return await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
+
+    async def _check_proof(self, sale: Sale, wanted: Wanted) -> Entry:
+        return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
+
+    def _cached_refusal(self, sale: Sale, wanted: Wanted) -> Verdict | None:
+        """What the gate is known to answer. A limit per address is checked before it."""
+        if sale.units_per_address is not None or sale.state is SaleState.CLOSED:
+            return None
+        return self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
+
+    async def _reserve_within_limit(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | None:
+        """None if the address has as many units as it may have."""
+        address = None if sale.units_per_address is None else wanted.address()
+        if address is None:
+            return await self._reserve(sale, command, wanted.payment_method, wait)
+        if await self._address_limits.take(sale, address, command):
+            deciding = self._reserve(sale, command, wanted.payment_method, wait)
+            return await self._address_limits.decided(command, deciding)
+        # What was granted under this key before is not one more.
+        verdict = await self._replays.find(sale, command)
+        return None if verdict.reservation is None else verdict
+
+    async def _reserve(self, sale: Sale, command: Reserve, method: Method | None, wait: Wait) -> Verdict:
+        if sale.state is SaleState.CLOSED:
+            return await self._replays.find(sale, command)
+        if method is not None and self._methods.are_used_by(sale):
+            return await self._reserve_with_method(sale, command, method, wait)
+        return await wait(self._batcher.submit(sale.sku_id, command))
+
+    async def _reserve_with_method(self, sale: Sale, command: Reserve, method: Method, wait: Wait) -> Verdict:
+        """The method is stored first, because an instant purchase may be charged as soon as it is granted."""
+        await self._methods.note(sale, command.reservation_id, command.owner_id, command.quantity, method)
+        verdict = await wait(self._batcher.submit(sale.sku_id, command))
+        if verdict.outcome is not Outcome.RESERVED:
+            await self._methods.forget(command.reservation_id)
+        return verdict
+
+    def _granted(self, sale: Sale, verdict: Verdict, granted: Reservation) -> Granted:
+        is_new = verdict.outcome is Outcome.RESERVED
+        if is_new and sale.room.mode is not RoomMode.OFF:
+            self._room.note_use(sale.sale_id, Use(granted.owner_id, granted.quantity))
+        self._nudge_settler()
+        return Granted(sale, granted, is_repeat=not is_new)
+
+
+def _asks_for_proof(sale: Sale) -> bool:
+    """Where there is a room, the proof was spent on a place in it."""
+    return sale.proof_of_work is not None and sale.room.mode is RoomMode.OFF
+
+
+def _least(wanted: Wanted) -> int:
+    return wanted.quantity if wanted.min_quantity is None else wanted.min_quantity
+
+
+def _command(sale: Sale, wanted: Wanted) -> Reserve:
+    return Reserve(
+        new_reservation_id(sale.sku_id, wanted.buyer_id),
+        wanted.buyer_id,
+        wanted.quantity,
+        _least(wanted),
+        sale.hold_seconds * 1000,
+        wanted.key,
+        wanted.tier,
+        settle=sale.checkout is Checkout.INSTANT,
+        sale_id=sale.sale_id,
+        method=None if wanted.payment_method is None else wanted.payment_method.id,
+    )

@@ -1,0 +1,29 @@
+"""Reserving units of a pool for an owner, by a service."""
+
+import asyncio
+
+from holdfast.domain.stock.command import Reserve, Verdict
+from holdfast.domain.stock.pool import is_sku_id
+from holdfast.domain.stock.reservation import new_reservation_id
+from holdfast.gate.batcher import Batcher
+
+
+class ReserveUnits:
+    def __init__(self, batcher: Batcher) -> None:
+        self._batcher = batcher
+
+    def start(
+        self, sku_id: str, owner_id: str, quantity: int, *, min_quantity: int | None, ttl_ms: int, key: str | None
+    ) -> Verdict | asyncio.Future[Verdict] | None:
+        """The batcher's future, or the verdict if it is cached. None: no pool can have this ID."""
+        if not is_sku_id(sku_id):
+            return None
+        least = quantity if min_quantity is None else min_quantity
+        if key is None:
+            refused = self._batcher.cached_refusal(sku_id)
+        else:
+            refused = self._batcher.cached_refusal_with_key(sku_id, owner_id, least, tier=0)
+        if refused is not None:
+            return refused
+        command = Reserve(new_reservation_id(sku_id, owner_id), owner_id, quantity, least, ttl_ms, key)
+        return self._batcher.submit(sku_id, command)

@@ -1,1 +1,0 @@
-"""What `holdfast doctor` looks at. Nothing here creates, migrates or changes anything."""

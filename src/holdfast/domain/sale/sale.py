@@ -1,0 +1,210 @@
+"""A sale: the window, price, limits, payment and waiting room under which a pool is sold."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from holdfast.domain.stock.limits import MAX_HOLD_S
+from holdfast.domain.stock.pool import Availability, Rules
+
+MAX_AMOUNT = 10**12
+
+# Amounts are in the smallest unit of their currency: hundredths, except for these.
+_WITHOUT_CENTS = frozenset(
+    ["BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"]
+)
+_THOUSANDTHS = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
+
+
+def in_words(amount: int, currency: str) -> str:
+    """An amount as people write it: 49.99 EUR."""
+    digits = 0 if currency in _WITHOUT_CENTS else 3 if currency in _THOUSANDTHS else 2
+    return f"{amount / 10**digits:,.{digits}f} {currency}"
+
+
+class Checkout(StrEnum):
+    # Hold first, pay before the deadline.
+    CART = "cart"
+    # Reserve and pay in one request.
+    INSTANT = "instant"
+
+
+class PaymentKind(StrEnum):
+    WALLET = "wallet"
+    SANDBOX = "sandbox"
+    STRIPE = "stripe"
+    # The caller takes the money and then confirms.
+    EXTERNAL = "external"
+
+
+# Over the network, with a method that the buyer chose.
+PAID_BY_PROVIDER = (PaymentKind.SANDBOX, PaymentKind.STRIPE)
+
+
+class RoomMode(StrEnum):
+    OFF = "off"
+    FIFO = "fifo"
+    LOTTERY = "lottery"
+
+
+class OversellPolicy(StrEnum):
+    """What happens to orders that exceed the stock, because the total was lowered or never existed."""
+
+    # The newest orders are cancelled and refunded.
+    CANCEL_LAST = "cancel_last"
+    # All orders stand. The newest are flagged, because their units have to be sourced.
+    FULFIL_FIRST = "fulfil_first"
+    # All orders stand, and the shortage is only reported.
+    REPORT = "report"
+
+
+class SaleState(StrEnum):
+    """A sale's lifecycle state. Buyers see its `Phase` instead."""
+
+    LOADING = "loading"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class Phase(StrEnum):
+    """The state that buyers see."""
+
+    UPCOMING = "upcoming"
+    OPEN = "open"
+    ALL_HELD = "all_held"
+    SOLD_OUT = "sold_out"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+_PHASES = {
+    Availability.AVAILABLE: Phase.OPEN,
+    Availability.ALL_HELD: Phase.ALL_HELD,
+    Availability.SOLD_OUT: Phase.SOLD_OUT,
+}
+
+
+class Room(Struct, frozen=True):
+    mode: RoomMode = RoomMode.OFF
+    rate_per_second: int = 2_000
+    pass_seconds: int = 300
+    # A public value that is known only after joining closes; the draw waits for it.
+    beacon: str | None = None
+
+
+class ProofOfWork(Struct, frozen=True):
+    cost: int
+
+
+class Sale(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    sku_id: str
+    name: str
+    price_amount: int
+    currency: str
+    starts_at: int
+    checkout: Checkout
+    payment: PaymentKind
+    # The pool's initial units. After loading, the pool has the total.
+    loaded_units: int = 0
+    description: str | None = None
+    image_url: str | None = None
+    ends_at: int | None = None
+    per_buyer_limit: int | None = 1
+    hold_seconds: int = 300
+    max_hold_seconds: int = MAX_HOLD_S
+    hold_budget: int | None = None
+    required_tier: int | None = None
+    # Units that clients of one address may hold or have bought together.
+    units_per_address: int | None = None
+    # No order is cancelled unless the operator chose that policy.
+    oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
+    deliverable_units: int | None = None
+    room: Room = Room()
+    proof_of_work: ProofOfWork | None = None
+    state: SaleState = SaleState.LOADING
+    # Why loading is stuck.
+    problem: str | None = None
+    paused: bool = False
+    created_at: int = 0
+    updated_at: int = 0
+    opened_at: int | None = None
+    closed_at: int | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """The rules for its pool. A loading sale does not sell; a closed one refuses as ended."""
+        is_closed = self.state is SaleState.CLOSED
+        return Rules(
+            per_owner_limit=self.per_buyer_limit,
+            hold_budget=self.hold_budget,
+            required_tier=self.required_tier,
+            opens_at=None if is_closed else self.starts_at,
+            ends_at=self.ends_at,
+            paused=self.state is SaleState.LOADING or (self.paused and not is_closed),
+        )
+
+    def phase(self, now: int, availability: Availability | None) -> Phase:
+        """The phase that buyers see, given the pool's availability if it is known."""
+        if self.state is SaleState.CLOSED or (self.ends_at is not None and now >= self.ends_at):
+            return Phase.ENDED
+        if self.paused:
+            return Phase.PAUSED
+        if now < self.starts_at:
+            return Phase.UPCOMING
+        if self.state is SaleState.LOADING:
+            return Phase.PAUSED
+        return _PHASES[availability or Availability.AVAILABLE]
+
+    def amount_of(self, quantity: int) -> int:
+        return self.price_amount * quantity
+
+
+class OrderStatus(StrEnum):
+    CONFIRMED = "confirmed"
+    REFUNDED = "refunded"
+    CANCELLED = "cancelled"
+
+
+class Order(Struct, frozen=True):
+    order_id: str
+    reservation_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: int
+    amount: int
+    currency: str
+    status: OrderStatus
+    refunded_amount: int
+    created_at: int
+    # The provider that took the money, or `external` for a direct confirm with a service key.
+    payment: PaymentKind
+    # Units that were sold but do not exist and have to be sourced.
+    units_to_source: int = 0
+
+
+def order_id_of(reservation_id: str) -> str:
+    """IDs of everything that follows a reservation are derived from its ID."""
+    return f"ord_{reservation_id[4:36]}"
+
+
+def payment_key_of(reservation_id: str) -> str:
+    return f"pay_{reservation_id[4:36]}"
+
+
+# Fixed once buyers may have seen them: the price of a reservation is not looked up again.
+FIXED_AT_START = frozenset({"price_amount", "currency", "checkout", "payment", "starts_at"})
+
+
+def contradictions(sale: Sale) -> dict[str, str]:
+    """Contradictory values, by field. Empty if the sale is valid."""
+    found = {}
+    if sale.ends_at is not None and sale.ends_at <= sale.starts_at:
+        found["ends_at"] = "must be after starts_at"
+    if sale.max_hold_seconds < sale.hold_seconds:
+        found["max_hold_seconds"] = "must not be less than hold_seconds"
+    if sale.checkout is Checkout.INSTANT and sale.payment is PaymentKind.EXTERNAL:
+        found["checkout"] = "must be cart if payment is external, because the server cannot start an external payment"
+    if sale.price_amount * (sale.per_buyer_limit or 1) > MAX_AMOUNT:
+        found["price.amount"] = f"must not make a purchase exceed {MAX_AMOUNT}"
+    return found

@@ -1,0 +1,34 @@
+"""The types of published events."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class EventType(StrEnum):
+    RESERVATION_CREATED = "reservation.created"
+    RESERVATION_EXTENDED = "reservation.extended"
+    RESERVATION_CANCELLED = "reservation.cancelled"
+    RESERVATION_EXPIRED = "reservation.expired"
+    RESERVATION_SETTLING = "reservation.settling"
+    RESERVATION_CONFIRMED = "reservation.confirmed"
+    RESERVATION_FAILED = "reservation.failed"
+    ORDER_CONFIRMED = "order.confirmed"
+    ORDER_REFUNDED = "order.refunded"
+    # By compensation, because it cannot be delivered.
+    ORDER_CANCELLED = "order.cancelled"
+    POOL_SOLD_OUT = "pool.sold_out"
+    POOL_RETURNED = "pool.returned"
+    POOL_DRIFT = "pool.drift"
+    SALE_OPENED = "sale.opened"
+    SALE_CLOSED = "sale.closed"
+
+
+# Valid subscriptions: one type, all types of a kind, or everything.
+EVENT_PATTERNS = frozenset({*EventType, *(f"{kind.partition('.')[0]}.*" for kind in EventType), "*"})
+
+
+def wanted_types(patterns: Iterable[str]) -> frozenset[str]:
+    """The known types that the patterns match. A pattern also covers types added later."""
+    given = list(patterns)
+    return frozenset(kind for kind in EventType if any(fnmatchcase(kind, pattern) for pattern in given))

@@ -1,0 +1,86 @@
+"""An engine: the gate, and everything that belongs to where stock is decided."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+from sqlalchemy import Connection
+
+from holdfast.domain.stock.command import Command
+from holdfast.domain.stock.reservation import Reservation
+from holdfast.gate.locked_pools import LockedPools
+from holdfast.gate.port import Gate
+from holdfast.gate.reconciler import Reconciler
+from holdfast.ledger.mark.mark import Acknowledged, KeptMark
+from holdfast.ledger.stock.shared_reads import LookAt
+from holdfast.runtime.agent import Agent
+
+Find = Callable[[str], Awaitable[Reservation | None]]
+CatchUp = Callable[[str | None], Awaitable[None]]
+
+
+class GateLink(Protocol):
+    """The connection to a gate outside the ledger."""
+
+    async def call_everywhere(self, *commands: Sequence[str | bytes | int]) -> list[list[Any]]: ...
+
+
+# One write on every primary of the gate; for each, how it failed, or None.
+Beat = Callable[[], Awaitable[Sequence[BaseException | None]]]
+
+
+class JournalDrainer(Protocol):
+    def agent(self) -> Agent[int]:
+        """Copies the gate's journal into the ledger."""
+
+
+class PoolSplits(Protocol):
+    def line_of(self, sku_id: str, command: Command) -> str:
+        """The queue of a command: each shard of a pool has its own."""
+
+
+class Restocker(Protocol):
+    """Adds units to a pool, once for each reference."""
+
+    async def has_room(self, sku_id: str, units: int) -> bool: ...
+
+    async def restock(self, sku_id: str, units: int, reference: str) -> None: ...
+
+    def add(self, connection: Connection, sku_id: str, units: int, reference: str) -> bool:
+        """Write it as part of a transaction. False if the pool would become too large."""
+
+    async def deliver(self, sku_id: str) -> None:
+        """Have the pool take what was added."""
+
+
+class Evidence(Protocol):
+    """What a gate outside the ledger knows about a ledger that went back. It keeps marks too."""
+
+    async def read(self) -> KeptMark | None: ...
+
+    async def write(self, kept: KeptMark) -> None: ...
+
+    async def holds(self) -> list[Acknowledged]: ...
+
+    async def close_pools(self) -> None:
+        """Nothing more is granted until they are rebuilt from the ledger. Pools that it lost are forgotten."""
+
+
+class Engine(Struct, frozen=True, eq=False):
+    """Everything about where stock is decided. The optional parts exist where the gate is not the ledger itself."""
+
+    gate: Gate
+    look_at: LookAt
+    find: Find
+    catch_up: CatchUp
+    """Bring the ledger up to date with one pool, or all, before it is queried for a list."""
+    reconciler: Reconciler
+    drainer: JournalDrainer | None = None
+    link: GateLink | None = None
+    splits: PoolSplits | None = None
+    restocker: Restocker | None = None
+    acknowledged: Callable[[int], Sequence[Acknowledged]] = lambda _count: ()
+    """The latest so many reservations that were granted or moved and that the ledger has, latest first."""
+    locked_pools: LockedPools = field(default_factory=LockedPools)
+    beat: Beat | None = None
+    evidence: Evidence | None = None

@@ -1,0 +1,20 @@
+-- The gate inside Redis or Valkey. It implements the rules of domain/stock/rulebook.py; the conformance suite keeps the
+-- two in agreement.
+--
+-- The model. A call is one batch for one pool: read what it touches, decide command by command in memory, and only then
+-- write, so that a call that fails writes nothing. Every change goes into the journal in the same call, as one
+-- entry whose id is <epoch>-<sequence>, so stock is never taken without a record of it.
+--
+-- Keys, all with the hash tag of the pool, and in this order wherever they are passed:
+--   pool       hash    counts, rules, time of the last decision, epoch, sequence, state (open:2, closed or loading), the
+--                      manifest, the last transfer number given to and taken from each other pool, and under 'call:…'
+--                      the reply to the last call of a caller, so that a retry changes nothing
+--   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at}; ended ones are kept only
+--                      until the ledger has them
+--   deadlines  zset    active reservations by expires_at
+--   owners     hash    owner -> {live units, released holds, ids of active ones}; only if the rules count owners
+--   journal    stream  changes, until the ledger has them
+--   keys       hash    <length of owner>:<owner>:<idempotency key> -> the first answer under it
+--
+-- All six exist as long as the pool does: each has an entry with an empty name, or is an empty stream. A call with a key
+-- that does not exist is refused with TRYAGAIN while a cluster moves its slot.

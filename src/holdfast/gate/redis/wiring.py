@@ -1,0 +1,78 @@
+"""Builds the engine whose gate is Redis."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from holdfast.gate.engine import Engine
+from holdfast.gate.reconciler import Reconciler
+from holdfast.gate.redis.audit import RedisAudit
+from holdfast.gate.redis.client import RedisClient, open_client
+from holdfast.gate.redis.drainer import Drainer
+from holdfast.gate.redis.evidence import RedisEvidence
+from holdfast.gate.redis.gate import RedisGate
+from holdfast.gate.redis.link.durability import DurabilityWatch, check_durability
+from holdfast.gate.redis.rebuilder import Rebuilder
+from holdfast.gate.redis.shards.audit import ShardAudit
+from holdfast.gate.redis.shards.gate import ShardedGate
+from holdfast.gate.redis.shards.restock import RedisRestocker
+from holdfast.gate.redis.shards.stock import ShardStock
+from holdfast.gate.redis.shards.transfers import ShardTransfers
+from holdfast.gate.redis.splits import Splits
+from holdfast.gate.redis.views import RedisViews
+from holdfast.ledger.engine.database import Database
+
+
+@asynccontextmanager
+async def open_redis_engine(
+    database: Database, *, url: str, timeout_s: float, fsync: str, replicas_min: int, journal_max: int
+) -> AsyncIterator[Engine]:
+    client = open_client(url, timeout_s=timeout_s)
+    try:
+        yield await redis_engine(database, client, fsync=fsync, replicas_min=replicas_min, journal_max=journal_max)
+    finally:
+        await client.close()
+
+
+async def redis_engine(
+    database: Database, client: RedisClient, *, fsync: str, replicas_min: int, journal_max: int
+) -> Engine:
+    await check_durability(client, fsync=fsync, replicas_min=replicas_min)
+    await client.load_library()
+    watch = DurabilityWatch(client, fsync=fsync)
+    # What changes later is compared with this.
+    await watch.finding()
+    return _redis_engine(database, client, watch, replicas_min, journal_max)
+
+
+def _redis_engine(
+    database: Database, client: RedisClient, watch: DurabilityWatch, replicas_min: int, journal_max: int
+) -> Engine:
+    splits = Splits(database)
+    views = RedisViews(client, database, splits)
+    drainer = Drainer(database, client)
+    rebuilder = Rebuilder(database, client, drainer)
+
+    def report_inconsistency(sku_id: str, reason: str) -> None:
+        reconciler.report_inconsistency(sku_id, reason)
+
+    gate = RedisGate(
+        client, database, rebuilder, report_inconsistency, replicas_min=replicas_min, journal_max=journal_max
+    )
+    transfers = ShardTransfers(database, gate, rebuilder)
+    stock = ShardStock(database, gate, views, transfers)
+    shards = ShardAudit(database, gate, splits, transfers, stock)
+    reconciler = Reconciler(database, RedisAudit(database, client, views, rebuilder, shards, watch))
+    return Engine(
+        ShardedGate(gate, splits, views, transfers, stock),
+        views.look_at,
+        views.find,
+        drainer.catch_up,
+        reconciler,
+        drainer,
+        client,
+        splits,
+        RedisRestocker(database, splits, transfers),
+        beat=partial(client.beat, replicas_min=replicas_min),
+        evidence=RedisEvidence(client, database),
+    )

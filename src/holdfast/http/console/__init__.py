@@ -1,1 +1,0 @@
-"""The operator console: who is signed in, and what is shown of a sale while it sells."""

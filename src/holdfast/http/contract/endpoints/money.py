@@ -1,0 +1,103 @@
+"""Orders, wallets and refunds, and what payment providers tell us."""
+
+from functools import partial
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.endpoint import MONEY, PUBLIC, Answers, Endpoint, Priority, RateClass, buyer_or
+from holdfast.http.contract.headers import REQUIRED_KEY
+from holdfast.http.contract.schemas.money import (
+    BalanceOut,
+    CreditIn,
+    OrderOut,
+    OrderPage,
+    OrderQuery,
+    RefundIn,
+    RefundOut,
+    WalletOut,
+)
+from holdfast.ledger.access.keys import Scope
+
+_NOTICE = "It is taken as a hint where to look, and never as the truth."
+
+_endpoint = partial(Endpoint, tag="money")
+
+LIST_ORDERS = _endpoint(
+    "list_orders",
+    "GET /v1/orders",
+    summary="List orders, newest first",
+    tag="orders",
+    access=buyer_or(Scope.SALES, Scope.READ),
+    priority=Priority.READ,
+    query=OrderQuery,
+    answers={200: Answers("A page of orders", OrderPage)},
+    is_logged=False,
+)
+GET_ORDER = _endpoint(
+    "get_order",
+    "GET /v1/orders/{order_id}",
+    summary="One order",
+    tag="orders",
+    access=buyer_or(Scope.SALES, Scope.READ),
+    priority=Priority.READ,
+    answers={200: Answers("The order", OrderOut)},
+    problems=(problems.ORDER_NOT_FOUND,),
+    is_logged=False,
+)
+REFUND_ORDER = _endpoint(
+    "refund_order",
+    "POST /v1/orders/{order_id}/refund",
+    summary="Refund an order, or part of it",
+    description="Of an order that was paid outside (`external`), this only records that the money went back.",
+    access=MONEY,
+    priority=Priority.FINISH,
+    headers=(REQUIRED_KEY,),
+    body=RefundIn,
+    answers={200: Answers("The refund", RefundOut)},
+    problems=(
+        problems.ORDER_NOT_FOUND,
+        problems.REFUND_EXCEEDS_ORDER,
+        problems.RESTOCK_NEEDS_FULL_REFUND,
+        problems.IDEMPOTENCY_KEY_REUSED,
+    ),
+)
+CREDIT_WALLET = _endpoint(
+    "credit_wallet",
+    "POST /v1/wallets/{buyer_id:rest}/credit",
+    summary="Add money to a buyer's wallet",
+    description="Once per buyer and key. A retry gets the first answer again.",
+    access=MONEY,
+    priority=Priority.CONSOLE,
+    body=CreditIn,
+    answers={200: Answers("The balance", BalanceOut)},
+    problems=(problems.IDEMPOTENCY_KEY_REUSED,),
+)
+GET_WALLET = _endpoint(
+    "get_wallet",
+    "GET /v1/wallets/{buyer_id:rest}",
+    summary="A buyer's balances",
+    access=buyer_or(Scope.MONEY, Scope.OPERATE, Scope.READ),
+    priority=Priority.CONSOLE,
+    answers={200: Answers("The wallet", WalletOut)},
+)
+SANDBOX_WEBHOOK = _endpoint(
+    "sandbox_webhook",
+    "POST /v1/payments/sandbox/webhook",
+    summary="A notice from the payment sandbox",
+    description=f"Signed as Standard Webhooks. {_NOTICE}",
+    access=PUBLIC,
+    priority=Priority.FINISH,
+    rate=RateClass.PROBE,
+    answers={204: Answers("Noted")},
+    problems=(problems.SIGNATURE_REFUSED, problems.NOT_FOUND),
+)
+STRIPE_WEBHOOK = _endpoint(
+    "stripe_webhook",
+    "POST /v1/payments/stripe/webhook",
+    summary="A notice from Stripe",
+    description=f"With Stripe's signature. {_NOTICE}",
+    access=PUBLIC,
+    priority=Priority.FINISH,
+    rate=RateClass.PROBE,
+    answers={204: Answers("Noted")},
+    problems=(problems.SIGNATURE_REFUSED, problems.NOT_FOUND),
+)

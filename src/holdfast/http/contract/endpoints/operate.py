@@ -1,0 +1,214 @@
+"""Operating: health, metrics, pools, what needs attention, the audit, keys."""
+
+from functools import partial
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.endpoint import (
+    ADMIN,
+    MONEY,
+    OPERATE,
+    PUBLIC,
+    READ_OPERATE,
+    Answers,
+    Document,
+    Endpoint,
+    IfUnknown,
+    Priority,
+    RateClass,
+)
+from holdfast.http.contract.schemas.inventory import PoolsOut
+from holdfast.http.contract.schemas.money import (
+    CompensateIn,
+    CompensationOut,
+    FullReconciliationOut,
+    ParkedPage,
+    ParkedQuery,
+    RetriedOut,
+    RetryIn,
+)
+from holdfast.http.contract.schemas.operate import (
+    AuditQuery,
+    HealthOut,
+    KeyIn,
+    LiveOut,
+    NewServiceKeyOut,
+    ReadyOut,
+    ServiceKeyList,
+    SystemHealthOut,
+    TimelineOut,
+)
+
+_METRICS = """\
+# HELP holdfast_pool_units Units by state. The three add up to the total.
+# TYPE holdfast_pool_units gauge
+holdfast_pool_units{sku_id="demo",state="available"} 498.0
+holdfast_pool_units{sku_id="demo",state="held"} 2.0
+holdfast_pool_units{sku_id="demo",state="sold"} 0.0
+…"""
+
+_endpoint = partial(Endpoint, tag="operate", priority=Priority.CONSOLE)
+
+LIVE = _endpoint(
+    "live",
+    "GET /healthz/live",
+    summary="The process runs",
+    has_head=True,
+    access=PUBLIC,
+    priority=None,
+    rate=RateClass.PROBE,
+    answers={200: Answers("It runs", HealthOut)},
+    example={"status": "live"},
+    is_logged=False,
+)
+READY = _endpoint(
+    "ready",
+    "GET /healthz/ready",
+    summary="Requests can be served",
+    has_head=True,
+    description="From memory: every second the server writes to its stores, and a check passes if that succeeded in "
+    "the last two seconds. 503, with the same `checks`, only while nothing can be sold or a task of this process has "
+    "stopped. `degraded` if something else fails: see its `reason`, such as `no_worker`, `store_read_only`, "
+    "`disk_full`, `file_replaced`, `store_unreachable`, `no_answer`, `hanging`, `failing`, or `waiting_for_store` at "
+    "the start.",
+    access=PUBLIC,
+    priority=None,
+    rate=RateClass.PROBE,
+    answers={200: Answers("Ready", ReadyOut)},
+    problems=(problems.NOT_READY,),
+    example={
+        "status": "degraded",
+        "checks": {
+            "selling": {"ok": True, "age_ms": 412},
+            "settling": {"ok": False, "reason": "no_worker", "age_ms": 8310},
+        },
+        "degraded_features": [],
+        "unavailable_dependencies": [],
+    },
+)
+METRICS = _endpoint(
+    "metrics",
+    "GET /metrics",
+    summary="Metrics for Prometheus",
+    access=READ_OPERATE,
+    answers={200: Answers("In Prometheus' text format", Document("text/plain", _METRICS))},
+)
+GET_POOLS = _endpoint(
+    "get_pools",
+    "GET /v1/ops/pools",
+    summary="Every pool: does it add up, and do gate and ledger agree?",
+    description="As found by the last check, seconds ago, or now. A pool that could not be checked is `check_overdue`.",
+    access=READ_OPERATE,
+    answers={200: Answers("All pools", PoolsOut)},
+)
+RECONCILE = _endpoint(
+    "reconcile",
+    "POST /v1/ops/reconcile",
+    summary="Check every pool and every payment now",
+    description="`ok` is about the pools; `payments.ok` about money. What can be repaired will be within seconds.",
+    access=OPERATE,
+    answers={200: Answers("The report", FullReconciliationOut)},
+)
+LIST_PARKED = _endpoint(
+    "list_parked",
+    "GET /v1/ops/parked",
+    summary="What needs attention, and why",
+    access=READ_OPERATE,
+    query=ParkedQuery,
+    answers={200: Answers("A page of parked items", ParkedPage)},
+)
+RETRY_ALL_PARKED = _endpoint(
+    "retry_all_parked",
+    "POST /v1/ops/parked/retry",
+    summary="Retry everything of a kind",
+    access=OPERATE,
+    body=RetryIn,
+    answers={200: Answers("How many", RetriedOut)},
+)
+RETRY_PARKED = _endpoint(
+    "retry_parked",
+    "POST /v1/ops/parked/{parked_id}/retry",
+    summary="Retry it, from where it stands",
+    access=OPERATE,
+    answers={204: Answers("It is being tried")},
+    problems=(problems.PARKED_NOT_FOUND,),
+)
+DROP_PARKED = _endpoint(
+    "drop_parked",
+    "POST /v1/ops/parked/{parked_id}/drop",
+    summary="Discard it, if no money was taken",
+    description="A settlement returns its units, once it is certain that no money was taken or set aside for it.",
+    access=OPERATE,
+    answers={204: Answers("Discarded")},
+    problems=(problems.PARKED_NOT_FOUND, problems.MONEY_IS_OUT),
+)
+COMPENSATE = _endpoint(
+    "compensate",
+    "POST /v1/ops/sales/{sale_id}/compensate",
+    summary="More was sold than can be delivered: act by the sale's policy",
+    description="`cancel_last` cancels and refunds the newest orders; `fulfil_first` flags them, because their units "
+    "have to be sourced; `report` only says how many are missing. It is remembered, and checked again by itself: later "
+    "orders are treated alike, and flags go once enough can be delivered. What is free beyond it leaves the pool.",
+    access=MONEY,
+    body=CompensateIn,
+    answers={200: Answers("What was done", CompensationOut)},
+    problems=(problems.SALE_NOT_FOUND,),
+)
+GET_AUDIT = _endpoint(
+    "get_audit",
+    "GET /v1/ops/audit",
+    summary="What happened to a buyer, refusals included",
+    description="The latest moments in order: refusals, and everything that happened to the buyer's reservations.\n\n"
+    "Refusals appear up to 100 ms after they were sent, and are those of the servers on this data directory.",
+    access=READ_OPERATE,
+    query=AuditQuery,
+    answers={200: Answers("The timeline", TimelineOut)},
+    problems=(problems.BUSY,),
+)
+GET_LIVE = _endpoint(
+    "get_live",
+    "GET /v1/ops/sales/{sale_id}/live",
+    summary="A sale while it sells: poll it every second",
+    description="Made at most twice a second for all callers. Counts are of all server processes since the pool was "
+    "made.",
+    access=READ_OPERATE,
+    # A few operators, who read what is kept for all of them: above all when there is much to do.
+    priority=Priority.FINISH,
+    answers={200: Answers("The sale's figures", LiveOut)},
+    problems=(problems.SALE_NOT_FOUND,),
+)
+GET_HEALTH = _endpoint(
+    "get_health",
+    "GET /v1/ops/health",
+    summary="Each dependency of the server",
+    description="As the last heartbeats found them, seconds ago; payment providers as the last payments did.",
+    access=READ_OPERATE,
+    answers={200: Answers("The dependencies", SystemHealthOut)},
+)
+LIST_KEYS = _endpoint(
+    "list_keys",
+    "GET /v1/ops/keys",
+    summary="List service keys, revoked ones included",
+    description="The admin key is not among them: it is a setting.",
+    access=ADMIN,
+    answers={200: Answers("The keys", ServiceKeyList)},
+)
+CREATE_KEY = _endpoint(
+    "create_key",
+    "POST /v1/ops/keys",
+    summary="Create a service key",
+    description="The key itself is in this answer only. A caller can give only scopes it has.",
+    access=ADMIN,
+    body=KeyIn,
+    answers={201: Answers("The new key", NewServiceKeyOut)},
+    if_unknown=IfUnknown.CHECK_KEYS,
+)
+REVOKE_KEY = _endpoint(
+    "revoke_key",
+    "DELETE /v1/ops/keys/{key_id}",
+    summary="Revoke a service key",
+    description="With it go the keys made by it and the sessions begun with them. Every server refuses them from the "
+    "next request on. A repeat: 204.",
+    access=ADMIN,
+    answers={204: Answers("Revoked")},
+    problems=(problems.KEY_NOT_FOUND,),
+)

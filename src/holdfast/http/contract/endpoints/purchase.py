@@ -1,0 +1,32 @@
+"""Buying in a sale."""
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.endpoint import Answers, Endpoint, IfUnknown, Priority, buyer
+from holdfast.http.contract.headers import PASS, REPLAYED_NOTE, REQUIRED_KEY
+from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
+
+PURCHASE = Endpoint(
+    "purchase",
+    "POST /v1/sales/{sale_id}/purchase",
+    summary="Reserve units, or pay for them at once",
+    tag="sales",
+    description="For buyers. Where checkout is instant, the payment begins at once.",
+    access=buyer("Buyers purchase, with a token of their own; a service reserves in the inventory."),
+    priority=Priority.PURCHASE,
+    checks_path=False,
+    body=PurchaseIn,
+    headers=(REQUIRED_KEY, PASS),
+    answers={
+        201: Answers("Reserved, and on disk", PurchaseOut),
+        200: Answers("The first answer again", PurchaseOut, {"Idempotency-Replayed": REPLAYED_NOTE}),
+    },
+    problems=(
+        *problems.PURCHASE_REFUSALS,
+        problems.SALE_NOT_FOUND,
+        problems.ADMISSION_REQUIRED,
+        *problems.PROOF_REFUSALS,
+    ),
+    if_unknown=IfUnknown.SAME_KEY,
+    example={"status": "active", "amount": 9_998},
+    is_logged=False,
+)

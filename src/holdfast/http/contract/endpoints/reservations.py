@@ -1,0 +1,120 @@
+"""Reservations: what becomes of a hold."""
+
+from functools import partial
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.endpoint import (
+    OWNER_OR_INVENTORY,
+    OWNER_OR_READER,
+    READ_INVENTORY,
+    Answers,
+    Document,
+    Endpoint,
+    IfUnknown,
+    Priority,
+)
+from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
+from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery
+from holdfast.http.contract.schemas.sales import ConfirmIn, ReservationPage, SaleReservationOut
+
+_FOUND = (problems.RESERVATION_NOT_FOUND, problems.RESERVATION_LOST)
+_RESERVATION = {200: Answers("The reservation", (ReservationOut, SaleReservationOut))}
+_EVENTS = """\
+id: 17
+event: reservation.settling
+data: {"reservation_id":"rsv_…","type":"reservation.settling","at":"2030-01-31T18:00:02.000Z",…}
+"""
+
+_endpoint = partial(Endpoint, tag="reservations")
+
+LIST_RESERVATIONS = _endpoint(
+    "list_reservations",
+    "GET /v1/reservations",
+    summary="List reservations, newest first",
+    access=READ_INVENTORY,
+    priority=Priority.READ,
+    query=ReservationQuery,
+    answers={200: Answers("A page of reservations", ReservationPage)},
+)
+GET_RESERVATION = _endpoint(
+    "get_reservation",
+    "GET /v1/reservations/{reservation_id}",
+    summary="One reservation",
+    access=OWNER_OR_READER,
+    priority=Priority.READ,
+    headers=(RECEIPT,),
+    answers=_RESERVATION,
+    problems=_FOUND,
+    is_logged=False,
+)
+GET_HISTORY = _endpoint(
+    "get_history",
+    "GET /v1/reservations/{reservation_id}/history",
+    summary="Everything that happened to it",
+    access=OWNER_OR_READER,
+    priority=Priority.READ,
+    headers=(RECEIPT,),
+    answers={200: Answers("Its events, in order", HistoryOut)},
+    problems=_FOUND,
+)
+CONFIRM = _endpoint(
+    "confirm",
+    "POST /v1/reservations/{reservation_id}/confirm",
+    summary="Mark the units as sold; for a buyer: start to pay",
+    description="A service key confirms what was paid elsewhere: in an `external` sale, or without a sale. "
+    "A buyer starts the payment: 202, and events follow.",
+    access=OWNER_OR_INVENTORY,
+    priority=Priority.FINISH,
+    headers=(RECEIPT,),
+    body=ConfirmIn,
+    is_body_required=False,
+    answers={
+        200: Answers("Confirmed", (ReservationOut, SaleReservationOut)),
+        202: Answers("The payment has started", SaleReservationOut),
+    },
+    problems=(*problems.MOVE_REFUSALS, problems.EXTERNAL_PAYMENT, problems.PAYMENT_REQUIRED),
+    example={"status": "confirmed"},
+    is_logged=False,
+)
+EXTEND = _endpoint(
+    "extend",
+    "POST /v1/reservations/{reservation_id}/extend",
+    summary="Hold the units longer",
+    access=OWNER_OR_INVENTORY,
+    priority=Priority.FINISH,
+    headers=(RECEIPT,),
+    body=ExtendIn,
+    answers=_RESERVATION,
+    problems=(*problems.MOVE_REFUSALS, problems.EXTENSION_LIMIT),
+    if_unknown=IfUnknown.CHECK_DEADLINE,
+    example={"expires_at": "2026-03-01T10:10:00.000Z"},
+    is_logged=False,
+)
+CANCEL = _endpoint(
+    "cancel",
+    "DELETE /v1/reservations/{reservation_id}",
+    summary="Return the units",
+    access=OWNER_OR_INVENTORY,
+    priority=Priority.FINISH,
+    headers=(RECEIPT,),
+    answers={204: Answers("Returned")},
+    problems=problems.MOVE_REFUSALS,
+    is_logged=False,
+)
+EVENTS = _endpoint(
+    "events",
+    "GET /v1/reservations/{reservation_id}/events",
+    summary="What happens to it, as it happens",
+    description="Server-sent events: all so far, then each state change. Streams end after a minute at most; "
+    "connect again with `Last-Event-ID`.",
+    access=OWNER_OR_READER,
+    priority=Priority.READ,
+    checks_path=False,
+    headers=(LAST_EVENT_ID, RECEIPT),
+    answers={
+        200: Answers("A stream of events", Document("text/event-stream", _EVENTS, ("id", "event", "data"))),
+        204: Answers("It has ended, and everything was seen"),
+    },
+    problems=(*_FOUND, problems.BUSY),
+    is_logged=False,
+)

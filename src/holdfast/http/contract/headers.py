@@ -1,0 +1,28 @@
+"""Headers that several endpoints take or send."""
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.endpoint import Header
+from holdfast.http.contract.schemas.values import IdempotencyKey
+
+IDEMPOTENCY_KEY_HEADER = "Idempotency-Key"
+
+OPTIONAL_KEY = Header(
+    IDEMPOTENCY_KEY_HEADER,
+    "The idempotency key, if the body has none. Both may be given if they are the same.",
+    IdempotencyKey,
+)
+RESTOCK_KEY = Header(IDEMPOTENCY_KEY_HEADER, "A retry with the same key is carried out once.", IdempotencyKey)
+REQUIRED_KEY = Header(
+    IDEMPOTENCY_KEY_HEADER,
+    "A new one for each operation, the same one for a retry.",
+    IdempotencyKey,
+    problems.IDEMPOTENCY_KEY_REQUIRED,
+)
+TICKET = Header("Holdfast-Ticket", "As it came with the answer to joining.", missing=problems.TICKET_REQUIRED)
+PASS = Header("Holdfast-Pass", "Where the sale has a waiting room.")
+RECEIPT = Header("Holdfast-Receipt", "As it came with the answer to reserve.")
+IF_NONE_MATCH = Header("If-None-Match", "The ETag of an earlier answer.")
+LAST_EVENT_ID = Header("Last-Event-ID", "The ID of the last event that was seen.")
+
+REPLAYED_NOTE = "`true` if this is the first answer again."
+RECEIPT_NOTE = "Where Redis is the gate: proof that this was granted, to be sent back in the same header."

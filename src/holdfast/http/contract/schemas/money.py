@@ -1,0 +1,222 @@
+"""Orders, wallets, refunds, and what needs attention. Amounts are in minor units: 4999 is 49.99 of most currencies."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from holdfast.domain.sale.sale import MAX_AMOUNT, Order, OrderStatus, OversellPolicy, PaymentKind
+from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
+from holdfast.http.contract.schemas.copying import copy_fields
+from holdfast.http.contract.schemas.inventory import PoolReportOut
+from holdfast.http.contract.schemas.values import (
+    AnyId,
+    Currency,
+    IdempotencyKey,
+    Limit,
+    OrderId,
+    OwnerId,
+    SaleId,
+    Timestamp,
+)
+from holdfast.ledger.money.refunds import RefundView
+from holdfast.ledger.money.wallet import Balance
+from holdfast.ledger.sales.sale_lists import ORDERS_SHOWN, ListedOrders
+from holdfast.runtime.times import rfc3339
+from holdfast.settlement.compensate import Compensation
+from holdfast.settlement.parked import ParkedItem
+from holdfast.settlement.payment_report import PaymentFinding, PaymentReport
+
+
+class OrderQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Filters are for service keys; a buyer sees their own."""
+
+    buyer_id: OwnerId | None = None
+    sale_id: SaleId | None = None
+    to_source: Annotated[bool, Meta(description="Only those whose units have to be sourced.")] = False
+    limit: Limit = ORDERS_SHOWN
+    starting_after: Annotated[OrderId, Meta(description="The last order ID of the page before.")] | None = None
+
+
+class OrderOut(Struct, frozen=True):
+    order_id: str
+    reservation_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: int
+    amount: int
+    currency: str
+    status: OrderStatus
+    refunded_amount: int
+    created_at: Timestamp
+    payment: Annotated[PaymentKind, Meta(description="Who moved the money; `external` where a service key confirmed.")]
+    units_to_source: Annotated[int, Meta(description="Units of it that were sold and are missing from the stock.")]
+
+    @classmethod
+    def of(cls, order: Order) -> "OrderOut":
+        return copy_fields(cls, order)
+
+
+class OrderPage(Struct, frozen=True):
+    data: list[OrderOut]
+    has_more: bool
+
+    @classmethod
+    def of(cls, listed: ListedOrders) -> "OrderPage":
+        found, has_more = listed
+        return cls([OrderOut.of(order) for order in found], has_more)
+
+
+class CreditIn(Struct, frozen=True, forbid_unknown_fields=True):
+    amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT)]
+    currency: Currency
+    idempotency_key: IdempotencyKey
+
+
+class BalanceOut(Struct, frozen=True):
+    buyer_id: str
+    balance: int
+    currency: str
+
+    @classmethod
+    def of(cls, balance: Balance) -> "BalanceOut":
+        return copy_fields(cls, balance)
+
+
+class WalletOut(Struct, frozen=True):
+    """`balance` and `currency` are those of the first, for buyers who have one currency only."""
+
+    buyer_id: str
+    balance: int
+    currency: str | None
+    balances: list[BalanceOut]
+
+    @classmethod
+    def of(cls, buyer_id: str, balances: Sequence[Balance]) -> "WalletOut":
+        first = balances[0] if balances else None
+        return cls(
+            buyer_id,
+            0 if first is None else first.balance,
+            None if first is None else first.currency,
+            [BalanceOut.of(balance) for balance in balances],
+        )
+
+
+class RefundIn(Struct, frozen=True, forbid_unknown_fields=True):
+    amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT * 10**6, description="Left out: all that is left.")] | None = None
+    restock: Annotated[bool, Meta(description="The units are for sale again; only with a full refund.")] = False
+
+
+class RefundOut(Struct, frozen=True):
+    refund_id: str
+    order_id: str | None
+    amount: int
+    currency: str
+    restock_units: int
+    status: Annotated[
+        str, Meta(description="`done`, `waiting` (the provider is being asked) or `parked` (needs attention).")
+    ]
+    created_at: Timestamp
+
+    @classmethod
+    def of(cls, refund: RefundView) -> "RefundOut":
+        return copy_fields(cls, refund, status=refund.state)
+
+
+class TriedOut(Struct, frozen=True):
+    at: Timestamp
+    step: str
+    error: str
+
+
+class ParkedOut(Struct, frozen=True):
+    parked_id: str
+    kind: str
+    reason: str | None
+    attempts: int
+    created_at: Timestamp
+    history: list[TriedOut]
+
+    @classmethod
+    def of(cls, item: ParkedItem) -> "ParkedOut":
+        history = [TriedOut(rfc3339(tried["at"]), tried["step"], tried["error"]) for tried in item.history]
+        return copy_fields(cls, item, history=history)
+
+
+class ParkedPage(Struct, frozen=True):
+    data: list[ParkedOut]
+    has_more: bool
+
+
+ParkedKind = Literal["settlement", "refund", "delivery", "journal"]
+
+
+class ParkedQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: ParkedKind | None = None
+    limit: Limit = 20
+    starting_after: Annotated[AnyId, Meta(description="The last parked ID of the page before.")] | None = None
+
+
+class RetryIn(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: ParkedKind
+
+
+class RetriedOut(Struct, frozen=True):
+    retried: int
+
+
+class CompensateIn(Struct, frozen=True, forbid_unknown_fields=True):
+    deliverable_units: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=MAX_TOTAL_UNITS,
+                description="How many units of the sale there really are; null: all of them after all.",
+            ),
+        ]
+        | None
+    )
+
+
+class CompensationOut(Struct, frozen=True):
+    sale_id: str
+    policy: OversellPolicy
+    sold_units: int
+    deliverable_units: int
+    cancelled: Annotated[list[str], Meta(description="Orders cancelled and refunded now, newest first.")]
+    shortfall_units: Annotated[int, Meta(description="Units sold that have to be sourced.")]
+    to_source: Annotated[dict[str, int], Meta(description="The orders that wait for them, and how many each.")]
+
+    @classmethod
+    def of(cls, done: Compensation) -> "CompensationOut":
+        return copy_fields(cls, done)
+
+
+class PaymentFindingOut(Struct, frozen=True):
+    finding: str
+    subject: str
+    detail: str
+    repairing: Annotated[bool, Meta(description="Whether it is being repaired, or waits for a person.")]
+
+    @classmethod
+    def of(cls, found: PaymentFinding) -> "PaymentFindingOut":
+        return copy_fields(cls, found, repairing=found.is_repaired)
+
+
+class PaymentReportOut(Struct, frozen=True):
+    ok: bool
+    checked_at: Timestamp
+    findings: list[PaymentFindingOut]
+    parked: dict[str, int]
+
+    @classmethod
+    def of(cls, report: PaymentReport) -> "PaymentReportOut":
+        findings = [PaymentFindingOut.of(found) for found in report.findings]
+        return copy_fields(cls, report, ok=report.is_ok, findings=findings)
+
+
+class FullReconciliationOut(Struct, frozen=True):
+    ok: bool
+    data: list[PoolReportOut]
+    payments: PaymentReportOut

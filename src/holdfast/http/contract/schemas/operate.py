@@ -1,0 +1,234 @@
+"""Operating: health, keys, sessions, the audit, and a sale while it sells."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from holdfast.audit.ask import Timeline
+from holdfast.audit.timeline import Moment
+from holdfast.domain.room.pacing import Pacing
+from holdfast.http.contract.schemas.copying import copy_fields
+from holdfast.http.contract.schemas.room import RoomFactsOut
+from holdfast.http.contract.schemas.sales import OperatorSaleOut
+from holdfast.http.contract.schemas.values import PRINTABLE, AnyId, OwnerId, SkuId, Timestamp
+from holdfast.ledger.access.console_sessions import Session
+from holdfast.ledger.access.keys import Scope, ServiceKey
+from holdfast.runtime.readiness import Check
+from holdfast.runtime.times import rfc3339
+
+
+class HealthOut(Struct, frozen=True):
+    status: str
+
+
+class CheckOut(Struct, frozen=True, omit_defaults=True):
+    ok: bool
+    age_ms: Annotated[int, Meta(description="Since it last passed.")]
+    reason: Annotated[str | None, Meta(description="Why it fails.")] = None
+    pools: Annotated[list[str], Meta(description="Those that it is about.")] = []
+
+    @classmethod
+    def of(cls, check: Check) -> "CheckOut":
+        return cls(check.ok, check.age_ms, check.reason)
+
+
+class ReadyOut(Struct, frozen=True):
+    status: Annotated[str, Meta(description="`ready`, or `degraded` if some check fails but sales go on.")]
+    checks: Annotated[
+        dict[str, CheckOut],
+        Meta(description="What the server can do (`selling`, `settling`, `joining`), its stores, background work."),
+    ]
+    degraded_features: Annotated[list[str], Meta(description="Features that are off while the server is loaded.")]
+    unavailable_dependencies: Annotated[list[str], Meta(description="What the server does without for now.")]
+
+
+class SessionOut(Struct, frozen=True):
+    key_id: Annotated[str | None, Meta(description="Null for the admin key.")]
+    name: str | None
+    scopes: list[Scope]
+    expires_at: Annotated[Timestamp | None, Meta(description="Null if a service key was sent instead.")]
+
+    @classmethod
+    def of(cls, session: Session) -> "SessionOut":
+        return cls(session.key_id, session.key_name, sorted(session.scopes), rfc3339(session.expires_at))
+
+
+class KeyIn(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=100,
+            pattern=PRINTABLE,
+            description="What it is for, so that you know it again.",
+            examples=["checkout"],
+        ),
+    ]
+    scopes: Annotated[
+        list[Scope], Meta(min_length=1, max_length=len(Scope), description="None that the caller does not have.")
+    ]
+
+
+class ServiceKeyOut(Struct, frozen=True):
+    key_id: str
+    name: str
+    scopes: list[Scope]
+    created_at: Timestamp
+    revoked_at: Timestamp | None
+    created_by: Annotated[str | None, Meta(description="The key that made it, and takes it along when it is revoked.")]
+
+    @classmethod
+    def of(cls, key: ServiceKey) -> "ServiceKeyOut":
+        return copy_fields(cls, key, scopes=sorted(key.scopes))
+
+
+class NewServiceKeyOut(ServiceKeyOut, frozen=True):
+    key: Annotated[str, Meta(description="The key itself. Shown this once.")]
+
+    @classmethod
+    def of_new(cls, made: ServiceKey, key: str) -> "NewServiceKeyOut":
+        return copy_fields(cls, made, scopes=sorted(made.scopes), key=key)
+
+
+class ServiceKeyList(Struct, frozen=True):
+    data: list[ServiceKeyOut]
+
+
+class AuditQuery(Struct, frozen=True):
+    buyer_id: OwnerId
+    sale_id: AnyId | None = None
+    sku_id: SkuId | None = None
+    since: Annotated[str, Meta(description="RFC 3339")] | None = None
+    until: Annotated[str, Meta(description="RFC 3339")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=5_000)] = 500
+
+
+class MomentOut(Struct, frozen=True):
+    at: Timestamp
+    type: str
+    what: str
+    sku_id: str
+    sale_id: str | None
+    quantity: int | None
+    reservation_id: str | None
+    outcome: str | None
+    available: int | None
+    next_return_at: Timestamp | None
+    request_id: str | None
+
+    @classmethod
+    def of(cls, moment: Moment) -> "MomentOut":
+        return copy_fields(cls, moment)
+
+
+class TimelineOut(Struct, frozen=True):
+    buyer_id: str
+    refusals: dict[str, int]
+    data: list[MomentOut]
+    unreadable_segments: list[str]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> "TimelineOut":
+        data = [MomentOut.of(moment) for moment in timeline.moments]
+        return cls(timeline.owner_id, timeline.refusals, data, timeline.unreadable)
+
+
+class DependencyOut(Struct, frozen=True):
+    name: str
+    kind: Annotated[str, Meta(description="`capability`, `store`, `gate`, `payment` or `agent`.")]
+    ok: bool
+    detail: str
+    age_ms: Annotated[int | None, Meta(description="Since it was last known to work.")] = None
+
+
+class LoadOut(Struct, frozen=True):
+    unavailable_dependencies: list[str]
+    degraded_features: list[str]
+    agents_ended: list[str]
+    failed_checks: Annotated[dict[str, str], Meta(description="The checks of readiness that fail, each with why.")]
+    in_flight: int
+    in_flight_max: int
+
+
+class SystemHealthOut(Struct, frozen=True):
+    """Of the process that answers; others may see it differently."""
+
+    ok: bool
+    version: str
+    data: list[DependencyOut]
+    load: LoadOut
+    parked: Annotated[dict[str, int], Meta(description="By kind; empty if the store cannot be read.")]
+
+
+class StockOut(Struct, frozen=True):
+    """`total = available + held + settling + sold`."""
+
+    total: int
+    available: int
+    held: Annotated[int, Meta(description="In carts: active reservations.")]
+    settling: Annotated[int, Meta(description="Being paid for, parked ones included.")]
+    sold: int
+
+
+class AttemptsOut(Struct, frozen=True):
+    """Of the pool, since it was made, by all server processes."""
+
+    total: int
+    granted: int
+    repeated: Annotated[int, Meta(description="The first answer again, under the same idempotency key.")]
+    refused: Annotated[dict[str, int], Meta(description="By outcome.")]
+
+
+class ReturnedOut(Struct, frozen=True):
+    expired: int
+    cancelled: int
+    failed: int
+
+
+class AnswerTimesOut(Struct, frozen=True):
+    """From a command's arrival at the gate until its answer is on disk; over about the last ten seconds."""
+
+    p50: float | None
+    p99: float | None
+    answers: int
+
+
+class SettlementOut(Struct, frozen=True):
+    open: int
+    oldest_s: float
+
+
+class LiveRoomOut(RoomFactsOut, frozen=True):
+    inside: Annotated[int, Meta(description="Called and expected, or with a pass that is neither used nor lapsed.")]
+    why: Annotated[Pacing, Meta(description="What sets the pace of the line.")]
+
+
+class DriftOut(Struct, frozen=True):
+    ok: bool
+    finding: str | None
+    checked_at: Timestamp
+    journal_lag: int
+    units_apart: int
+
+
+class TurnedAwayOut(Struct, frozen=True):
+    """By the whole server, before anything was decided."""
+
+    shed: int
+    limited: int
+
+
+class LiveOut(Struct, frozen=True):
+    as_of: Annotated[Timestamp, Meta(description="When the figures were read, by the engine's clock.")]
+    sale: OperatorSaleOut
+    stock: StockOut | None
+    next_return_at: Timestamp | None
+    attempts: AttemptsOut
+    returned_units: ReturnedOut
+    answer_ms: AnswerTimesOut
+    settlement: SettlementOut
+    room: LiveRoomOut | None
+    parked: Annotated[dict[str, int], Meta(description="By kind, of all sales.")]
+    drift: Annotated[DriftOut | None, Meta(description="Null where this process does no background work.")]
+    turned_away: TurnedAwayOut
+    health: LoadOut

@@ -1,0 +1,340 @@
+"""Sales: what operators say about them, and what is shown of them."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from holdfast.domain.sale.sale import (
+    MAX_AMOUNT,
+    Checkout,
+    OversellPolicy,
+    PaymentKind,
+    Phase,
+    ProofOfWork,
+    Room,
+    RoomMode,
+    Sale,
+    SaleState,
+)
+from holdfast.domain.stock.limits import MAX_HOLD_S, MAX_QUANTITY, MAX_TOTAL_UNITS
+from holdfast.domain.stock.pool import Pool
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.http.contract.schemas.copying import copy_fields
+from holdfast.http.contract.schemas.inventory import ReservationOut
+from holdfast.http.contract.schemas.values import (
+    PRINTABLE,
+    TEXT,
+    URL,
+    Currency,
+    Limit,
+    MinQuantity,
+    Moment,
+    PaymentMethod,
+    Quantity,
+    SaleId,
+    SkuId,
+    Timestamp,
+    TtlSeconds,
+)
+from holdfast.runtime.times import rfc3339
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE, examples=["Sneaker, size 42"])]
+Description = Annotated[str, Meta(max_length=5_000, pattern=TEXT)]
+ImageUrl = Annotated[str, Meta(max_length=2_000, pattern=URL)]
+Units = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
+Tier = Annotated[int, Meta(ge=0, le=1_000_000)]
+StartsAt = Annotated[Moment, Meta(examples=["2026-03-01T10:00:00Z"])]
+
+
+class PriceIn(Struct, frozen=True, forbid_unknown_fields=True):
+    amount: Annotated[
+        int,
+        Meta(ge=0, le=MAX_AMOUNT, description="In the smallest unit of the currency, for one unit.", examples=[4_999]),
+    ]
+    currency: Currency
+
+
+class RoomIn(Struct, frozen=True, forbid_unknown_fields=True):
+    mode: RoomMode = RoomMode.OFF
+    rate_per_second: Annotated[int, Meta(ge=1, le=1_000_000)] = 2_000
+    pass_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 300
+    beacon: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="For a lottery: a public value that nobody can know before the sale opens, such as "
+                "`drand main net, round 4321000`. The draw waits until an operator enters it.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ProofOfWorkIn(Struct, frozen=True, forbid_unknown_fields=True):
+    cost: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10**9,
+            description="Attempts it takes at most while demand is low; never more than a phone can do.",
+        ),
+    ]
+
+
+class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    sale_id: SaleId
+    sku_id: Annotated[SkuId, Meta(examples=["sneaker-42"])]
+    name: Name
+    total_units: Annotated[
+        int, Meta(ge=0, le=MAX_TOTAL_UNITS, description="All units of the pool, sold and held ones included.")
+    ]
+    price: PriceIn
+    starts_at: StartsAt
+    ends_at: Moment | None = None
+    per_buyer_limit: (
+        Annotated[Units, Meta(description="Units one buyer may hold or have bought; null: any.")] | None
+    ) = 1
+    hold_seconds: TtlSeconds = 300
+    max_hold_seconds: (
+        Annotated[
+            TtlSeconds,
+            Meta(description=f"Longest a buyer may hold units, extensions included; default: {MAX_HOLD_S}."),
+        ]
+        | None
+    ) = None
+    hold_budget: (
+        Annotated[Units, Meta(description="After this many holds let lapse unpaid, a buyer gets no more.")] | None
+    ) = None
+    checkout: Annotated[Checkout, Meta(description="Hold first and pay in time, or pay at once.")] = Checkout.CART
+    payment: PaymentKind
+    oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
+    required_tier: Tier | None = None
+    units_per_address: (
+        Annotated[Units, Meta(description="Units that clients of one address may have; null: any.")] | None
+    ) = None
+    description: Description | None = None
+    image_url: ImageUrl | None = None
+    room: RoomIn = RoomIn()
+    proof_of_work: ProofOfWorkIn | None = None
+
+    def sale(self) -> Sale:
+        terms = _terms(self)
+        units, max_hold = terms.pop("total_units"), terms.pop("max_hold_seconds")
+        return Sale(loaded_units=units, max_hold_seconds=max_hold or MAX_HOLD_S, **terms)
+
+
+_BEFORE_START = Meta(description="Before the start only.")
+
+
+class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Left out: unchanged. Null, where it may be: none."""
+
+    name: Name | UnsetType = UNSET
+    description: Description | UnsetType | None = UNSET
+    image_url: ImageUrl | UnsetType | None = UNSET
+    price: Annotated[PriceIn, _BEFORE_START] | UnsetType = UNSET
+    starts_at: Annotated[Moment, _BEFORE_START] | UnsetType = UNSET
+    ends_at: Moment | UnsetType | None = UNSET
+    per_buyer_limit: Units | UnsetType | None = UNSET
+    hold_seconds: TtlSeconds | UnsetType = UNSET
+    max_hold_seconds: TtlSeconds | UnsetType = UNSET
+    hold_budget: Units | UnsetType | None = UNSET
+    required_tier: Tier | UnsetType | None = UNSET
+    units_per_address: Units | UnsetType | None = UNSET
+    checkout: Annotated[Checkout, _BEFORE_START] | UnsetType = UNSET
+    payment: Annotated[PaymentKind, _BEFORE_START] | UnsetType = UNSET
+    oversell_policy: OversellPolicy | UnsetType = UNSET
+    room: RoomIn | UnsetType = UNSET
+    proof_of_work: ProofOfWorkIn | UnsetType | None = UNSET
+
+    def changes(self) -> dict[str, Any]:
+        return _terms(self)
+
+
+def _terms(given: SaleIn | SalePatch) -> dict[str, Any]:
+    """What was given, by the names the domain has for it."""
+    terms: dict[str, Any] = {}
+    for name in given.__struct_fields__:
+        value = getattr(given, name)
+        if value is UNSET:
+            continue
+        if isinstance(value, PriceIn):
+            terms |= {"price_amount": value.amount, "currency": value.currency}
+        elif isinstance(value, RoomIn):
+            terms[name] = Room(value.mode, value.rate_per_second, value.pass_seconds, value.beacon)
+        elif isinstance(value, ProofOfWorkIn):
+            terms[name] = ProofOfWork(value.cost)
+        else:
+            terms[name] = int(value) if isinstance(value, Moment) else value
+    return terms
+
+
+class RestockIn(Struct, frozen=True, forbid_unknown_fields=True):
+    units: Annotated[
+        int,
+        Meta(ge=-MAX_TOTAL_UNITS, le=MAX_TOTAL_UNITS, description="Units to add; a negative number removes free ones."),
+    ]
+
+
+class PurchaseIn(Struct, frozen=True, forbid_unknown_fields=True):
+    quantity: Quantity
+    min_quantity: MinQuantity | None = None
+    payment_method: PaymentMethod | None = None
+    proof: (
+        Annotated[
+            str,
+            Meta(max_length=8_000, description="The solved challenge, if one is asked and there is no waiting room."),
+        ]
+        | None
+    ) = None
+
+
+class ConfirmIn(Struct, frozen=True, forbid_unknown_fields=True):
+    payment_method: PaymentMethod | None = None
+
+
+class SaleQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Limit = 20
+    starting_after: Annotated[SaleId, Meta(description="The last sale ID of the page before.")] | None = None
+
+
+class PriceOut(Struct, frozen=True):
+    amount: int
+    currency: str
+
+
+class RoomOut(Struct, frozen=True):
+    mode: RoomMode
+    rate_per_second: int
+    pass_seconds: int
+    beacon: str | None
+
+
+class ProofOfWorkOut(Struct, frozen=True):
+    cost: int
+
+
+class SaleOut(Struct, frozen=True):
+    """What everyone may know. Service keys with the scope `sales` see the rest too."""
+
+    sale_id: str
+    sku_id: str
+    name: str
+    description: str | None
+    image_url: str | None
+    price: PriceOut
+    starts_at: Timestamp
+    ends_at: Timestamp | None
+    per_buyer_limit: int | None
+    hold_seconds: int
+    max_hold_seconds: int
+    required_tier: int | None
+    checkout: Checkout
+    payment: PaymentKind
+    room: RoomOut
+    proof_of_work: ProofOfWorkOut | None
+
+    @classmethod
+    def of(cls, sale: Sale) -> "SaleOut":
+        return copy_fields(cls, sale, **_nested(sale))
+
+
+class OperatorSaleOut(SaleOut, frozen=True):
+    state: SaleState
+    problem: Annotated[str | None, Meta(description="Why a sale that is loading does not go on.")]
+    paused: bool
+    phase: Annotated[Phase, Meta(description="What buyers are told at /now.")]
+    hold_budget: int | None
+    units_per_address: int | None
+    oversell_policy: OversellPolicy
+    deliverable_units: Annotated[
+        int | None, Meta(description="What can be delivered, if an operator said that it is too few.")
+    ]
+    total_units: Annotated[int | None, Meta(description="Null if the pool cannot be read now; so are the counts.")]
+    available: int | None
+    held: int | None
+    sold: int | None
+    created_at: Timestamp
+    updated_at: Timestamp
+    opened_at: Timestamp | None
+    closed_at: Timestamp | None
+
+    @classmethod
+    def of_pool(cls, sale: Sale, pool: Pool | None, now: int) -> "OperatorSaleOut":
+        return copy_fields(
+            cls,
+            sale,
+            **_nested(sale),
+            phase=sale.phase(now, None if pool is None else pool.availability),
+            total_units=None if pool is None else pool.total,
+            available=None if pool is None else pool.available,
+            held=None if pool is None else pool.held,
+            sold=None if pool is None else pool.sold,
+        )
+
+
+def _nested(sale: Sale) -> dict[str, Any]:
+    return {
+        "price": PriceOut(sale.price_amount, sale.currency),
+        "room": RoomOut(*structs.astuple(sale.room)),
+        "proof_of_work": None if sale.proof_of_work is None else ProofOfWorkOut(sale.proof_of_work.cost),
+    }
+
+
+class SalePage(Struct, frozen=True):
+    data: list[OperatorSaleOut]
+    has_more: bool
+
+
+class PurchaseOut(Struct, frozen=True, gc=False):
+    reservation_id: str
+    sale_id: str
+    quantity: int
+    status: Status
+    expires_at: Timestamp
+    amount: int
+    currency: str
+    receipt: Annotated[str, Meta(description="Proof that this was granted: a JWT that this server can read.")]
+
+
+class SaleReservationOut(ReservationOut, frozen=True, gc=False):
+    """A reservation in a sale."""
+
+    sale_id: str
+    amount: Annotated[int, Meta(description="What it costs in all, in the currency's smallest unit.")]
+    currency: str
+    failure_reason: (
+        Annotated[
+            str, Meta(description="Why the payment was refused, if it failed: insufficient_funds, card_declined, …")
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+def reservation_out(
+    r: Reservation, sale: Sale | None, failure_reason: str | UnsetType | None = UNSET
+) -> ReservationOut:
+    """Of a sale, it shows which one and what it costs."""
+    if sale is None:
+        return ReservationOut.of(r)
+    return SaleReservationOut(
+        r.reservation_id,
+        r.sku_id,
+        r.owner_id,
+        r.quantity,
+        r.status,
+        rfc3339(r.created_at),
+        rfc3339(r.expires_at),
+        sale.sale_id,
+        sale.amount_of(r.quantity),
+        sale.currency,
+        failure_reason,
+    )
+
+
+class ReservationPage(Struct, frozen=True):
+    data: list[ReservationOut]
+    has_more: bool

@@ -1,0 +1,88 @@
+"""Buying in a sale."""
+
+from functools import partial
+
+from holdfast.access.identity import Caller
+from holdfast.bootstrap.services import Services
+from holdfast.checkout.purchase import AddressLimitReached, Denied, Granted, Unproven, Wanted
+from holdfast.domain.sale.sale import MAX_AMOUNT
+from holdfast.http.contract import problems
+from holdfast.http.contract.message import PRIVATE_JSON, REPLAYED, Answer, Request, caller_of, encode
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.refusals import EncodedRefusals, invalid_request, proof_refusal, purchase_refusal
+from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
+from holdfast.http.protection.admission import AdmissionControl
+from holdfast.ledger.money.payment_notes import Method
+from holdfast.runtime.times import rfc3339
+
+
+class PurchaseEndpoint:
+    def __init__(self, services: Services, admission: AdmissionControl) -> None:
+        self._purchase, self._receipts, self._refusals = services.purchase_units, services.receipts, services.refusals
+        self._reaper, self._addresses = admission.reaper, admission.addresses
+        self._encoded = EncodedRefusals(purchase_refusal)
+
+    async def purchase(self, request: Request, sale_id: str, given: PurchaseIn) -> Answer:
+        if given.min_quantity is not None and given.min_quantity > given.quantity:
+            raise invalid_request({"min_quantity": "must not be more than quantity"})
+        caller, key = caller_of(request), request.idempotency_key
+        assert caller.buyer_id is not None
+        assert key is not None
+        wanted = Wanted(
+            caller.buyer_id,
+            caller.tier,
+            key,
+            given.quantity,
+            given.min_quantity,
+            chosen_method(caller, given.payment_method),
+            request.header("holdfast-pass"),
+            given.proof,
+            partial(self._addresses.limited_in_units, request.connection),
+        )
+        wait = partial(self._reaper.wait, client=request.connection)
+        result = await self._purchase.purchase(sale_id, wanted, wait)
+        if isinstance(result, Granted):
+            return self._granted(result)
+        if isinstance(result, Denied):
+            raise _denied(result)
+        if isinstance(result, Unproven):
+            raise proof_refusal(result.entry)
+        sale = result.sale
+        if isinstance(result, AddressLimitReached):
+            who = (sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier)
+            self._refusals.note_reason(problems.ADDRESS_LIMIT.reason, *who)
+            raise Problem(problems.ADDRESS_LIMIT)
+        verdict = result.verdict
+        self._refusals.note(
+            verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
+        )
+        problem, body = self._encoded.of(verdict, sale.state)
+        return Answer(problem.status, problem.headers(), body)
+
+    def _granted(self, result: Granted) -> Answer:
+        sale, granted = result.sale, result.reservation
+        body = PurchaseOut(
+            granted.reservation_id,
+            sale.sale_id,
+            granted.quantity,
+            granted.status,
+            rfc3339(granted.expires_at),
+            sale.amount_of(granted.quantity),
+            sale.currency,
+            self._receipts.sign(granted),
+        )
+        if result.is_repeat:
+            return Answer(200, [*PRIVATE_JSON, REPLAYED], encode(body))
+        return Answer(201, [*PRIVATE_JSON], encode(body))
+
+
+def chosen_method(caller: Caller, method_id: str | None) -> Method | None:
+    return None if method_id is None else Method(method_id, caller.stripe_customer)
+
+
+def _denied(denied: Denied) -> Problem:
+    if denied is Denied.SALE_NOT_FOUND:
+        return Problem(problems.SALE_NOT_FOUND)
+    if denied is Denied.ADMISSION_REQUIRED:
+        return Problem(problems.ADMISSION_REQUIRED)
+    return invalid_request({"quantity": f"must not make the purchase exceed {MAX_AMOUNT}"})

@@ -1,0 +1,118 @@
+"""Reservations: what becomes of a hold."""
+
+from functools import partial
+
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from holdfast.bootstrap.services import Services
+from holdfast.checkout.holds import Denied
+from holdfast.checkout.waiting import Wait
+from holdfast.domain.stock.command import Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.http.contract import problems
+from holdfast.http.contract.message import Answer, Request, caller_of, json, no_content
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.refusals import refusal
+from holdfast.http.contract.schemas.inventory import EventOut, ExtendIn, HistoryOut, ReservationOut, ReservationQuery
+from holdfast.http.contract.schemas.sales import ConfirmIn, ReservationPage, reservation_out
+from holdfast.http.endpoints.purchase import chosen_method
+from holdfast.http.protection.slow_requests import SlowRequestReaper
+from holdfast.ledger.events.history import history
+from holdfast.ledger.stock import queries
+
+_DENIED = {
+    Denied.NOTHING_TO_PAY: (problems.FORBIDDEN, "Buyers confirm by paying; only a service key may confirm without."),
+    Denied.EXTERNAL_PAYMENT: (problems.EXTERNAL_PAYMENT, None),
+    Denied.PAYMENT_REQUIRED: (problems.PAYMENT_REQUIRED, None),
+}
+
+
+class ReservationEndpoints:
+    def __init__(self, services: Services, reaper: SlowRequestReaper) -> None:
+        self._holds, self._receipts = services.holds, services.receipts
+        self._database, self._catch_up = services.database, services.engine.catch_up
+        self._reaper = reaper
+
+    async def list(self, _request: Request, wanted: ReservationQuery) -> Answer:
+        def page(connection: Connection) -> tuple[list[Reservation], bool]:
+            return queries.list_reservations(
+                connection,
+                self._database.now_ms(connection),
+                limit=wanted.limit,
+                sku_id=wanted.sku_id,
+                owner_id=wanted.owner_id,
+                status=wanted.status,
+                starting_after=wanted.starting_after,
+            )
+
+        await self._catch_up(wanted.sku_id)
+        found, has_more = await self._database.read(page)
+        return json(ReservationPage([self._shown(one) for one in found], has_more))
+
+    async def get(self, request: Request, reservation_id: str) -> Answer:
+        found = await self.find(request, reservation_id)
+        sale = self._holds.sale_of(found)
+        why = await self._holds.why_declined(found) if found.status is Status.FAILED and sale is not None else UNSET
+        return json(reservation_out(found, sale, why))
+
+    async def history(self, request: Request, reservation_id: str) -> Answer:
+        found = await self.find(request, reservation_id)
+        await self._catch_up(found.sku_id)
+        events = await self._database.read(lambda connection: history(connection, reservation_id))
+        return json(HistoryOut([EventOut.of(event) for event in events]))
+
+    async def confirm(self, request: Request, reservation_id: str, given: ConfirmIn) -> Answer:
+        caller, wait = caller_of(request), self._wait(request)
+        if caller.buyer_id is None:
+            verdict = await self._holds.confirm(reservation_id, wait)
+            return json(self._moved(request, reservation_id, verdict))
+        method = chosen_method(caller, given.payment_method)
+        verdict = await self._holds.pay(reservation_id, caller.buyer_id, method, wait)
+        held = verdict.reservation if isinstance(verdict, Verdict) else None
+        if held is not None and held.status is Status.CONFIRMED:
+            return json(self._shown(held))
+        return json(self._moved(request, reservation_id, verdict), 202)
+
+    async def extend(self, request: Request, reservation_id: str, given: ExtendIn) -> Answer:
+        buyer_id, ttl_ms = caller_of(request).buyer_id, given.ttl_seconds * 1000
+        verdict = await self._holds.extend(reservation_id, buyer_id, ttl_ms, self._wait(request))
+        return json(self._moved(request, reservation_id, verdict))
+
+    async def cancel(self, request: Request, reservation_id: str) -> Answer:
+        verdict = await self._holds.cancel(reservation_id, caller_of(request).buyer_id, self._wait(request))
+        self._moved(request, reservation_id, verdict)
+        return no_content()
+
+    async def find(self, request: Request, reservation_id: str) -> Reservation:
+        found = await self._holds.look(reservation_id, caller_of(request).buyer_id)
+        if found is None:
+            raise self._not_found(request, reservation_id)
+        return found
+
+    def _wait(self, request: Request) -> Wait:
+        return partial(self._reaper.wait, client=request.connection)
+
+    def _moved(self, request: Request, reservation_id: str, verdict: Verdict | Denied) -> ReservationOut:
+        if isinstance(verdict, Denied):
+            if verdict is Denied.NOT_FOUND:
+                raise self._not_found(request, reservation_id)
+            raise Problem(*_DENIED[verdict])
+        if verdict.outcome in (Outcome.POOL_NOT_FOUND, Outcome.NOT_FOUND):
+            raise self._not_found(request, reservation_id)
+        if verdict.reservation is None or not verdict.outcome.is_success:
+            raise refusal(verdict)
+        return self._shown(verdict.reservation)
+
+    def _shown(self, reservation: Reservation) -> ReservationOut:
+        return reservation_out(reservation, self._holds.sale_of(reservation))
+
+    def _not_found(self, request: Request, reservation_id: str) -> Problem:
+        """Or lost: a receipt proves that it was granted once."""
+        text = request.header("holdfast-receipt")
+        receipt = None if text is None else self._receipts.read(text)
+        is_of_it = receipt is not None and receipt.reservation_id == reservation_id
+        if receipt is not None and is_of_it and caller_of(request).buyer_id in (None, receipt.owner_id):
+            return Problem(problems.RESERVATION_LOST)
+        return Problem(problems.RESERVATION_NOT_FOUND)

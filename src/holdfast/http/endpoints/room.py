@@ -1,0 +1,202 @@
+"""The waiting room: join, look at one's place, ask for a pass, leave.
+
+Only a join, a leave and an admission whose turn has come reach the store. A look at one's place needs the ticket and
+the room's snapshot, and so does an admission that comes too early.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.bootstrap.services import Services
+from holdfast.domain.room.odds import Outlook
+from holdfast.domain.room.room import Admit, Join, Leave, RoomState, Stand, Standing
+from holdfast.domain.sale.sale import Phase, RoomMode, Sale
+from holdfast.domain.stock.pool import is_sku_id
+from holdfast.http.contract import problems
+from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content
+from holdfast.http.contract.problem import NO_STORE, Problem
+from holdfast.http.contract.refusals import proof_refusal
+from holdfast.http.contract.schemas.room import ChallengeOut, JoinIn, PassOut, PlaceOut, WaitOut
+from holdfast.http.endpoints.now import poll_ms
+from holdfast.http.protection.admission import AdmissionControl
+from holdfast.http.protection.shedding import Feature
+from holdfast.room.challenge import Entry
+from holdfast.room.outlook import outlook_of
+from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket, TicketIds
+from holdfast.runtime.times import rfc3339
+
+# A ticket outlives its sale by this long; joining again gives another for the same place.
+TICKET_OUTLIVES_S = 7 * 86_400
+SOONEST_RETRY_MS = 1_000
+
+
+class RoomEndpoints:
+    def __init__(self, services: Services, admission: AdmissionControl) -> None:
+        self._catalogue, self._rooms, self._queue = services.catalogue, services.room_snapshot, services.join_queue
+        self._tokens, self._challenges = services.tokens, services.challenges
+        self._places, self._shedder, self._reaper = admission.places, admission.shedder, admission.reaper
+        self._ticket_ids = TicketIds()
+
+    async def challenge(self, request: Request, sale_id: str) -> Answer:
+        sale = await self._find(sale_id)
+        if sale.proof_of_work is None:
+            return Answer(204, [NO_STORE], b"")
+        buyer_id = None if request.caller is None else request.caller.buyer_id
+        return json(ChallengeOut.of(await self._challenges.make(sale, buyer_id)))
+
+    async def join(self, request: Request, sale_id: str, given: JoinIn) -> Answer:
+        sale, buyer_id = await self._with_room(sale_id), buyer_of(request)
+        _refuse_ended(sale, self._now())
+        if sale.required_tier is not None and caller_of(request).tier < sale.required_tier:
+            raise Problem(problems.TIER_REQUIRED)
+        entry = await self.check_entry(request, sale, buyer_id, given.proof)
+        ticket_id = self._ticket_ids.next()
+        stand = await self._ask(request, sale, Join(buyer_id, ticket_id, entry is Entry.REPEATED))
+        if stand.standing is Standing.LEFT_TOO_OFTEN:
+            raise Problem(problems.REJOIN_LIMIT)
+        if stand.place is None:
+            raise proof_refusal(Entry.SPENT)
+        if stand.place.ticket_id == ticket_id:
+            self._places.taken(sale_id, ticket_id, request.connection)
+        # The place is taken: its owner is told so, even if the room's snapshot is a while old.
+        room = self._rooms.cached(sale_id) or await self._rooms.find(sale_id)
+        return json(self._place(sale, room, self._ticket(sale, room, stand), stand))
+
+    async def check_entry(self, request: Request, sale: Sale, buyer_id: str, proof: str | None) -> Entry:
+        """Called before a place is given. Raises the refusal; else the proof, if one was needed, is spent.
+
+        `REPEATED` means that this buyer spent this proof before: if they have a place they keep it, if they left it
+        they need another proof.
+        """
+        self._places.check(sale.sale_id, request.connection)
+        entry = await self._challenges.check(sale, buyer_id, proof)
+        if entry not in (Entry.NOT_ASKED, Entry.REPEATED, Entry.ADMITTED):
+            raise proof_refusal(entry)
+        return entry
+
+    async def status(self, request: Request, sale_id: str) -> Answer:
+        sale, ticket = await self._with_ticket(request, sale_id)
+        room = await self._rooms.find(sale_id)
+        return json(self._place(sale, room, ticket))
+
+    async def leave(self, request: Request, sale_id: str) -> Answer:
+        sale, ticket = await self._with_ticket(request, sale_id)
+        stand = await self._ask(request, sale, Leave(ticket.sub, ticket.arrival, ticket.jti))
+        if stand.place is not None:
+            self._places.left(ticket.jti)
+            self._rooms.return_pass(ticket.jti)
+        return no_content()
+
+    async def admit(self, request: Request, sale_id: str) -> Answer:
+        sale, ticket = await self._with_ticket(request, sale_id)
+        _refuse_ended(sale, self._now())
+        room = await self._rooms.find(sale_id)
+        place = place_in(sale, room, ticket.arrival)
+        if place is None or place >= room.serving:
+            return self._wait(sale, room, place)
+        ask = Admit(ticket.sub, ticket.arrival, ticket.jti, sale.room.pass_seconds * 1000)
+        stand = await self._ask(request, sale, ask)
+        if stand.standing is Standing.WAITING:
+            return self._wait(sale, room, place)
+        if stand.place is None:
+            raise Problem(problems.PLACE_RELEASED)
+        assert stand.place.pass_until is not None
+        if stand.standing is Standing.OVER:
+            raise Problem(problems.PASS_EXPIRED, expired_at=rfc3339(stand.place.pass_until))
+        return self._admitted(sale, ticket, stand.place.pass_until)
+
+    async def _find(self, sale_id: str) -> Sale:
+        sale = self._catalogue.cached(sale_id)
+        if sale is None:
+            sale = await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
+        if sale is None:
+            raise Problem(problems.SALE_NOT_FOUND)
+        return sale
+
+    async def _with_room(self, sale_id: str) -> Sale:
+        sale = await self._find(sale_id)
+        if sale.room.mode is RoomMode.OFF:
+            raise no_waiting_room(sale)
+        return sale
+
+    async def _with_ticket(self, request: Request, sale_id: str) -> tuple[Sale, Ticket]:
+        sale = await self._with_room(sale_id)
+        text = request.header("holdfast-ticket")
+        if text is None:
+            raise Problem(problems.TICKET_REQUIRED)
+        ticket = self._tokens.read_ticket(text, self._now() / 1000)
+        if ticket is None or (ticket.sub, ticket.sale) != (buyer_of(request), sale_id):
+            raise Problem(problems.TICKET_INVALID)
+        return sale, ticket
+
+    async def _ask(self, request: Request, sale: Sale, ask: Join | Admit | Leave) -> Stand:
+        return await self._reaper.wait(self._queue.submit(sale.sale_id, ask), request.connection)
+
+    def _now(self) -> int:
+        return self._catalogue.now_ms()
+
+    def _ticket(self, sale: Sale, room: RoomState, stand: Stand) -> Ticket:
+        assert stand.place is not None
+        now_s = self._now() // 1000
+        last_s = max(now_s, max(sale.starts_at, sale.ends_at or 0) // 1000) + TICKET_OUTLIVES_S
+        return Ticket(
+            sub=stand.place.buyer_id,
+            sale=sale.sale_id,
+            jti=stand.place.ticket_id,
+            arrival=stand.place.arrival,
+            iat=now_s,
+            exp=min(last_s, now_s + MAX_TICKET_S),
+            seed_hash=room.seed_hash if sale.room.mode is RoomMode.LOTTERY else None,
+            beacon_source=sale.room.beacon,
+        )
+
+    def _place(self, sale: Sale, room: RoomState, ticket: Ticket, stand: Stand | None = None) -> PlaceOut:
+        """`stand`: what the store has just answered, which is newer than the snapshot."""
+        place, serving = place_in(sale, room, ticket.arrival), room.serving
+        ahead = None if place is None else room.ahead_of(place)
+        if stand is not None:
+            serving = max(serving, stand.serving)
+            ahead = None if ahead is None else min(ahead, max(stand.waiting - 1, 0))
+        position = None if place is None else place + 1
+        entry = room.leavers.number_of(ticket.arrival) if room.is_drawn else None
+        outlook = self._outlook(sale, room, place, ahead)
+        return PlaceOut(
+            self._tokens.sign_ticket(replace(ticket, position=position, entry=entry)),
+            position,
+            serving,
+            ahead,
+            None if outlook is None else outlook.eta_seconds,
+            None if outlook is None else round(outlook.odds, 4),
+            outlook is not None and outlook.is_likely_sold_out,
+            [Feature.ODDS] if outlook is None else [],
+        )
+
+    def _outlook(self, sale: Sale, room: RoomState, place: int | None, ahead: int | None = None) -> Outlook | None:
+        """None while forecasts are off under load: people keep their places without them."""
+        return None if self._shedder.is_strained else outlook_of(sale, room, place, self._now(), ahead)
+
+    def _wait(self, sale: Sale, room: RoomState, place: int | None) -> Answer:
+        outlook = self._outlook(sale, room, place)
+        retry = poll_ms(sale, room, self._now())
+        if outlook is not None and outlook.eta_seconds is not None:
+            retry = min(retry, max(outlook.eta_seconds * 500, SOONEST_RETRY_MS))
+        return json(WaitOut(None if place is None else place + 1, room.serving, retry), 202)
+
+    def _admitted(self, sale: Sale, ticket: Ticket, pass_until: int) -> Answer:
+        exp = -(-pass_until // 1000)
+        given = Pass(ticket.sub, sale.sale_id, ticket.jti, min(self._now() // 1000, exp - sale.room.pass_seconds), exp)
+        return json(PassOut(self._tokens.sign_pass(given), rfc3339(pass_until)))
+
+
+def no_waiting_room(sale: Sale) -> Problem:
+    return Problem(problems.NO_WAITING_ROOM, f"The sale {sale.sale_id} has no waiting room: purchase at once.")
+
+
+def _refuse_ended(sale: Sale, now: int) -> None:
+    if sale.phase(now, None) is Phase.ENDED:
+        raise Problem(problems.SALE_ENDED)
+
+
+def place_in(sale: Sale, room: RoomState, arrival: int) -> int | None:
+    """From 0, or None before the draw."""
+    awaits_draw = sale.room.mode is RoomMode.LOTTERY and (room.opened_at is None or room.entrants is not None)
+    return None if awaits_draw and not room.is_drawn else room.place_of(arrival)

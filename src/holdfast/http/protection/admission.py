@@ -1,0 +1,31 @@
+"""What every request has to pass, put together: limits, places, shedding, and the clock for slow clients."""
+
+from msgspec import Struct
+
+from holdfast.http.protection.limits import Limits
+from holdfast.http.protection.places import Places
+from holdfast.http.protection.shedding import Shedder
+from holdfast.http.protection.slow_requests import SlowRequestReaper
+from holdfast.runtime.client_address import ClientAddresses, parse_networks
+from holdfast.settings import Settings
+
+
+class AdmissionControl(Struct, frozen=True, eq=False):
+    limits: Limits
+    places: Places
+    shedder: Shedder
+    reaper: SlowRequestReaper
+    addresses: ClientAddresses
+
+
+def build_admission(settings: Settings) -> AdmissionControl:
+    shared = parse_networks(settings.shared_addresses)
+    addresses = ClientAddresses(settings.trusted_networks, limit_loopback=settings.limit_loopback, shared=shared)
+    shedder = Shedder()
+    return AdmissionControl(
+        Limits(addresses, per_address=settings.rate_per_address, per_buyer=settings.rate_per_buyer),
+        Places(addresses, settings.places_per_address),
+        shedder,
+        SlowRequestReaper(shedder.tend),
+        addresses,
+    )

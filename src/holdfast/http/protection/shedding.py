@@ -1,0 +1,90 @@
+"""What is refused when there is more to do than can be done.
+
+A limit on how many requests are worked on at once is found by watching how long purchases take
+(runtime/concurrency_limit.py). What does not fit is refused before anything was spent on it, the lowest priority first,
+with bytes that were made at the start, and no faster than can be afforded (refusal_pace.py). Features that nobody needs
+in order to buy are turned off first, and answers say so.
+"""
+
+import random
+from enum import StrEnum
+from time import monotonic
+
+from holdfast.http.contract import problems
+from holdfast.http.contract.message import Answer
+from holdfast.http.contract.problem import HEAD, Problem
+from holdfast.http.protection.refusal_pace import RefusalPace
+from holdfast.runtime import metrics
+from holdfast.runtime.concurrency_limit import Limiter, Priority
+
+# High at first, because it shrinks within a second and grows over several.
+FIRST_LIMIT = 1_024
+# This many wait together for half a batch, however slow the engine is: refusing them would gain nothing. Purchases may
+# use nine tenths of it, which are 256.
+ALWAYS_SERVED = 285
+# A purchase that takes this long still feels immediate, and batches are at their best with many in them.
+UNNOTICED_MS = 50.0
+# Features return when nobody has been refused for this long.
+RELIEF_S = 2.0
+DEGRADE_AT = 0.7
+# Without a purchase for this long, nobody is refused for what the last ones took.
+FORGET_S = 10.0
+LEAST_RETRY_S, MOST_RETRY_S = 1, 5
+
+# Only these tell how the server is doing: they all wait for the gate, and for nothing else.
+_MEASURED = Priority.PURCHASE
+_NAMES = tuple(priority.name.lower() for priority in Priority)
+
+
+class Feature(StrEnum):
+    """What nobody needs in order to buy."""
+
+    ODDS = "odds"
+    AUDIT_SEARCH = "audit_search"
+    EVENT_STREAMS = "event_streams"
+
+
+class Shedder:
+    def __init__(self, limiter: Limiter | None = None) -> None:
+        self.limiter = limiter or Limiter(FIRST_LIMIT, UNNOTICED_MS, ALWAYS_SERVED)
+        self._pace = RefusalPace()
+        self._refused_at, self._measured_at = float("-inf"), monotonic()
+        self._body = Problem(problems.BUSY, "Too many requests at once. Nothing was changed; retry shortly.").body()
+        self._heads = [[*HEAD, ("retry-after", str(seconds))] for seconds in range(LEAST_RETRY_S, MOST_RETRY_S + 1)]
+
+    def tend(self) -> None:
+        """To be called a few times a second."""
+        self._pace.tend()
+        if monotonic() - self._measured_at > FORGET_S:
+            self._measured_at = monotonic()
+            self.limiter.forget()
+        metrics.CONCURRENCY_LIMIT.set(self.limiter.limit)
+
+    def leave(self, priority: Priority, entered: float) -> None:
+        """For a request that entered the limiter at this time, by the monotonic clock."""
+        now = monotonic()
+        took_ms = None
+        if priority is _MEASURED:
+            took_ms, self._measured_at = (now - entered) * 1000, now
+        self.limiter.leave(took_ms, now * 1000)
+        self._pace.earn()
+
+    async def refuse(self, priority: Priority) -> Answer:
+        self._refused_at = monotonic()
+        metrics.count_shed(_NAMES[priority])
+        await self._pace.turn()
+        return Answer(503, [*random.choice(self._heads)], self._body)
+
+    @property
+    def is_strained(self) -> bool:
+        return self.limiter.pressure > DEGRADE_AT or monotonic() - self._refused_at < RELIEF_S
+
+    @property
+    def degraded_features(self) -> list[str]:
+        return [feature.value for feature in Feature] if self.is_strained else []
+
+    def check(self, feature: Feature) -> None:
+        """Raises for a feature that is turned off under load."""
+        if self.is_strained:
+            detail = f"`{feature}` is turned off under this load, so that purchases go on. Retry later."
+            raise Problem(problems.BUSY, detail, degraded_features=[feature.value])

@@ -1,1 +1,0 @@
-"""Routes of the slow lane, one file per noun."""

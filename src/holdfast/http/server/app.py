@@ -1,0 +1,270 @@
+"""Every request comes through here: routed, limited, identified, decoded, handed to its endpoint.
+
+What an endpoint needs for this is declared in the table (http/contract/endpoints). Limits, request IDs, error answers
+and the count of requests in flight are the same for all.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from time import monotonic, perf_counter
+
+import msgspec
+import structlog
+
+from holdfast.access.identity import Authenticator, Caller, Unauthorized
+from holdfast.bootstrap.services import Services
+from holdfast.errors import EngineError
+from holdfast.http.contract import problems
+from holdfast.http.contract.decoding import Wrong, wrong_value
+from holdfast.http.contract.endpoint import Access, IfUnknown, Priority, RateClass
+from holdfast.http.contract.endpoints import ENDPOINTS
+from holdfast.http.contract.headers import IDEMPOTENCY_KEY_HEADER
+from holdfast.http.contract.message import Answer, ClientDisconnected, Request, refuse
+from holdfast.http.contract.path_parameters import PATH_PARAMETERS
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.refusals import from_engine, invalid_request
+from holdfast.http.contract.schemas.values import IdempotencyKey
+from holdfast.http.protection.admission import AdmissionControl, build_admission
+from holdfast.http.protection.limits import Passed
+from holdfast.http.server.handlers import handlers_of
+from holdfast.http.server.reading import request_id_from
+from holdfast.http.server.router import Found, Router, is_key
+from holdfast.runtime import metrics
+from holdfast.runtime.garbage import tune_gc
+from holdfast.runtime.log import printable
+
+log = structlog.get_logger()
+
+# A path that leads nowhere is the first to be refused under load.
+_NOWHERE = (Priority.CONSOLE, RateClass.NORMAL)
+
+
+class App:
+    def __init__(self, services: Services, admission: AdmissionControl | None = None) -> None:
+        tune_gc()
+        admission = admission or build_admission(services.settings)
+        endpoints = [one for one in ENDPOINTS if services.settings.demo or not one.is_demo]
+        self._router = Router(endpoints, handlers_of(services, admission))
+        self._authenticator: Authenticator = services.authenticator
+        self._streams = services.reservation_events
+        self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
+        self._limiter = admission.shedder.limiter
+        self._reaping = asyncio.create_task(self._reaper.agent().run())
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+
+    async def answer(self, request: Request) -> Answer | None:
+        """The answer, or None if the client has disconnected."""
+        self._in_flight += 1
+        found = self._router.find(request.method, request.path)
+        try:
+            answer = await self._admit(request, found)
+        except ClientDisconnected:
+            log.debug("client_disconnected", request_id=request.request_id)
+            return None
+        except Exception as exc:
+            answer = refuse(_problem_of(exc, request, found))
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+        return _finished(answer, request.request_id)
+
+    def refuse_unread(self, problem: Problem, request_id: str | None) -> Answer:
+        """For a request that could not be read."""
+        return _finished(refuse(problem), request_id_from(request_id))
+
+    async def _admit(self, request: Request, found: Found | None) -> Answer:
+        """Past the limits. A body is read before a place is taken in the limiter: it may take its time."""
+        priority, rate = _NOWHERE if found is None else (found.route.endpoint.priority, found.route.endpoint.rate)
+        if priority is not None and not self._limiter.has_room(priority):
+            return await self._shedder.refuse(priority)
+        # A front may have read the token already.
+        caller, passed = request.caller or self._authenticator.recognise(request.authorization), None
+        request.caller = caller
+        if caller is None or caller.buyer_id is not None or caller.is_revocable:
+            passed = await self._limit(request, caller, rate)
+            if isinstance(passed, Answer):
+                return passed
+        if request.has_body:
+            await self._reaper.read_body(request)
+        if priority is None:
+            return await self._serve(request, found)
+        if not self._limiter.enter(priority):
+            return await self._shedder.refuse(priority)
+        entered = monotonic()
+        try:
+            answer = await self._serve(request, found)
+        except ClientDisconnected:
+            raise
+        except Exception as exc:
+            # Here, so that a refusal carries the limits' headers like any other answer.
+            answer = refuse(_problem_of(exc, request, found))
+        finally:
+            self._shedder.leave(priority, entered)
+        if passed is not None:
+            answer.headers += passed.headers
+        return answer
+
+    async def _limit(self, request: Request, caller: Caller | None, rate: RateClass) -> Passed | Answer | None:
+        """Before a caller is looked up, and after that failed: a made-up key exempts nobody."""
+        if caller is not None and caller.is_revocable:
+            if await self._authenticator.is_still_valid(request.authorization or "", caller):
+                return None
+            request.caller = caller = None
+        refused = self._limits.check_address(request, rate)
+        if refused is not None or request.authorization is None:
+            return refused
+        if caller is None:
+            try:
+                request.caller = caller = await self._identify(request)
+            except Unauthorized as exc:
+                # Public endpoints need no caller; the others refuse in these words.
+                request.unauthorized = str(exc)
+                return self._limits.count_unauthorized(request, rate)
+            except EngineError:
+                if rate is RateClass.LOOK:
+                    return None
+                raise
+        return self._limits.check_buyer(request, caller, rate)
+
+    def _serve(self, request: Request, found: Found | None) -> Awaitable[Answer]:
+        if found is None or found.route.endpoint.is_logged:
+            return self._logged(request, found)
+        return self._dispatch(request, found)
+
+    async def _logged(self, request: Request, found: Found | None) -> Answer:
+        started = perf_counter()
+        try:
+            answer = await self._dispatch(request, found)
+        except ClientDisconnected:
+            raise
+        except Exception as exc:
+            answer = refuse(_problem_of(exc, request, found))
+        log.info(
+            "request",
+            method=request.method,
+            path=printable(request.path),
+            status=answer.status,
+            ms=round((perf_counter() - started) * 1000, 1),
+            request_id=request.request_id,
+        )
+        return answer
+
+    def _dispatch(self, request: Request, found: Found | None) -> Awaitable[Answer]:
+        if found is None:
+            raise self._nowhere(request)
+        access = found.route.endpoint.access
+        if request.caller is None and (
+            access.is_required or (access.is_optional and request.authorization is not None)
+        ):
+            return self._identify_and_call(request, found)
+        return _call(request, found)
+
+    async def _identify_and_call(self, request: Request, found: Found) -> Answer:
+        try:
+            request.caller = await self._identify(request)
+        except Unauthorized as exc:
+            raise Problem(problems.UNAUTHORIZED, str(exc)) from exc
+        return await _call(request, found)
+
+    def _identify(self, request: Request) -> Awaitable[Caller]:
+        if request.unauthorized is not None:
+            raise Unauthorized(request.unauthorized)
+        return self._authenticator.identify(request.authorization)
+
+    def _nowhere(self, request: Request) -> Problem:
+        allowed = self._router.allowed(request.path)
+        if not allowed:
+            return Problem(problems.NOT_FOUND)
+        return MethodNotAllowed(allowed)
+
+    def end_streams(self) -> None:
+        """Call it before the server stops: it would wait for their listeners."""
+        self._streams.end_all()
+
+    async def finish(self) -> None:
+        """Wait until every request in flight is answered."""
+        while self._in_flight:
+            self._idle.clear()
+            await self._idle.wait()
+        self._reaping.cancel()
+
+
+def _finished(answer: Answer, request_id: str) -> Answer:
+    answer.headers.append(("x-request-id", request_id))
+    metrics.count_request(answer.status)
+    return answer
+
+
+class MethodNotAllowed(Problem):
+    def __init__(self, allowed: list[str]) -> None:
+        super().__init__(problems.METHOD_NOT_ALLOWED)
+        self._allowed = allowed
+
+    def headers(self) -> list[tuple[str, str]]:
+        return [*super().headers(), ("allow", ", ".join(self._allowed))]
+
+
+def _call(request: Request, found: Found) -> Awaitable[Answer]:
+    """The endpoint's answer to come. Whether the caller may call it is checked before its body is looked at."""
+    route, values = found.route, found.values
+    if route.endpoint.access.is_required:
+        assert request.caller is not None
+        _authorise(request.caller, route.endpoint.access)
+    if route.takes_key or route.checks:
+        _check(request, found)
+    try:
+        if route.body is not None:
+            return route.handler(request, *values, route.body.decode(request.body))
+        if route.query is not None:
+            return route.handler(request, *values, route.query.decode(request.query))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise _invalid(request, found) from exc
+    return route.handler(request, *values)
+
+
+def _check(request: Request, found: Found) -> None:
+    """The idempotency key and the path's parameters."""
+    route, key = found.route, request.idempotency_key
+    if route.takes_key and key is None and route.key_missing is not None:
+        raise Problem(route.key_missing)
+    if route.takes_key and key is not None and not is_key(key):
+        raise _invalid(request, found)
+    if route.checks and not all(is_valid(value) for is_valid, value in zip(route.checks, found.values, strict=True)):
+        raise _invalid(request, found)
+
+
+def _authorise(caller: Caller, access: Access) -> None:
+    if caller.buyer_id is not None:
+        if access.buyers:
+            return
+    elif not access.services:
+        raise Problem(problems.FORBIDDEN, access.buyers_only)
+    elif access.admits(caller.scopes, is_legacy=caller.is_legacy):
+        return
+    raise Problem(problems.FORBIDDEN, f"This needs a service key with the scope `{access.scope}`.")
+
+
+def _invalid(request: Request, found: Found) -> Problem:
+    """Names everything that is wrong, wherever it is: path, headers, query or body."""
+    route, wrong = found.route, Wrong()
+    if route.checks:
+        for name, value in zip(route.endpoint.path_parameters, found.values, strict=True):
+            wrong |= wrong_value(PATH_PARAMETERS[name], value, name)
+    if route.takes_key and request.idempotency_key is not None:
+        wrong |= wrong_value(IdempotencyKey, request.idempotency_key, IDEMPOTENCY_KEY_HEADER)
+    if route.query is not None:
+        wrong |= route.query.wrong_in(request.query)
+    if route.body is not None:
+        wrong |= route.body.wrong_in(request.body)
+    return invalid_request(wrong)
+
+
+def _problem_of(exc: Exception, request: Request, found: Found | None) -> Problem:
+    if isinstance(exc, Problem):
+        return exc
+    if isinstance(exc, EngineError):
+        return from_engine(exc, IfUnknown.REPEAT if found is None else found.route.endpoint.if_unknown)
+    log.error("request_failed", path=printable(request.path), request_id=request.request_id, exc_info=exc)
+    return Problem(problems.INTERNAL_ERROR)

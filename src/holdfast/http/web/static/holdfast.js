@@ -1,0 +1,158 @@
+/**
+ * Buying in a sale from any page: queue, proof of work, cart and payment behind one state machine. See docs/EMBED.md.
+ *
+ *   import { joinAndBuy } from "/assets/holdfast.js";
+ *   const buying = joinAndBuy("drop", { token: () => myLogin.token(), onState: (state) => show(state) });
+ *   buying.pay();
+ */
+import { ApiError } from "./holdfast/api.js";
+import { nextPollDelay, sleep } from "./holdfast/backoff.js";
+import { complete, reserve, waitForOpening } from "./holdfast/checkout.js";
+import { leaveQueue, obtainPass } from "./holdfast/queue.js";
+import { resumeReservation } from "./holdfast/reservation.js";
+import { Session } from "./holdfast/session.js";
+import * as paths from "./paths.mjs";
+
+export { hasBegun } from "./holdfast/storage.js";
+export { buyerOf } from "./holdfast/tokens.js";
+
+const EXTEND_S = 60;
+
+async function buy(session) {
+  const sale = await session.load();
+  let reservation = await resumeReservation(session);
+  if (reservation === null) {
+    if (sale.room.mode === "off") await waitForOpening(session);
+    // With a stored key and pass the purchase may have been sent: repeat it even if the pass has expired since.
+    else if (!session.storage.get("key") || !session.storage.get("pass")) await obtainPass(session);
+    reservation = await reserve(session);
+  }
+  if (reservation !== null) await complete(session, reservation);
+}
+
+/** A promise and its resolver. One resolved before anyone awaits it is not lost. */
+function makeSignal() {
+  let notify;
+  const notified = new Promise((resolve) => (notify = resolve));
+  return { notify, notified };
+}
+
+class Buying {
+  #session;
+  #options;
+  #saleId;
+  #cartChange = makeSignal();
+
+  constructor(saleId, options) {
+    this.#saleId = saleId;
+    this.#options = options;
+    this.#start();
+  }
+
+  #start() {
+    this.#session = new Session(this.#saleId, this.#options);
+    this.#session.cartChanged = async () => {
+      await this.#cartChange.notified;
+      this.#cartChange = makeSignal();
+    };
+    this.#session.run(buy);
+  }
+
+  get state() {
+    return this.#session.state;
+  }
+
+  /** The server's time in ms. Count down to deadlines with it. */
+  now() {
+    return this.#session.clock.now();
+  }
+
+  /** Extends the hold. Sent once and not retried, because each call adds time; the cart then shows the new deadline. */
+  extend(seconds = EXTEND_S) {
+    const body = { ttl_seconds: seconds };
+    return this.#inCart((session, id) => session.requestOnce("POST", paths.extend(id), { body }));
+  }
+
+  giveBack() {
+    return this.#inCart((session, id) => session.request("DELETE", paths.cancel(id)));
+  }
+
+  /** Starts the payment. `paymentMethod` is the provider's id of a card, if it needs one. */
+  pay(paymentMethod) {
+    const body = paymentMethod ? { payment_method: paymentMethod } : {};
+    return this.#inCart((session, id) => session.request("POST", paths.confirm(id), { body }));
+  }
+
+  /** Leaves the queue, or stops waiting for returned units. */
+  async leave() {
+    const session = this.#session;
+    if (session.state.name === "waiting") await leaveQueue(session).catch(() => {});
+    else if (session.state.name === "hoping") session.storage.clearPurchase(session.key);
+    else return;
+    session.dispatch({ to: "refused", reason: "left", problem: {} });
+    session.stop();
+  }
+
+  /** Tries again after a final state, reusing a place or pass that is still valid. */
+  again() {
+    if (!this.#session.isFinal) return;
+    // Without a reservation the outcome may be unknown: keep the key, so that the retry finds what was granted.
+    const { storage, key, state } = this.#session;
+    if (state.reservation) storage.clearPurchase(key);
+    this.#session.stop();
+    this.#start();
+  }
+
+  /** The reservation's events: `[{type, at, …}]`. */
+  async history() {
+    const id = this.state.reservation?.reservation_id;
+    return id ? (await this.#session.request("GET", paths.getHistory(id))).body.events : [];
+  }
+
+  stop() {
+    this.#session.stop();
+  }
+
+  /** After a refusal the state stays `cart`, with the reason in `problem`. */
+  async #inCart(act) {
+    const session = this.#session;
+    if (session.state.name !== "cart" || session.state.isBusy) return;
+    session.dispatch({ from: "cart", isBusy: true, problem: null });
+    try {
+      await act(session, session.state.reservation.reservation_id);
+    } catch (error) {
+      if (error instanceof ApiError) session.dispatch({ from: "cart", problem: error.problem });
+    } finally {
+      session.dispatch({ from: "cart", isBusy: false });
+      this.#cartChange.notify();
+    }
+  }
+}
+
+/** Starts a purchase, or resumes this browser's. Calls `onState` with every state; docs/EMBED.md lists them. */
+export function joinAndBuy(saleId, options = {}) {
+  return new Buying(saleId, options);
+}
+
+/** Calls `onSale({sale, now, serverNow, problem})` whenever the sale changes. Returns a function that stops it. */
+export function watchSale(saleId, onSale, { origin = "" } = {}) {
+  const session = new Session(saleId, { origin, onState: ({ trouble }) => update({ trouble }) });
+  let current = { sale: null, now: null, problem: null, trouble: null, serverNow: () => session.clock.now() };
+
+  function update(changes) {
+    current = { ...current, ...changes };
+    if (!session.signal.aborted) onSale(current);
+  }
+
+  async function poll() {
+    update({ sale: (await session.request("GET", paths.getSale(session.saleId), { signed: false })).body });
+    while (!session.signal.aborted) {
+      const { body: now } = await session.request("GET", paths.now(session.saleId), { signed: false });
+      update({ now });
+      await sleep(nextPollDelay(now, session.clock.now()), session.signal);
+    }
+  }
+
+  poll().catch((error) => update({ problem: error.problem ?? { reason: "internal_error" } }));
+  return () => session.stop();
+}

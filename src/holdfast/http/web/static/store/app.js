@@ -1,0 +1,89 @@
+/** The page: the product on one side, the purchase on the other. */
+import { useEffect, useState } from "../vendor/hooks.mjs";
+import { announcementOf, titleOf } from "./announce.js";
+import { money } from "./format.js";
+import { html } from "./html.js";
+import { useConfig, usePurchase, useSale } from "./hooks.js";
+import { Panel } from "./panel.js";
+import { Placeholder } from "./placeholder.js";
+import { Steps } from "./steps.js";
+import { Stock } from "./stock.js";
+import { LANGUAGES, initialLanguage, regionOf, saveLanguage } from "./language.js";
+
+export function App({ saleId }) {
+  const [language, setLanguage] = useState(initialLanguage);
+  const config = useConfig();
+  const { isWatching, ...purchase } = usePurchase(saleId, config);
+  const watched = useSale(saleId, isWatching);
+  const { state } = purchase;
+  const sale = state?.sale ?? watched.sale;
+  const now = (isWatching ? watched.now : state?.now) ?? state?.now ?? watched.now;
+  const clock = () => (purchase.buying ?? { now: watched.serverNow }).now();
+  const t = LANGUAGES[language];
+  const page = { ...purchase, t, language: regionOf(language), sale, now, clock, saleId, config };
+  page.problem = watched.problem;
+  useEffect(() => {
+    document.documentElement.lang = language;
+    document.title = titleOf(page);
+  });
+  const changeLanguage = (chosen) => {
+    saveLanguage(chosen);
+    setLanguage(chosen);
+  };
+  return html`
+    <a class="skip button" href="#panel">${t.page.skip}</a>
+    <${Header} t=${t} language=${language} onLanguage=${changeLanguage} isDemo=${config?.demo} />
+    <main class=${state === null ? "product" : "product in-progress"}>
+      <${Photo} ...${page} />
+      <div class="offer">
+        ${sale && html`<${Offer} ...${page} />`}
+        <${Panel} ...${page} />
+        <${Steps} t=${t} name=${state?.name ?? null} sale=${sale} now=${now} />
+      </div>
+    </main>
+    <p class="visually-hidden" role="status">${announcementOf(page)}</p>
+  `;
+}
+
+function Header({ t, language, onLanguage, isDemo }) {
+  return html`
+    <header class="header">
+      <span class="brand"><img src="/assets/holdfast.svg" alt="" width="28" height="28" /> Holdfast</span>
+      ${isDemo && html`<span class="demo"><span class="tag">${t.page.demo}</span> <span>${t.page.demoNote}</span></span>`}
+      <div class="languages" role="group" aria-label=${t.page.language}>
+        ${Object.entries(LANGUAGES).map(
+          ([code, words]) => html`
+            <button
+              type="button"
+              lang=${code}
+              aria-pressed=${code === language ? "true" : "false"}
+              aria-label=${words.name}
+              onClick=${() => onLanguage(code)}
+            >
+              ${code.toUpperCase()}
+            </button>
+          `,
+        )}
+      </div>
+    </header>
+  `;
+}
+
+function Photo({ sale, saleId, t }) {
+  const image = sale?.image_url && html`<img class="image" src=${sale.image_url} alt=${t.page.photoOf(sale.name)} />`;
+  return html`<figure class="photo">${image || html`<${Placeholder} id=${saleId} />`}</figure>`;
+}
+
+function Offer({ sale, now, state, t, language, clock }) {
+  return html`
+    <div class="about">
+      <${Stock} now=${now} t=${t} language=${language} clock=${clock} />
+      <h1>${sale.name}</h1>
+      <p class="price figures">
+        ${money(sale.price, language)}
+        ${sale.per_buyer_limit && html`<span class="limit">${t.page.perPerson(sale.per_buyer_limit)}</span>`}
+      </p>
+      ${state === null && sale.description && html`<p class="description">${sale.description}</p>`}
+    </div>
+  `;
+}

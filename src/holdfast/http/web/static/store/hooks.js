@@ -1,0 +1,74 @@
+/** Hooks: configuration, the sale, the purchase and the clock. */
+import { buyerOf, hasBegun, joinAndBuy, watchSale } from "../holdfast.js";
+import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
+
+/** States in which `joinAndBuy` does not poll the sale itself. */
+const NOT_POLLING = new Set(["cart", "paying", "confirmed", "declined", "refused"]);
+
+export function useConfig() {
+  const [config, setConfig] = useState(null);
+  useEffect(() => {
+    fetch("/store/config.json")
+      .then((response) => response.json())
+      .then(setConfig, () => setConfig({ token_url: null, demo: false }));
+  }, []);
+  return config;
+}
+
+export function useSale(saleId, isWatching) {
+  const [current, setCurrent] = useState({ sale: null, now: null, problem: null, serverNow: Date.now });
+  useEffect(() => (isWatching ? watchSale(saleId, setCurrent) : undefined), [saleId, isWatching]);
+  return current;
+}
+
+async function fetchToken(url) {
+  if (!url) throw new Error("HOLDFAST_BUYER_TOKEN_URL is not set");
+  const response = await fetch(url, { credentials: "include", cache: "no-store" });
+  if (!response.ok) throw new Error(`the login responded with ${response.status}`);
+  return (await response.json()).token;
+}
+
+/** The current purchase, if any: started by a click, or resumed after a reload. */
+export function usePurchase(saleId, config) {
+  const [state, setState] = useState(null);
+  const buying = useRef(null);
+  const begin = () => {
+    buying.current?.stop();
+    buying.current = joinAndBuy(saleId, { token: () => fetchToken(config.token_url), onState: setState });
+    setState(buying.current.state);
+  };
+  const end = () => {
+    buying.current?.stop();
+    buying.current = null;
+    setState(null);
+  };
+  useEffect(() => {
+    // Fetch a token only if there is a stored purchase. It may belong to another buyer of this browser.
+    if (config === null || !hasBegun(saleId)) return;
+    const resume = (token) => hasBegun(saleId, buyerOf(token)) && begin();
+    fetchToken(config.token_url).then(resume, begin);
+  }, [config]);
+  return { state, begin, end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
+}
+
+/** The time by `clock`, updated every `everyMs`. */
+export function useTime(clock, everyMs = 250) {
+  const [time, setTime] = useState(clock);
+  useEffect(() => {
+    const timer = setInterval(() => setTime(clock()), everyMs);
+    return () => clearInterval(timer);
+  }, []);
+  return time;
+}
+
+/** Pressing a button may replace the view and lose the focus; then move it to the new heading, for keyboard users. */
+export function useFocusAfterChange(key) {
+  const heading = useRef(null);
+  const previous = useRef(key);
+  useEffect(() => {
+    const isLost = document.activeElement === null || document.activeElement === document.body;
+    if (previous.current !== key && isLost) heading.current?.focus({ preventScroll: true });
+    previous.current = key;
+  }, [key]);
+  return heading;
+}

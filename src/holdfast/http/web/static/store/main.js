@@ -1,0 +1,7 @@
+/** Entry point: renders the sale named in the URL, /s/{sale_id}. */
+import { render } from "../vendor/preact.mjs";
+import { App } from "./app.js";
+import { html } from "./html.js";
+
+const saleId = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+render(html`<${App} saleId=${saleId} />`, document.getElementById("store"));

@@ -1,0 +1,59 @@
+/** The cart: price, time left, pay, extend or remove. */
+import { countdown, money } from "../format.js";
+import { html } from "../html.js";
+import { useTime } from "../hooks.js";
+import { ConfirmButton } from "./confirm-button.js";
+
+const HURRY_MS = 60_000;
+
+export function CartView(page) {
+  const { state, sale, t, language, buying } = page;
+  const { reservation, isBusy, problem } = state;
+  const price = money({ amount: reservation.amount, currency: reservation.currency }, language);
+  const isExternal = sale.payment === "external";
+  return html`
+    <${TimeLeft} ...${page} />
+    <dl class="bill figures">
+      <div><dt>${t.cart.quantity(reservation.quantity)} ${sale.name}</dt><dd>${price}</dd></div>
+      <div class="total"><dt>${t.cart.total}</dt><dd>${price}</dd></div>
+    </dl>
+    ${isExternal && html`<p class="note">${t.cart.external}</p>`}
+    ${!isExternal &&
+    html`<button type="button" class="button main large" disabled=${isBusy} onClick=${() => buying.pay()}>
+      ${t.cart.pay(price)}
+    </button>`}
+    ${problem && html`<p class="note warn" role="alert">${problemText(problem, t)}</p>`}
+    <div class="foot">
+      <button type="button" class="button plain" disabled=${isBusy} onClick=${() => buying.extend()}>${t.cart.extend}</button>
+      <${ConfirmButton}
+        label=${t.cart.giveBack}
+        question=${t.cart.giveBackSure}
+        yes=${t.cart.giveBackYes}
+        no=${t.cart.giveBackNo}
+        disabled=${isBusy}
+        onYes=${() => buying.giveBack()}
+      />
+    </div>
+  `;
+}
+
+const problemText = ({ reason }, t) =>
+  reason === "extension_limit" ? t.cart.extendLimit : (t.refused[reason] ?? t.refused.other)[1];
+
+/** The ring shows the time left as a share of the sale's hold time. An extended hold may exceed it and shows full. */
+function TimeLeft({ state, sale, t, clock }) {
+  const left = state.expiresAt - useTime(clock);
+  const part = Math.min(Math.max(left / (sale.hold_seconds * 1000), 0), 1) * 100;
+  return html`
+    <div class=${left < HURRY_MS ? "time-left hurry" : "time-left"}>
+      <svg viewBox="0 0 120 120" aria-hidden="true">
+        <circle cx="60" cy="60" r="54" />
+        <circle class="moving" cx="60" cy="60" r="54" pathLength="100" stroke-dasharray=${`${part} 100`} />
+      </svg>
+      <p>
+        <span>${t.cart.heldFor}</span>
+        <b class="figures" role="timer">${countdown(left)}</b>
+      </p>
+    </div>
+  `;
+}

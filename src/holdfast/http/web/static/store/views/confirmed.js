@@ -1,0 +1,73 @@
+/** Bought: the order, its history and the receipt. */
+import { useEffect, useState } from "../../vendor/hooks.mjs";
+import { clockTime, dateTime, money } from "../format.js";
+import { html } from "../html.js";
+
+export function ConfirmedView(page) {
+  const { state, sale, t, language, clock } = page;
+  const { order, reservation } = state;
+  const paid = order ?? reservation;
+  const reversed = { refunded: t.confirmed.refunded, cancelled: t.confirmed.cancelled };
+  const at = Date.parse(order?.created_at ?? reservation.created_at);
+  return html`
+    <${Tick} />
+    <p class="lead">${reversed[order?.status] ?? t.confirmed.text(sale.name)}</p>
+    <dl class="bill figures">
+      ${order && html`<div><dt>${t.confirmed.order}</dt><dd class="code">${order.order_id}</dd></div>`}
+      <div><dt>${t.confirmed.paid}</dt><dd>${money({ amount: paid.amount, currency: paid.currency }, language)}</dd></div>
+      <div><dt>${t.confirmed.at}</dt><dd>${dateTime(at, clock(), language)}</dd></div>
+    </dl>
+    <${Timeline} ...${page} />
+    ${reservation.receipt && html`<${Receipt} text=${reservation.receipt} t=${t} />`}
+  `;
+}
+
+function Tick() {
+  return html`
+    <svg class="tick" viewBox="0 0 64 64" aria-hidden="true">
+      <circle cx="32" cy="32" r="30" />
+      <path d="M20 33l8.5 8.5L45 25" />
+    </svg>
+  `;
+}
+
+export function Timeline({ buying, t, language }) {
+  const [events, setEvents] = useState([]);
+  useEffect(() => {
+    buying?.history().then(setEvents, () => {});
+  }, []);
+  if (events.length === 0) return null;
+  return html`
+    <details class="timeline" open>
+      <summary>${t.timeline.show}</summary>
+      <ol>
+        ${events.map(
+          (event) => html`
+            <li>
+              <time class="figures" datetime=${event.at}>${clockTime(Date.parse(event.at), language, true)}</time>
+              <span>
+                ${t.timeline.events[event.type] ?? event.type}
+                ${isHold(event) && html`<span class="quiet">, ${t.timeline.until(clockTime(Date.parse(event.expires_at), language, true))}</span>`}
+              </span>
+            </li>
+          `,
+        )}
+      </ol>
+    </details>
+  `;
+}
+
+const isHold = ({ type, expires_at: until }) => until && ["reservation.created", "reservation.extended"].includes(type);
+
+function Receipt({ text, t }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true));
+  return html`
+    <details class="receipt">
+      <summary>${t.confirmed.receipt}</summary>
+      <p class="small">${t.confirmed.receiptNote}</p>
+      <p class="code">${text}</p>
+      <button type="button" class="button" onClick=${copy}>${isCopied ? t.confirmed.copied : t.confirmed.copy}</button>
+    </details>
+  `;
+}

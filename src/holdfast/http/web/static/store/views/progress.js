@@ -1,0 +1,49 @@
+/** States that need no input: loading, the puzzle, the turn, waiting for stock, the payment. */
+import { clockTime, countdown } from "../format.js";
+import { html } from "../html.js";
+import { useTime } from "../hooks.js";
+
+export function Spinner() {
+  return html`
+    <svg class="spinner" viewBox="0 0 48 48" aria-hidden="true">
+      <circle cx="24" cy="24" r="20" />
+      <circle class="moving" cx="24" cy="24" r="20" pathLength="100" stroke-dasharray="28 72" />
+    </svg>
+  `;
+}
+
+export function LookingView({ t }) {
+  return html`<div class="progress-row"><${Spinner} /><p>${t.page.loading}</p></div>`;
+}
+
+export function ProvingView({ t, state }) {
+  const done = Math.round(state.progress * 100);
+  return html`
+    <progress max="100" value=${done} aria-label=${t.proving.label}>${done} %</progress>
+    <p class="small">${t.proving.text}</p>
+  `;
+}
+
+export function TurnView({ t }) {
+  return html`<div class="progress-row"><${Spinner} /><p>${t.turn.text}</p></div>`;
+}
+
+export function PayingView({ t }) {
+  return html`<div class="progress-row"><${Spinner} /><p>${t.paying.text}</p></div>`;
+}
+
+export function HopingView({ t, state, language, clock, buying }) {
+  const time = useTime(clock, 500);
+  const isPaused = state.reason === "sale_paused";
+  return html`
+    <div class="progress-row">
+      <${Spinner} />
+      <div>
+        <p>${isPaused ? t.hoping.pausedText : t.hoping.text}</p>
+        ${!isPaused && state.nextReturnAt && html`<p><b>${t.hoping.at(clockTime(state.nextReturnAt, language, true))}</b></p>`}
+      </div>
+    </div>
+    ${state.passUntil && html`<p class="small figures">${t.hoping.until(countdown(state.passUntil - time))}</p>`}
+    <div class="foot"><button type="button" class="button plain" onClick=${() => buying.leave()}>${t.hoping.leave}</button></div>
+  `;
+}

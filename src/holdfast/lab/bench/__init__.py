@@ -1,0 +1,1 @@
+"""Measures Holdfast against baselines, in one run, on one machine. Imported by commands."""

@@ -1,0 +1,104 @@
+"""Measures what each kind of request costs, and compares it with its budget.
+
+Requests come in waves that share a batch. A wave is disturbed if a timer fires or a batch is split meanwhile, which
+only adds calls; the cheapest of many waves was not, which makes the figure the same in every run. On a slow machine few
+waves are undisturbed, so a request that seems to be over its budget is measured for longer.
+"""
+
+import asyncio
+import platform
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import inf
+from pathlib import Path
+
+import msgspec
+import uvloop
+from msgspec import Struct
+
+from holdfast.lab.bench.budgets.calls import CallCounter
+from holdfast.lab.bench.budgets.in_process import Asked, InProcess, open_in_process
+from holdfast.lab.load.engines import postgres, valkey
+from holdfast.runtime.log import set_up_logging
+
+REQUESTS, REQUESTS_IF_OVER = 2_000, 20_000
+# Brief, so that few of them are disturbed.
+WAVE = 10
+ALLOWED = 1.10
+FILE = "budgets.json"
+
+# By version of Python, engine and kind of request: calls per request.
+Budgets = dict[str, dict[str, dict[str, float]]]
+
+
+class Cost(Struct, frozen=True):
+    engine: str
+    kind: str
+    calls: float
+    budget: float | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.budget is not None and self.calls > ALLOWED * self.budget
+
+
+def costs(engine: str) -> list[Cost]:
+    budgets = read_budgets().get(python_version(), {}).get(engine, {})
+    return [Cost(engine, kind, calls, budgets.get(kind)) for kind, calls in _counted(engine, budgets).items()]
+
+
+def python_version() -> str:
+    """Versions inline and specialise differently, so each has budgets of its own."""
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def read_budgets() -> Budgets:
+    return msgspec.json.decode(Path(__file__).with_name(FILE).read_bytes(), type=Budgets)
+
+
+def record_budgets(measured: list[Cost]) -> Path:
+    """Engines that were not measured keep theirs."""
+    budgets = read_budgets()
+    for cost in measured:
+        budgets.setdefault(python_version(), {}).setdefault(cost.engine, {})[cost.kind] = cost.calls
+    path = Path(__file__).with_name(FILE)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(budgets, order="sorted"), indent=1) + b"\n")
+    return path
+
+
+def _counted(engine: str, budgets: dict[str, float]) -> dict[str, float]:
+    set_up_logging("warning")
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-budgets-")))
+        stores = {} if engine == "sqlite" else {"database_url": stack.enter_context(postgres())}
+        if engine == "redis":
+            stores["redis_url"] = stack.enter_context(valkey(fsync="always"))
+        return uvloop.run(_count_all(directory, stores, budgets))
+
+
+async def _count_all(directory: Path, stores: dict[str, str], budgets: dict[str, float]) -> dict[str, float]:
+    with CallCounter().installed() as counter:
+        async with open_in_process(directory, **stores) as server:
+            kinds = await server.kinds()
+            return {
+                kind: await _cheapest(server, counter, make, ALLOWED * budgets.get(kind, inf))
+                for kind, make in kinds.items()
+            }
+
+
+async def _cheapest(server: InProcess, counter: CallCounter, make: Callable[[], Asked], allowed: float) -> float:
+    least, asked = inf, 0
+    while asked < REQUESTS or (least > allowed and asked < REQUESTS_IF_OVER):
+        least = min(least, await _wave(server, counter, [make() for _ in range(WAVE)]) / WAVE)
+        asked += WAVE
+    return round(least, 1)
+
+
+async def _wave(server: InProcess, counter: CallCounter, asked: list[Asked]) -> int:
+    before = counter.total()
+    answers = await asyncio.gather(*map(server.answered, asked))
+    calls = counter.total() - before
+    for request, got in zip(asked, answers, strict=True):
+        server.check(request, got)
+    return calls

@@ -1,0 +1,1 @@
+"""One file per `holdfast bench` command. Imported by commands."""

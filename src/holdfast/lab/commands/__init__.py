@@ -1,0 +1,1 @@
+"""The commands of the lab. The CLI finds them by name; nothing imports them."""

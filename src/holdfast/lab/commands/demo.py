@@ -1,0 +1,115 @@
+"""`holdfast demo`."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Annotated
+
+import msgspec
+import typer
+
+from holdfast.cli.ledger import explained
+from holdfast.cli.options import Data
+from holdfast.cli.output import examples
+from holdfast.errors import SettingsError
+from holdfast.http.server.address import check_port, url_of
+from holdfast.lab.demo.buyers import Call
+from holdfast.lab.demo.setup import OPENS_IN_S, Drop, claim_directory, prepare
+from holdfast.lab.load.processes import clean_environment, python
+from holdfast.runtime.log import set_up_logging
+from holdfast.settings import Settings, load_settings
+
+app = typer.Typer()
+
+# Loopback only, because every visitor gets a buyer account and play money.
+HOST = "127.0.0.1"
+# Part of the 10 s shutdown budget, most of which the server needs.
+END_S = 2.0
+# A fixed seed makes every demo the same.
+SEED = 1
+
+
+@app.command(
+    "demo",
+    epilog=examples("holdfast demo", "holdfast demo --units 500 --buyers 5000", "holdfast demo --no-crowd --port 8001"),
+)
+def demo(
+    units: Annotated[int, typer.Option(help="Units to sell.", min=1, max=100_000, metavar="N")] = 100,
+    buyers: Annotated[int, typer.Option(help="Simulated buyers.", min=1, max=100_000, metavar="N")] = 220,
+    seconds: Annotated[float, typer.Option(help="Seconds over which they arrive.", min=1, max=3_600, metavar="N")] = 75,
+    crowd: Annotated[bool, typer.Option("--crowd/--no-crowd", help="Run simulated buyers.")] = True,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,
+    data: Data = None,
+) -> None:
+    """Run a demo sale with simulated buyers and buy in it.
+
+    A drop opens in 20 seconds. Each browser is a separate buyer with play money. The server listens on loopback only.
+    Run it again for a new drop; Ctrl-C stops it.
+    """
+    from holdfast.http.server import serving  # noqa: PLC0415 - keeps `demo --help` fast
+
+    settings = _settings(data)
+    claim_directory(settings)
+    set_up_logging("error")
+    with explained(settings):
+        check_port(HOST, port)
+        drop = asyncio.run(prepare(settings, units))
+        url, secret = url_of(HOST, port), settings.buyer_secret_text()
+        call = Call(
+            url, drop.sale_id, buyers, seconds, SEED, secret, settings.service_key_text(), settings.buyer_claims
+        )
+        greet = partial(_greet, settings, url, drop)
+        with _crowd(settings, call if crowd else None):
+            serving.serve(settings, HOST, port, greet, workers=1, background=True)
+
+
+def _settings(data: object) -> Settings:
+    # Info logs would bury the two URLs.
+    settings = load_settings(data=data, demo=True, log_level="warning")
+    if settings.buyer_jwks_url:
+        raise SettingsError("the demo signs its visitors' tokens: unset HOLDFAST_BUYER_JWKS_URL")
+    if settings.has_redis:
+        raise SettingsError("the demo uses its own SQLite file: unset HOLDFAST_REDIS_URL")
+    return settings
+
+
+@contextmanager
+def _crowd(settings: Settings, call: Call | None) -> Iterator[None]:
+    """A separate process that waits for the server. It gets secrets on stdin, where no other user can read them."""
+    if call is None:
+        yield
+        return
+    with (settings.data / "demo-crowd.log").open("wb") as log:
+        process = subprocess.Popen(
+            python("holdfast.lab.demo.buyers"), stdin=subprocess.PIPE, stdout=log, stderr=log, env=clean_environment()
+        )
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(call) + b"\n")
+    process.stdin.flush()
+    try:
+        yield
+    finally:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _greet(settings: Settings, url: str, drop: Drop, _sku_id: str | None) -> None:
+    given = settings.service_key.get_secret_value()
+    key = "the key in HOLDFAST_SERVICE_KEY" if given else f"the key in {settings.data / 'service_key'}"
+    lines = [
+        "",
+        f"  Storefront   {url}/s/{drop.sale_id}",
+        f"  Console      {url}/console   (sign in with {key})",
+        f"  API          {url}/docs",
+        "",
+        f"  {drop.units} units; the sale opens in {OPENS_IN_S - 2} seconds. Ctrl-C stops it.",
+        "",
+    ]
+    typer.echo("\n".join(lines), err=True)

@@ -1,0 +1,190 @@
+"""`holdfast rush`."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from holdfast.cli.engine import Engine
+from holdfast.cli.output import AsJson, complain, examples, fail, print_json, print_table
+from holdfast.errors import SettingsError
+from holdfast.lab.load.failure import BenchFailed
+from holdfast.lab.rush.report.figures import body, figures_of
+from holdfast.lab.rush.report.html_report import write_report
+from holdfast.lab.rush.report.live_view import View
+from holdfast.lab.rush.run import Options, RushResult, run_rush
+from holdfast.lab.rush.server.target import Target, engine_of, start_target
+from holdfast.lab.scenarios.scenario import Scenario, built_in_scenarios, load_scenario
+from holdfast.settings import Settings, load_settings
+
+app = typer.Typer()
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Option(metavar="NAME|FILE", help=f"A scenario: {', '.join(built_in_scenarios())}, or a TOML file."),
+]
+Users = Annotated[int | None, typer.Option(help="Number of buyers; default: from the scenario.", min=1, max=10_000_000)]
+Units = Annotated[int | None, typer.Option(help="Units to sell; default: from the scenario.", min=1)]
+Seconds = Annotated[
+    float | None, typer.Option(help="Seconds over which buyers arrive; default: from the scenario.", min=0, max=86_400)
+]
+Processes = Annotated[int, typer.Option(help="Processes that simulate buyers.", min=1, max=64)]
+Connections = Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)]
+DecidedOn = Annotated[Engine | None, typer.Option(help="Engine of the server it starts; default: from the settings.")]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="A running server; default: start one.")]
+Sale = Annotated[str | None, typer.Option(metavar="SALE", help="With --url: an existing sale; default: create one.")]
+BuyerSecret = Annotated[
+    str | None,
+    typer.Option(metavar="SECRET", help="With --url: signs buyer tokens.  [env var: HOLDFAST_BUYER_SECRET]"),
+]
+ReportTo = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
+Checks = Annotated[bool, typer.Option("--checks/--no-checks", help="Verify the server's records at the end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
+Nice = Annotated[bool, typer.Option("--nice", help="Run at low priority.")]
+
+
+@app.command(
+    "rush",
+    epilog=examples(
+        "holdfast rush",
+        "holdfast rush --users 50000 --units 5000 --report rush.html",
+        "holdfast rush --scenario ticket-lottery --engine postgres",
+        "holdfast rush --scenario mine.toml --seed 7 --json",
+        "holdfast rush --url http://127.0.0.1:8000 --sale demo --no-checks",
+    ),
+)
+def rush(
+    scenario: ScenarioName = "sneaker-drop",
+    users: Users = None,
+    units: Units = None,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same buyers.", min=0)] = 1,
+    seconds: Seconds = None,
+    processes: Processes = 1,
+    connections: Connections = 256,
+    engine: DecidedOn = None,
+    url: Url = None,
+    sale: Sale = None,
+    buyer_secret: BuyerSecret = None,
+    report: ReportTo = None,
+    checks: Checks = True,
+    quiet: Quiet = False,
+    nice: Nice = False,
+    as_json: AsJson = False,
+) -> None:
+    """Load-test a sale with simulated buyers and verify the books.
+
+    Buyers join the queue, poll, buy, click twice, lose responses, hesitate, pay and leave; bots try what bots try. At
+    the end the server's records are compared with what each buyer saw: PASS, or FAIL with the violated invariant.
+
+    Without --url it starts a server in a temporary directory, with your settings but without your data. With --url,
+    set HOLDFAST_SERVICE_KEY and HOLDFAST_BUYER_SECRET to those of that server, and HOLDFAST_BUYER_AUDIENCE and
+    HOLDFAST_BUYER_ISSUER if it has them.
+    """
+    # SIGTERM stops the servers we started, like Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    chosen = _scenario(scenario, seconds, sale)
+    options = Options(
+        chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, nice
+    )
+    _check_report(report)
+    settings = load_settings(buyer_secret=buyer_secret)
+    view = View(is_quiet=quiet)
+    try:
+        with _target(settings, url, engine, options) as target, view.shown():
+            result = asyncio.run(run_rush(target, options, view.show))
+    except BenchFailed as exc:
+        fail(str(exc))
+    if report is not None:
+        write_report(result, report)
+    if as_json:
+        print_json(body(result))
+    elif not quiet:
+        _print(result, report)
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def _scenario(given: str, seconds: float | None, sale: str | None) -> Scenario:
+    scenario = load_scenario(given)
+    if seconds is not None:
+        scenario = replace(scenario, arrival=replace(scenario.arrival, over_seconds=seconds))
+    if sale is not None:
+        scenario = replace(scenario, sale=replace(scenario.sale, opens_after_seconds=0))
+    return scenario
+
+
+def _check_report(report: Path | None) -> None:
+    """Fail before the rush, not after it."""
+    if report is not None and not report.absolute().parent.is_dir():
+        raise SettingsError(f"--report: there is no directory {report.absolute().parent}")
+
+
+@contextmanager
+def _target(settings: Settings, url: str | None, engine: Engine | None, options: Options) -> Iterator[Target]:
+    if url is None:
+        if options.sale_id:
+            raise SettingsError("--sale needs --url, the server that has the sale")
+        needs_sandbox = options.scenario.sale.payment == "sandbox"
+        with start_target(engine or engine_of(settings), settings, needs_sandbox=needs_sandbox) as target:
+            yield target
+        return
+    if engine is not None:
+        raise SettingsError("--engine applies only without --url: a running server has its own engine")
+    yield _running_target(settings, url, options)
+
+
+def _running_target(settings: Settings, url: str, options: Options) -> Target:
+    if settings.buyer_jwks_url:
+        raise SettingsError(
+            "buyer tokens are verified with published keys (HOLDFAST_BUYER_JWKS_URL): a rush cannot sign them"
+        )
+    secret = settings.buyer_secret.get_secret_value() or _kept(settings, "buyer_secret")
+    if not secret:
+        raise SettingsError(
+            "set HOLDFAST_BUYER_SECRET or --buyer-secret to the server's secret: it signs the buyers' tokens"
+        )
+    key = settings.service_key.get_secret_value() or _kept(settings, "service_key")
+    if not key and (options.checks or not options.sale_id):
+        raise SettingsError(
+            "set HOLDFAST_SERVICE_KEY to a key of that server: it creates the sale, funds wallets and reads records "
+            "(not needed with --sale and --no-checks)"
+        )
+    return Target(url.rstrip("/"), secret, key, settings.payment_sandbox_url, buyer_claims=settings.buyer_claims)
+
+
+def _kept(settings: Settings, name: str) -> str:
+    """A generated secret in the data directory, if there is one."""
+    path = settings.data / name
+    return path.read_text().strip() if path.is_file() else ""
+
+
+def _print(result: RushResult, report: Path | None) -> None:
+    figures = figures_of(result)
+    rows = [("+" if one.ok else "x", one.name, one.looked_at, one.count, one.means) for one in result.findings]
+    if rows:
+        print_table(["", "check", "checked", "failures", "what it means"], rows, folded="what it means")
+    for finding in result.findings:
+        for example in finding.examples:
+            complain(f"{finding.name}: {example}")
+    latency = figures["latency_ms"].get("purchase", {"p50": 0, "p99": 0})
+    typer.echo(
+        f"\n{figures['users']:,} buyers, {figures['attempts']:,} attempts, {figures['requests']:,} requests in "
+        f"{figures['seconds']:,.1f} s (peaks {figures['attempts_per_second_peak']:,.0f} attempts/s, "
+        f"{figures['requests_per_second_peak']:,.0f} requests/s); purchases p50 {latency['p50']:,.1f} ms, "
+        f"p99 {latency['p99']:,.1f} ms; seed {result.options.seed}"
+    )
+    if report is not None:
+        typer.echo(f"Report: {report}")
+    typer.echo(verdict(result))
+
+
+def verdict(result: RushResult) -> str:
+    if not result.findings:
+        return "Not checked."
+    failed = [finding.name for finding in result.findings if not finding.ok]
+    return f"FAIL: {', '.join(failed)}." if failed else f"PASS: all {len(result.findings)} checks pass."

@@ -1,0 +1,1 @@
+"""A small sale with simulated buyers, to look at and to buy in. Imported by commands."""

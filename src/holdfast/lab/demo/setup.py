@@ -1,0 +1,131 @@
+"""The demo's data: a pool and a sale to try by hand, and a new drop that opens shortly."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from time import time
+
+from msgspec import Struct
+
+from holdfast.bootstrap.services import build_sale_operations
+from holdfast.bootstrap.stores import database_file, open_engine, open_ledger
+from holdfast.domain.sale.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale, SaleState
+from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.pool import Rules
+from holdfast.errors import SettingsError
+from holdfast.gate.port import Gate
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sale_lists import list_sales
+from holdfast.runtime.private_files import make_private_directory
+from holdfast.sales.operations import SaleOperations
+from holdfast.settings import Settings
+
+DEMO = "demo"
+DEMO_UNITS = 500
+PRICE, CURRENCY = 4_900, "EUR"
+# Time for the server to start, and to read the page and join.
+OPENS_IN_S = 22
+# How long it takes to call one buyer per unit: the sale lasts a minute, and one can watch the queue move.
+SELLS_IN_S = 35
+HOLD_S, MOST_HOLD_S, PASS_S = 90, 300, 60
+# A fraction of a second in a browser, a few hundredths for the simulated buyers.
+PROOF_COST = 120
+# More demo sales than one data directory ever has.
+LISTED_MAX = 10_000
+
+_MARK = "demo"
+_PREFIX = "drop-"
+
+
+class Drop(Struct, frozen=True):
+    sale_id: str
+    units: int
+
+
+def claim_directory(settings: Settings) -> None:
+    """A demo hands out play money, so it only runs in a ledger that was created for it."""
+    mark, ledger = settings.data / _MARK, database_file(settings)
+    if not settings.is_embedded:
+        raise SettingsError("the demo runs on a SQLite file of its own: unset HOLDFAST_DATABASE_URL")
+    if ledger.exists() and not mark.exists():
+        raise SettingsError(
+            f"{ledger} was not made by `holdfast demo`, which gives its visitors money; "
+            "choose a directory of its own with --data, as in: holdfast demo --data demo-data"
+        )
+    make_private_directory(settings.data)
+    Path(mark).touch()
+
+
+async def prepare(settings: Settings, units: int) -> Drop:
+    async with open_ledger(settings) as database, open_engine(settings, database) as engine:
+        operations = build_sale_operations(settings, database, engine)
+        await _make_demo(engine.gate, database, operations)
+        await _close_earlier_drops(database, operations)
+        sale_id = await _next_id(database)
+        await operations.create(_drop(sale_id, units))
+        return Drop(sale_id, units)
+
+
+async def _make_demo(gate: Gate, database: Database, operations: SaleOperations) -> None:
+    """The pool and sale that the README uses; left alone once they exist."""
+    await gate.apply(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
+    if DEMO not in await _sale_ids(database):
+        await operations.create(_demo())
+
+
+def _demo() -> Sale:
+    return Sale(
+        sale_id=DEMO,
+        sku_id="demo-drop",
+        name="Demo drop",
+        price_amount=4_999,
+        currency=CURRENCY,
+        loaded_units=DEMO_UNITS,
+        starts_at=int(time() * 1000),
+        checkout=Checkout.CART,
+        payment=PaymentKind.WALLET,
+    )
+
+
+def _drop(sale_id: str, units: int) -> Sale:
+    return Sale(
+        sale_id=sale_id,
+        sku_id=sale_id,
+        name="Tidewater No. 7",
+        description=(
+            f"A stoneware vessel, thrown by hand and glazed in the colours of the tide. {units} were made. "
+            "Each is numbered, none will be made again."
+        ),
+        image_url="/assets/store/tidewater.svg",
+        price_amount=PRICE,
+        currency=CURRENCY,
+        loaded_units=units,
+        starts_at=int((time() + OPENS_IN_S) * 1000),
+        checkout=Checkout.CART,
+        payment=PaymentKind.WALLET,
+        hold_seconds=HOLD_S,
+        max_hold_seconds=MOST_HOLD_S,
+        room=Room(RoomMode.FIFO, max(1, round(units / SELLS_IN_S)), PASS_S),
+        proof_of_work=ProofOfWork(PROOF_COST),
+    )
+
+
+async def _close_earlier_drops(database: Database, operations: SaleOperations) -> None:
+    for sale in await _sales(database):
+        if sale.sale_id.startswith(_PREFIX) and sale.state is not SaleState.CLOSED:
+            await operations.close(sale.sale_id)
+
+
+async def _next_id(database: Database) -> str:
+    taken = await _sale_ids(database)
+    names: Iterator[str] = (f"{_PREFIX}{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+async def _sale_ids(database: Database) -> set[str]:
+    return {sale.sale_id for sale in await _sales(database)}
+
+
+async def _sales(database: Database) -> list[Sale]:
+    found, _ = await database.read(lambda c: list_sales(c, limit=LISTED_MAX, starting_after=None))
+    return found

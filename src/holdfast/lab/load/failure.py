@@ -1,0 +1,7 @@
+"""The error of a measurement that cannot be trusted."""
+
+from holdfast.errors import HoldfastError
+
+
+class BenchFailed(HoldfastError):
+    """A server under test failed, or the counts differ from the database."""

@@ -1,0 +1,1 @@
+"""Forecasts a sale and sizes the hardware by simulation. Imported by commands."""

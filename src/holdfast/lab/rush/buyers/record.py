@@ -1,0 +1,74 @@
+"""What one simulated buyer saw, to be compared with the server's ledger when everything has ended."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from holdfast.lab.scenarios.scenario import BotKind
+
+
+class Ending(StrEnum):
+    BOUGHT = "bought"
+    DECLINED = "declined"
+    ABANDONED = "abandoned"
+    GAVE_BACK = "gave_back"
+    # The hold expired before they paid.
+    TOO_LATE = "too_late"
+    SOLD_OUT = "sold_out"
+    # All units were held by others until their patience ended.
+    NOTHING_FREE = "nothing_free"
+    LIMIT = "limit"
+    LEFT = "left"
+    VANISHED = "vanished"
+    MISSED_TURN = "missed_turn"
+    # Refused as busy, or not answered, until their patience ended.
+    GAVE_UP = "gave_up"
+    SALE_OVER = "sale_over"
+    # A bot that got nothing.
+    KEPT_OUT = "kept_out"
+    # Still waiting or paying when the rush was stopped.
+    CUT_OFF = "cut_off"
+
+
+class Grant(Struct):
+    """Granted units, and the last status the server reported for them. Times are on the monotonic clock."""
+
+    reservation_id: str
+    quantity: int
+    amount: int
+    asked_at: float
+    answered_at: float
+    status: str
+    expired_at: float = 0.0
+
+
+class QueuePlace(Struct):
+    """A place in the queue."""
+
+    asked_at: float
+    answered_at: float
+    arrival: int
+    position: int | None = None
+    admitted_at: float = 0.0
+    is_left: bool = False
+    """Whether the server acknowledged that they left."""
+    entry: int | None = None
+    """The line in the list of a lottery."""
+
+
+class BuyerRecord(Struct):
+    number: int
+    buyer_id: str
+    product: int
+    bot: BotKind | None = None
+    arrived_at: float = 0.0
+    ended_at: float = 0.0
+    ending: Ending = Ending.CUT_OFF
+    places: list[QueuePlace] = []
+    grants: list[Grant] = []
+    sold_out_at: float = 0.0
+    outcome_unknown: bool = False
+    """A purchase was sent and never answered, so the ledger may hold units they do not know of."""
+    credited: int = 0
+    violations: list[tuple[str, str]] = []
+    """Broken invariants: the name, and what was seen."""

@@ -1,0 +1,63 @@
+"""What the parent sends to a worker process and what it receives: lines of JSON on stdin and stdout."""
+
+from msgspec import Struct
+
+from holdfast.lab.rush.buyers.buyer import Offer
+from holdfast.lab.rush.buyers.record import BuyerRecord
+from holdfast.lab.rush.buyers.tally import Tally
+from holdfast.lab.scenarios.scenario import Scenario
+
+
+class Task(Struct, frozen=True):
+    """Simulate every buyer whose number modulo `parts` is `part`."""
+
+    scenario: Scenario
+    users: int
+    seed: int
+    tag: str
+    host: str
+    port: int
+    buyer_secret: str
+    service_key: str = ""
+    part: int = 0
+    parts: int = 1
+    connections: int = 256
+    is_nice: bool = False
+    buyer_claims: dict[str, str] = {}
+
+    def buyer_id(self, number: int) -> str:
+        return f"rush-{self.tag}-{number}"
+
+
+class Start(Struct, frozen=True, tag=True):
+    """The sales exist: start at this moment of the monotonic clock, which all processes of a machine share."""
+
+    offers: list[Offer]
+    starts_at: float
+
+
+class Stop(Struct, frozen=True, tag=True):
+    """End every visit now."""
+
+
+class Ready(Struct, frozen=True, tag=True):
+    credited: int = 0
+
+
+class Counted(Struct, frozen=True, tag=True):
+    """What was counted since the last message. `waiting`: requests without a free connection."""
+
+    tally: Tally
+    waiting: int
+
+
+class Records(Struct, frozen=True, tag=True):
+    records: list[BuyerRecord]
+
+
+class Finished(Struct, frozen=True, tag=True):
+    cpu_s: float
+    memory_mb: float
+
+
+WorkerMessage = Ready | Counted | Records | Finished

@@ -1,0 +1,71 @@
+"""Whether arrival order was kept: two measures, and one rule that must hold.
+
+`in_order` is the share of all pairs in which the earlier arrival was served first (1: a queue; ½: a random draw);
+`displacement` is how many places people moved, as a share of the queue length. Both only measure, because simultaneous
+arrivals may get either place. The rule is strict: a buyer who had their response before another even sent their request
+is ahead of them.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+
+class Fairness(Struct, frozen=True):
+    served: int
+    in_order: float
+    displacement_p50: float
+    displacement_p99: float
+
+
+def fairness(came_and_served: Iterable[tuple[float, float]]) -> Fairness | None:
+    """From (arrival, service) times; None if there are fewer than two."""
+    pairs = sorted(came_and_served)
+    count = len(pairs)
+    if count < 2:
+        return None
+    ranks = ranks_of([served for _, served in pairs])
+    moved = sorted(abs(rank - place) / count for place, rank in enumerate(ranks))
+    out_of_order = inversions(ranks) / (count * (count - 1) / 2)
+    return Fairness(count, round(1 - out_of_order, 4), round(moved[count // 2], 4), round(moved[int(count * 0.99)], 4))
+
+
+def ranks_of(values: Sequence[float]) -> list[int]:
+    """Equal values keep their order."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0] * len(values)
+    for rank, index in enumerate(order):
+        ranks[index] = rank
+    return ranks
+
+
+def inversions(ranks: Sequence[int]) -> int:
+    """The number of pairs in the wrong order."""
+    seen: list[int] = []
+    wrong = 0
+    for number, rank in enumerate(ranks):
+        wrong += number - bisect_left(seen, rank)
+        insort(seen, rank)
+    return wrong
+
+
+class QueueEntry(Struct, frozen=True):
+    """A place, and the interval within which it must have been given."""
+
+    who: str
+    place: int
+    asked_at: float
+    answered_at: float
+
+
+def overtaken(queue: Iterable[QueueEntry]) -> list[tuple[str, str]]:
+    """Those behind somebody who sent their request after they already had a place, each with one such person."""
+    found: list[tuple[str, str]] = []
+    latest: QueueEntry | None = None
+    for entry in sorted(queue, key=lambda one: one.place):
+        if latest is not None and entry.answered_at < latest.asked_at:
+            found.append((entry.who, latest.who))
+        if latest is None or entry.asked_at > latest.asked_at:
+            latest = entry
+    return found

@@ -1,0 +1,88 @@
+"""The server under test: one that already runs, or one started for the rush in a temporary directory."""
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from pydantic import SecretStr
+
+from holdfast.errors import SettingsError
+from holdfast.lab.load.engines import free_port, postgres, valkey
+from holdfast.lab.load.processes import clean_environment, python, running
+from holdfast.lab.load.servers import Place, answers, holdfast_server, holdfast_worker
+from holdfast.settings import Settings
+
+_START_S = 30.0
+# Locations and credentials: for a server that we start, we set these.
+_OURS = frozenset({"data", "database_url", "redis_url", "buyer_jwks_url", "payment_sandbox_url", "stripe_api_base"})
+
+
+class Target(Struct, frozen=True):
+    url: str
+    buyer_secret: str
+    service_key: str = ""
+    sandbox_url: str = ""
+    database_url: str = ""
+    """Set for a server that we started, so that its ledger can be verified."""
+    engine: str = ""
+    buyer_claims: dict[str, str] = {}
+    """What buyers' tokens must say besides: `aud`, `iss`."""
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        if parts.scheme != "http" or parts.hostname is None:
+            raise SettingsError(
+                f"{self.url}: the load client needs plain HTTP, to an address such as http://127.0.0.1:8000"
+            )
+        return parts.hostname, parts.port or 80
+
+
+def engine_of(settings: Settings) -> str:
+    return "redis" if settings.has_redis else "sqlite" if settings.is_embedded else "postgres"
+
+
+@contextmanager
+def start_target(engine: str, settings: Settings, *, needs_sandbox: bool) -> Iterator[Target]:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-rush-")))
+        sandbox_url = stack.enter_context(_sandbox(directory)) if needs_sandbox else ""
+        database_url = None if engine == "sqlite" else stack.enter_context(postgres())
+        redis_url = stack.enter_context(valkey(fsync="always")) if engine == "redis" else None
+        place = Place(directory, database_url, redis_url)
+        more = _stored(settings) | {"HOLDFAST_BUYER_SECRET": secrets.token_hex(16)}
+        if sandbox_url:
+            more["HOLDFAST_PAYMENT_SANDBOX_URL"] = sandbox_url
+        server = stack.enter_context(holdfast_server(place, workers=1, **more))
+        if redis_url is not None:
+            stack.enter_context(holdfast_worker(place, **more))
+        yield Target(
+            f"http://127.0.0.1:{server.port}",
+            more["HOLDFAST_BUYER_SECRET"],
+            server.key,
+            sandbox_url,
+            database_url or f"sqlite:///{directory / 'data' / 'holdfast.db'}",
+            engine,
+            settings.buyer_claims,
+        )
+
+
+def _stored(settings: Settings) -> dict[str, str]:
+    """The operator's settings without secrets, which belong to another server."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set - _OURS}
+    plain = {name: value for name, value in given.items() if not isinstance(value, SecretStr) and value is not None}
+    return {f"HOLDFAST_{name.upper()}": str(value) for name, value in plain.items()}
+
+
+@contextmanager
+def _sandbox(directory: Path) -> Iterator[str]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = python("holdfast", "sandbox", "--port", str(port))
+    with running("sandbox", command, directory, clean_environment()) as process:
+        process.await_ready(lambda: answers(f"{url}/faults"), _START_S)
+        yield url

@@ -1,0 +1,1 @@
+"""A payment service with faults on demand, for demos, load tests and tests. Imported by commands."""

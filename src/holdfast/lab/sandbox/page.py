@@ -1,0 +1,41 @@
+"""The sandbox's status page: the API, the faults in force, the last payments."""
+
+from datetime import UTC, datetime
+
+from msgspec.structs import asdict
+
+from holdfast.http.web.html import Html, document, element, prose
+from holdfast.lab.sandbox.entry import Entry
+from holdfast.lab.sandbox.faults import FaultPlan, Faults
+from holdfast.lab.sandbox.ledger import SandboxLedger
+
+LAST = 50
+ABOUT = """A payment service for demos, rehearsals and tests of Holdfast. No money moves here.
+
+`POST /authorise`, `POST /capture`, `POST /void`, `POST /refund`, `GET /payments?key=`, `GET /books`,
+`GET /charges?since=`, `PUT /faults`"""
+COLUMNS = ("at", "key", "state", "amount", "captured", "captures", "refunded", "method", "reference")
+
+
+def page(ledger: SandboxLedger, plan: FaultPlan) -> str:
+    head = [element("meta", charset="utf-8"), element("title", "Holdfast payment sandbox")]
+    return document(head, [element("h1", "Payment sandbox"), prose(ABOUT), _faults(plan), _payments(ledger)])
+
+
+def _faults(plan: FaultPlan) -> Html:
+    usual = asdict(Faults())
+    changed = [f"{name} {value}" for name, value in asdict(plan.faults).items() if value != usual[name]]
+    state = "down" if plan.is_down() else "up"
+    return element("p", f"It is {state}. Faults in force: {', '.join(changed) or 'none'}.")
+
+
+def _payments(ledger: SandboxLedger) -> Html:
+    header = element("tr", (element("th", name) for name in COLUMNS))
+    rows = (element("tr", (element("td", text) for text in _cells(entry))) for entry in ledger.last(LAST))
+    return element("div", element("h2", f"Last of {len(ledger):,} payments"), element("table", header, rows))
+
+
+def _cells(entry: Entry) -> list[str]:
+    at = datetime.fromtimestamp(entry.history[-1].at_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    money = [f"{entry.amount} {entry.charge.currency}", entry.captured, entry.captures, entry.refunded]
+    return [at, entry.key, entry.state, *map(str, money), entry.charge.method or "", entry.reference]

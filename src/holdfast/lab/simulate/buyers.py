@@ -1,0 +1,163 @@
+"""Buyers who retry, double-click, hang up, change their minds and forget; and what each of them was told."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.bootstrap.services import Services
+from holdfast.checkout.purchase import Denied, Granted, Refused, Wanted
+from holdfast.checkout.waiting import Wait
+from holdfast.domain.sale.sale import PaymentKind
+from holdfast.domain.stock.command import Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.errors import Busy, OutcomeUnknown, Unavailable
+from holdfast.lab.simulate.api import Api, Defect, Gone, Handle
+from holdfast.lab.simulate.channel import NoAnswer, NotReached
+from holdfast.lab.simulate.process import Process
+from holdfast.lab.simulate.scenario import SALE_ID, Scenario, Shopper
+from holdfast.ledger.money.payment_notes import Method
+
+# Nothing has happened, as far as the server promises.
+NOTHING = frozenset({"busy", "unavailable", "not_reached"})
+_FINAL = frozenset({Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED})
+LOOKS_MAX = 4
+
+
+class Told(Struct, frozen=True):
+    """One answer to one request. `answer` is an outcome, or how the request failed."""
+
+    buyer_id: str
+    what: str
+    answer: str
+    asked_s: float
+    at_s: float
+    key: str | None = None
+    reservation_id: str | None = None
+    quantity: int = 0
+
+
+class Buyer:
+    def __init__(
+        self, shopper: Shopper, scenario: Scenario, api: Api, choose: Callable[[], Process], told: list[Told]
+    ) -> None:
+        self._shopper, self._scenario, self._api, self._choose = shopper, scenario, api, choose
+        self._told = told
+        self._key = f"key-{shopper.buyer_id}"
+
+    async def shop(self) -> None:
+        await asyncio.sleep(self._shopper.arrives_s)
+        clicks = [self.buy() for _ in range(2 if self._shopper.double_clicks else 1)]
+        granted = [one for one in await asyncio.gather(*clicks) if one is not None]
+        if granted and granted[0].status is Status.ACTIVE:
+            await asyncio.sleep(self._shopper.thinks_s)
+            await self._after_hold(granted[0].reservation_id)
+        elif granted:
+            await self._watch(granted[0].reservation_id)
+
+    async def buy(self) -> Reservation | None:
+        for _ in range(self._shopper.attempts_max):
+            answer = await self._purchase()
+            if isinstance(answer, Granted):
+                return answer.reservation
+            if isinstance(answer, Refused) and not answer.verdict.outcome.is_transient:
+                return None
+            if isinstance(answer, Denied):
+                return None
+            await asyncio.sleep(self._shopper.pause_s)
+        return None
+
+    async def _purchase(self) -> Any:
+        shopper = self._shopper
+        method = None if shopper.method is None else Method(shopper.method)
+        wanted = Wanted(shopper.buyer_id, 0, self._key, shopper.quantity, shopper.min_quantity, method)
+
+        def handle(services: Services, wait: Wait) -> Any:
+            return services.purchase_units.purchase(SALE_ID, wanted, wait)
+
+        return await self.ask("purchase", handle, key=self._key)
+
+    async def _after_hold(self, id_: str) -> None:
+        then = self._shopper.then
+        buyer_id = self._shopper.buyer_id
+        if then == "extend":
+            await self._until_moved("extend", id_, lambda s, w: s.holds.extend(id_, buyer_id, 3_000, w))
+        if then == "waver":
+            await asyncio.gather(self._pay(id_), self._cancel(id_))
+        if then == "cancel":
+            await self._cancel(id_)
+        elif then in ("pay", "extend"):
+            await self._pay(id_)
+            await self._watch(id_)
+
+    async def _cancel(self, id_: str) -> None:
+        buyer_id = self._shopper.buyer_id
+        await self._until_moved("cancel", id_, lambda s, w: s.holds.cancel(id_, buyer_id, w))
+
+    async def _pay(self, id_: str) -> None:
+        buyer_id = self._shopper.buyer_id
+        if self._scenario.payment is PaymentKind.EXTERNAL:
+            await self._until_moved("confirm", id_, lambda s, w: s.holds.confirm(id_, w))
+        else:
+            method = None if self._shopper.method is None else Method(self._shopper.method)
+            await self._until_moved("pay", id_, lambda s, w: s.holds.pay(id_, buyer_id, method, w))
+
+    async def _until_moved(self, what: str, id_: str, handle: Handle) -> None:
+        clicks = 2 if self._shopper.double_clicks else 1
+        await asyncio.gather(*[self._repeat(what, id_, handle) for _ in range(clicks)])
+
+    async def _repeat(self, what: str, id_: str, handle: Handle) -> None:
+        for _ in range(self._shopper.attempts_max):
+            answer = await self.ask(what, handle, reservation_id=id_)
+            if answer is not None and not (isinstance(answer, Verdict) and answer.outcome.is_transient):
+                return
+            await asyncio.sleep(self._shopper.pause_s)
+
+    async def _watch(self, id_: str) -> None:
+        for _ in range(LOOKS_MAX):
+            await asyncio.sleep(1.0)
+            found = await self.ask("look", lambda s, _: s.holds.look(id_, self._shopper.buyer_id), reservation_id=id_)
+            if isinstance(found, Reservation) and found.status in _FINAL:
+                return
+
+    async def ask(self, what: str, handle: Handle, *, key: str | None = None, reservation_id: str | None = None) -> Any:
+        """The answer, or None if there was none worth the name. It is recorded either way."""
+        result, answer, asked_s = None, "", round(self._api.loop.now_s, 4)
+        try:
+            result = await self._api.request(self._choose(), what, handle, self._shopper.patience_s)
+            answer, reservation_id, quantity = _read(result, reservation_id)
+        except (Busy, Unavailable, OutcomeUnknown, NotReached, NoAnswer, Gone, Defect) as exc:
+            answer, quantity = _FAILURES.get(type(exc), "unavailable"), 0
+        told = Told(
+            self._shopper.buyer_id, what, answer, asked_s, round(self._api.loop.now_s, 4), key, reservation_id, quantity
+        )
+        self._told.append(told)
+        self._api.trace.note("told", what, answer, reservation_id or "")
+        return result
+
+
+_FAILURES: dict[type[Exception], str] = {
+    Busy: "busy",
+    Unavailable: "unavailable",
+    OutcomeUnknown: "unknown",
+    NotReached: "not_reached",
+    NoAnswer: "silence",
+    Gone: "silence",
+    Defect: "defect",
+}
+
+
+def _read(result: Any, reservation_id: str | None) -> tuple[str, str | None, int]:
+    """The answer in a word, the reservation it is about, and its units."""
+    if isinstance(result, Granted):
+        answer = Outcome.REPLAYED if result.is_repeat else Outcome.RESERVED
+        return answer, result.reservation.reservation_id, result.reservation.quantity
+    if isinstance(result, Refused):
+        return result.verdict.outcome, None, 0
+    if isinstance(result, Verdict):
+        return result.outcome, reservation_id, 0
+    if isinstance(result, Reservation):
+        return result.status, reservation_id, result.quantity
+    return "none" if result is None else str(result), reservation_id, 0

@@ -1,0 +1,124 @@
+"""One process of the system: the product's own services and background work on a simulated host.
+
+It may crash at any step, and starts again a while later with nothing in memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from holdfast.bootstrap.heartbeat import build_readiness
+from holdfast.bootstrap.payments import PaymentServices, build_payment_services
+from holdfast.bootstrap.services import Services, background_agents, build_services
+from holdfast.errors import EngineError
+from holdfast.gate.engine import Engine
+from holdfast.lab.simulate.ledger import SimulatedDatabase
+from holdfast.lab.simulate.loop import Host, SimulatedLoop
+from holdfast.lab.simulate.trace import Trace
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.mark.watch import LedgerWatch
+from holdfast.payments.guarded import GuardedProvider
+from holdfast.payments.port import PaymentProvider
+from holdfast.room.wakeup import Wakeup
+from holdfast.runtime.agent import Agents
+from holdfast.settings import Settings
+from holdfast.webhooks.sender import Sender
+
+T = TypeVar("T")
+
+START_AGAIN_S = 0.2
+
+
+class Parts:
+    """What the processes of a run are built from."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        trace: Trace,
+        settings: Settings,
+        open_database: Callable[[], SimulatedDatabase],
+        open_engine: Callable[[Settings, Database], Awaitable[Engine]],
+        open_provider: Callable[[], PaymentProvider],
+        open_sender: Callable[[], Sender],
+        open_watch: Callable[[str, Database, Engine], LedgerWatch] | None,
+        agents: frozenset[str],
+    ) -> None:
+        self.loop, self.trace, self.settings, self.agents = loop, trace, settings, agents
+        self.open_database, self.open_engine = open_database, open_engine
+        self.open_provider, self.open_sender, self.open_watch = open_provider, open_sender, open_watch
+
+
+class Process:
+    def __init__(self, parts: Parts, name: str, *, is_worker: bool) -> None:
+        self.name, self._is_worker, self._parts = name, is_worker, parts
+        self.host = Host(name)
+        self.is_up = asyncio.Event()
+        self.services: Services | None = None
+        self.database: SimulatedDatabase | None = None
+
+    def start(self) -> None:
+        wall_step_ms, on_crash = self.host.wall_step_ms, self.host.on_crash
+        self.host = Host(self.name)
+        self.host.wall_step_ms, self.host.on_crash = wall_step_ms, on_crash
+        self.services = None
+        self._parts.loop.run_on(self.host, self._start())
+
+    async def _start(self) -> None:
+        parts = self._parts
+        self.database = database = parts.open_database()
+        await _repeat(lambda: database.read(database.now_ms))
+        engine, wakeup = await _repeat(lambda: parts.open_engine(parts.settings, database)), Wakeup()
+        payments = build_payment_services(
+            parts.settings, database, engine, {"sandbox": GuardedProvider("sandbox", parts.open_provider())}
+        )
+        agents = Agents()
+        readiness = build_readiness("sqlite", has_redis=parts.settings.has_redis)
+        # Refusals are recorded by the HTTP side, which is not part of this.
+        services = build_services(
+            parts.settings, database, engine, agents, cast("Any", None), payments, wakeup, readiness
+        )
+        if parts.open_watch is not None:
+            watch = parts.open_watch(self.name, database, engine)
+            await _repeat(watch.start)
+            agents.start(watch.agent())
+        if self._is_worker:
+            self._start_background(services, payments, wakeup)
+        elif "catalogue" in parts.agents:
+            agents.start(services.catalogue.agent())
+        self.services = services
+        self.is_up.set()
+        parts.trace.note("started")
+
+    def _start_background(self, services: Services, payments: PaymentServices, wakeup: Wakeup) -> None:
+        parts = self._parts
+        found = background_agents(
+            parts.settings, services.database, services.engine, payments, wakeup, parts.open_sender()
+        )
+        for agent in found:
+            if agent.name in parts.agents:
+                services.agents.start(agent)
+
+
+async def _repeat(work: Callable[[], Awaitable[T]]) -> T:
+    """Until the stores let it, as a server does that is started before them."""
+    while True:
+        try:
+            return await work()
+        except EngineError:
+            await asyncio.sleep(START_AGAIN_S)
+
+
+def settings_of(*, has_redis: bool) -> Settings:
+    """As far as they matter here. Timeouts are short, so that little time passes until a lease is over."""
+    return Settings(
+        data=Path("simulated"),
+        database_url="postgresql://simulated/simulated",
+        redis_url="redis://simulated" if has_redis else "",
+        service_key="hf_" + "s" * 20,
+        buyer_secret="b" * 32,
+        signing_key="k" * 32,
+        payment_sandbox_url="http://sandbox.invalid",
+        payment_timeout_ms=2_000,
+    )

@@ -1,0 +1,5 @@
+"""A Redis in this process that runs the real function library, by a clock that its caller sets.
+
+It knows the commands that the library and the Redis gate use, and answers as Redis does: `tests/simulate` sends the
+same calls to it and to a real Valkey, and compares replies and keys.
+"""

@@ -1,0 +1,109 @@
+"""What is sold in a run, to whom and by how many processes: drawn from the seed, small, and different each time."""
+
+from random import Random
+
+from msgspec import Struct
+
+from holdfast.domain.sale.sale import Checkout, PaymentKind
+
+SKU_ID, SALE_ID = "lamp", "drop"
+CURRENCY = "EUR"
+
+
+class Shopper(Struct, frozen=True):
+    """What a buyer will do. Times are in seconds."""
+
+    buyer_id: str
+    arrives_s: float
+    quantity: int
+    min_quantity: int
+    # Between attempts, and how long each waits for an answer.
+    pause_s: float
+    patience_s: float
+    attempts_max: int
+    double_clicks: bool
+    # After the hold: pay, cancel, extend and pay, waver (pay and cancel at once), abandon.
+    then: str
+    thinks_s: float
+    has_money: bool
+    method: str | None
+
+
+class Scenario(Struct, frozen=True):
+    units: int
+    checkout: Checkout
+    payment: PaymentKind
+    price: int
+    per_buyer_limit: int | None
+    hold_s: int
+    # After the opening; None: it does not end.
+    ends_s: float | None
+    apis: int
+    workers: int
+    has_webhook: bool
+    # Whether the ledger goes back during the sale.
+    goes_back: bool
+    shoppers: tuple[Shopper, ...]
+
+    @property
+    def hosts(self) -> list[str]:
+        apis, workers = range(self.apis), range(self.workers)
+        return [*(f"api-{number}" for number in apis), *(f"worker-{number}" for number in workers)]
+
+
+def draw(rng: Random) -> Scenario:
+    payment = rng.choice((PaymentKind.SANDBOX,) * 5 + (PaymentKind.WALLET,) * 2 + (PaymentKind.EXTERNAL,))
+    is_cart = payment is PaymentKind.EXTERNAL or rng.random() < 0.6
+    units = rng.randint(2, 12)
+    limit = rng.choice((None, 1, 2, 3))
+    burst_s = rng.choice((0.05, 1.0, 5.0))
+    return Scenario(
+        units=units,
+        checkout=Checkout.CART if is_cart else Checkout.INSTANT,
+        payment=payment,
+        price=rng.choice((0, 1_000, 1_000, 1_000)),
+        per_buyer_limit=limit,
+        hold_s=rng.choice((2, 4, 8)),
+        ends_s=rng.choice((None,) * 5 + (6.0,)),
+        apis=rng.randint(1, 3),
+        workers=rng.randint(1, 2),
+        has_webhook=rng.random() < 0.12,
+        goes_back=rng.random() < 0.08,
+        shoppers=tuple(_shopper(rng, number, limit, burst_s) for number in range(rng.randint(5, 20))),
+    )
+
+
+def _shopper(rng: Random, number: int, limit: int | None, burst_s: float) -> Shopper:
+    quantity = rng.randint(1, min(limit or 3, 3))
+    return Shopper(
+        buyer_id=f"buyer-{number}",
+        arrives_s=round(rng.uniform(0.0, burst_s), 3),
+        quantity=quantity,
+        min_quantity=rng.randint(1, quantity),
+        pause_s=rng.choice((0.1, 0.5, 1.5)),
+        patience_s=rng.choice((0.02, 0.3, 6.0, 6.0)),
+        attempts_max=rng.choice((1, 4, 12)),
+        double_clicks=rng.random() < 0.2,
+        then=rng.choice(("pay", "pay", "pay", "cancel", "extend", "waver", "abandon")),
+        thinks_s=rng.choice((0.0, 0.5, 2.0, 6.0)),
+        has_money=rng.random() < 0.8,
+        method=rng.choice((None, None, "pm_card", "pm_decline")),
+    )
+
+
+def late_shopper(buyer_id: str) -> Shopper:
+    """Who comes when everything is over, and takes what is left."""
+    return Shopper(
+        buyer_id,
+        0.0,
+        1,
+        1,
+        0.5,
+        6.0,
+        20,
+        double_clicks=False,
+        then="abandon",
+        thinks_s=0.0,
+        has_money=True,
+        method=None,
+    )

@@ -1,0 +1,96 @@
+"""Console sessions. Only a hash of each session's secret is stored.
+
+A session may do what its key may do now: it ends when its key is revoked, or when the admin key changes.
+"""
+
+import hashlib
+import hmac
+import secrets
+
+from msgspec import Struct
+from sqlalchemy import Connection, delete, insert, select
+
+from holdfast.ledger.access.keys import EVERY_SCOPE, Scope, is_legacy, scopes_of
+from holdfast.ledger.tables.access import console_sessions, service_keys
+
+SESSIONS_PER_KEY = 10
+
+
+class Session(Struct, frozen=True):
+    session_id: str
+    # None for the admin key.
+    key_id: str | None
+    key_name: str | None
+    scopes: frozenset[Scope]
+    expires_at: int
+    left_s: float
+    is_legacy: bool = False
+
+
+class KeyUsed(Struct, frozen=True):
+    """The key of a sign-in: a service key, or the hash of the admin key."""
+
+    key_id: str | None = None
+    key_hash: str | None = None
+
+
+def hash_of(secret: str) -> str:
+    # Sessions' secrets are 256 random bits, so a fast hash is as good as a slow one.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def begin_session(connection: Connection, used: KeyUsed, now: int, lasts_ms: int) -> str:
+    """The token of a new session. It is returned once and cannot be read again."""
+    connection.execute(delete(console_sessions).where(console_sessions.c.expires_at <= now))
+    _end_oldest(connection, used)
+    session_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    values = {
+        "session_id": session_id,
+        "secret_hash": hash_of(secret),
+        "key_id": used.key_id,
+        "key_hash": used.key_hash,
+        "created_at": now,
+        "expires_at": now + lasts_ms,
+    }
+    connection.execute(insert(console_sessions).values(values))
+    return f"{session_id}.{secret}"
+
+
+def _end_oldest(connection: Connection, used: KeyUsed) -> None:
+    """Room for one more: sessions that nobody ends must not pile up."""
+    c = console_sessions.c
+    of_key = c.key_hash == used.key_hash if used.key_id is None else c.key_id == used.key_id
+    newest_first = select(c.session_id).where(of_key).order_by(c.created_at.desc(), c.session_id)
+    surplus = connection.execute(newest_first.offset(SESSIONS_PER_KEY - 1)).scalars().all()
+    connection.execute(delete(console_sessions).where(c.session_id.in_(surplus)))
+
+
+def find_session(connection: Connection, token: str, service_key_hash: str, now: int) -> Session | None:
+    """The session of a token, unless it has expired or its key was revoked."""
+    session_id, _, secret = token.partition(".")
+    joined = console_sessions.outerjoin(service_keys, service_keys.c.key_id == console_sessions.c.key_id)
+    key = [service_keys.c[name] for name in ("name", "scopes", "revoked_at", "scopes_version")]
+    row = connection.execute(
+        select(*console_sessions.c, *key).select_from(joined).where(console_sessions.c.session_id == session_id)
+    ).one_or_none()
+    if row is None or row.expires_at <= now or not hmac.compare_digest(row.secret_hash, hash_of(secret)):
+        return None
+    left_s = (row.expires_at - now) / 1000
+    if row.key_id is None:
+        is_same = hmac.compare_digest(row.key_hash or "", service_key_hash)
+        return Session(session_id, None, None, EVERY_SCOPE, row.expires_at, left_s) if is_same else None
+    if row.name is None or row.revoked_at is not None:
+        return None
+    return Session(session_id, row.key_id, row.name, scopes_of(row), row.expires_at, left_s, is_legacy(row))
+
+
+def is_standing_session(connection: Connection, session_id: str) -> bool:
+    """It was not ended."""
+    wanted = console_sessions.c.session_id == session_id
+    return connection.execute(select(console_sessions.c.session_id).where(wanted)).scalar() is not None
+
+
+def end_session(connection: Connection, token: str) -> None:
+    session_id, _, secret = token.partition(".")
+    is_it = (console_sessions.c.session_id == session_id, console_sessions.c.secret_hash == hash_of(secret))
+    connection.execute(delete(console_sessions).where(*is_it))

@@ -1,0 +1,36 @@
+"""Refuses writes to a ledger that went back (`ledger/mark/`).
+
+Every connection is compared before its first use. After a failover all connections are new, so not one write reaches a
+promoted server that lacks what this process has seen.
+"""
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from holdfast.errors import LedgerWentBack
+
+_REMEDY = "Nothing is written until an operator has run `holdfast recover`."
+_COMPARED = "holdfast_compared"
+
+
+class LedgerGuard:
+    def __init__(self) -> None:
+        # What the ledger lacks. Not None: writes are refused.
+        self.finding: str | None = None
+        # How often a person has decided on that. What was known of the ledger before is worth nothing after.
+        self.recoveries = 0
+        # Sets `finding` if the ledger behind this connection went back.
+        self.compare: Callable[[Connection], None] | None = None
+
+    def ensure_open(self) -> None:
+        if self.finding is not None:
+            raise LedgerWentBack(f"The ledger went back: {self.finding}. {_REMEDY}")
+
+    def check(self, connection: Connection) -> None:
+        """Compare the ledger behind a new connection."""
+        if self.compare is None or _COMPARED in connection.info:
+            return
+        self.compare(connection)
+        if self.finding is None:
+            connection.info[_COMPARED] = True

@@ -1,0 +1,58 @@
+"""Heartbeats in the ledger. No two processes write the same row, so none waits for one that froze."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
+from holdfast.ledger.tables.heartbeats import heartbeats
+
+# What is wrong with each role of a process; None if it works.
+Roles = Mapping[str, str | None]
+
+_all = select(heartbeats.c.process, heartbeats.c.at, heartbeats.c.roles)
+_others = _all.where(heartbeats.c.process != bindparam("own"))
+_decode = msgspec.json.Decoder(dict[str, str | None]).decode
+
+
+class Heartbeat(Struct, frozen=True):
+    process: str
+    at: int
+    roles: Roles
+
+
+def beat(
+    connection: Connection, process: str, revision: str, roles: Roles, now: int | None, padding: bytes | None
+) -> tuple[int, list[Heartbeat]]:
+    """Write the row of a process; returns the engine's time, and the rows of the others. `now` is None if only the
+    engine knows."""
+    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
+    at = POSTGRES_NOW_MS if now is None else now
+    row = {"process": process, "at": at, "roles": msgspec.json.encode(roles).decode(), "padding": padding}
+    written = insert(heartbeats).values(**row, revision=revision)
+    changed = {name: written.excluded[name] for name in ("at", "roles", "padding")}
+    upsert = written.on_conflict_do_update(index_elements=["process"], set_=changed).returning(heartbeats.c.at)
+    written_at: int = connection.execute(upsert).scalar_one()
+    found = connection.execute(_others, {"own": process})
+    return written_at, [Heartbeat(other, at, _decode(text)) for other, at, text in found]
+
+
+def heartbeats_since(connection: Connection, at: int) -> list[Heartbeat]:
+    found = connection.execute(_all.where(heartbeats.c.at >= at))
+    return [Heartbeat(process, written_at, _decode(text)) for process, written_at, text in found]
+
+
+def processes_before(connection: Connection, revision: str, *, since: int) -> int:
+    """How many processes of an older revision have written since then."""
+    older = (heartbeats.c.at >= since) & (heartbeats.c.revision < revision)
+    return connection.execute(select(func.count()).select_from(heartbeats).where(older)).scalar_one()
+
+
+def prune_heartbeats(connection: Connection, older_than: int, *, limit: int) -> int:
+    """Those of processes that ended."""
+    old = select(heartbeats.c.process).where(heartbeats.c.at < older_than).limit(limit)
+    return connection.execute(delete(heartbeats).where(heartbeats.c.process.in_(old))).rowcount

@@ -1,0 +1,208 @@
+"""A transaction on PostgreSQL: on asyncpg, through SQLAlchemy's bridge."""
+
+from math import inf
+from time import monotonic
+from typing import Any, TypeVar
+
+import asyncpg
+from sqlalchemy import Connection, ExceptionContext, event, func, select, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from holdfast.errors import Cause, OutcomeUnknown, Unavailable
+from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
+from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, Work
+from holdfast.ledger.engine.guard import LedgerGuard
+from holdfast.ledger.engine.limits import longer_limits
+from holdfast.ledger.engine.probe import ProbeConnection
+from holdfast.ledger.engine.url import for_asyncpg
+from holdfast.ledger.tables.stock import pools
+from holdfast.runtime.breaker import Breaker
+from holdfast.runtime.engine_clock import EngineClock
+from holdfast.runtime.store_health import StoreHealth
+
+T = TypeVar("T")
+
+# How long a transaction waits for a connection while all are in use, as long as it would wait for a lock. If that is
+# because the server does not answer, the breaker cancels them long before.
+POOL_TIMEOUT_S = 2.0
+
+_CAUSES = {"25006": Cause.STORE_READ_ONLY, "53100": Cause.DISK_FULL, "55P03": Cause.LOCK_TIMEOUT}
+# A pooler between us and the server may report these as plain errors although it does not know what the server did:
+# connection failures, completion unknown, shutdown.
+_UNKNOWN = ("08", "40003", "57P")
+
+# Set on a connection whose transaction has changed rows.
+_CHANGED = "holdfast_changed"
+
+# While connecting, asyncpg's own errors are not wrapped.
+POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+def _drop(connection: Any, *_circumstances: object) -> None:
+    """Drop a connection without waiting for the server, which may be frozen."""
+    connection.driver_connection.terminate()
+
+
+def _refusal(exc: BaseException | None) -> asyncpg.PostgresError | None:
+    """The error, if the server itself reports it: it works, and the transaction did not commit. Not so an error that
+    ended the session (FATAL, PANIC), which may arrive instead of the answer to a COMMIT."""
+    error = exc.orig.__cause__ if isinstance(exc, DBAPIError) and exc.orig else exc
+    if isinstance(error, asyncpg.DataError):  # Also raised by asyncpg, before it sends anything.
+        return error
+    if not isinstance(error, asyncpg.PostgresError) or (error.sqlstate or "").startswith(_UNKNOWN):
+        return None
+    return error if (error.severity_en or error.severity) == "ERROR" else None
+
+
+def _drop_read_only(context: ExceptionContext) -> None:
+    """After a failover, sessions may be left on a server that is no longer the primary. Treating the first as
+    disconnected makes the pool replace all of them."""
+    if getattr(context.original_exception, "sqlstate", None) == asyncpg.ReadOnlySQLTransactionError.sqlstate:
+        context.is_disconnect = True
+
+
+def _note_change(connection: Connection, cursor: Any, _sql: str, _given: object, context: Any, *_: object) -> None:
+    """Not seen: what the other parts of a single-statement grant or join write."""
+    if (context.isinsert or context.isupdate or context.isdelete) and cursor.rowcount:
+        connection.info[_CHANGED] = True
+
+
+def _last_decision(connection: Connection) -> int:
+    if connection.execute(text("SELECT to_regclass('pools')")).scalar_one() is None:
+        return 0
+    return connection.execute(select(func.max(pools.c.decided_at))).scalar_one() or 0
+
+
+class PostgresDatabase:
+    dialect_name = "postgresql"
+
+    def __init__(self, url: URL, connections: int) -> None:
+        self.guard = LedgerGuard()
+        address, arguments = for_asyncpg(url)
+        self._connections = connections
+        self.failed_writes = 0
+        self.wrote_at = -inf
+        self._engine = create_async_engine(
+            address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
+        )
+        self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._lock_free = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
+        self._probe_connection = ProbeConnection(self._probing)
+        self._health = StoreHealth("postgresql", self._probe)
+        for given_up in ("close", "invalidate"):
+            for engine in (self._engine, self._probing):
+                event.listen(engine.sync_engine, given_up, _drop)
+        event.listen(self._engine.sync_engine, "handle_error", _drop_read_only)
+        event.listen(self._engine.sync_engine, "after_cursor_execute", _note_change)
+        self._now = select(POSTGRES_NOW_MS)
+        self.clock = EngineClock("postgresql")
+
+    @property
+    def breaker(self) -> Breaker:
+        """Open while the server does not answer."""
+        return self._health.breaker
+
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, autocommit: bool = False
+    ) -> T:
+        self.guard.ensure_open()
+        committing = changed = False
+
+        def tracked(connection: Connection) -> T:
+            nonlocal committing, changed
+            self.guard.check(connection)
+            self.guard.ensure_open()
+            # A statement that commits by itself may have done so if its answer is lost.
+            committing = autocommit
+            if timeout_s > TRANSACTION_TIMEOUT_S:
+                connection.execute(longer_limits(timeout_s))
+            connection.info.pop(_CHANGED, None)
+            result = work(connection)
+            # A single statement that finds that it is not enough returns None and changes nothing.
+            changed = _CHANGED in connection.info or (autocommit and result is not None)
+            committing = True
+            connection.commit()
+            return result
+
+        try:
+            result = await self._run(self._autocommit_engine if autocommit else self._engine, tracked, timeout_s)
+        except Unavailable as exc:
+            self.failed_writes += 1
+            if committing and _refusal(exc.__cause__) is None:
+                raise OutcomeUnknown("the commit may or may not have happened") from exc
+            raise
+        if changed:
+            self.wrote_at = monotonic()
+        return result
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._run(self._engine, self._checked(work), TRANSACTION_TIMEOUT_S)
+
+    async def lock_free_read(self, work: Work[T]) -> T:
+        return await self._run(self._lock_free, self._checked(work), TRANSACTION_TIMEOUT_S)
+
+    def _checked(self, work: Work[T]) -> Work[T]:
+        """Reading goes on if the ledger went back, but that is noticed."""
+
+        def checked(connection: Connection) -> T:
+            self.guard.check(connection)
+            return work(connection)
+
+        return checked
+
+    async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float) -> T:
+        try:
+            async with self._health.call(timeout_s), engine.connect() as connection:
+                return await connection.run_sync(work)
+        except IntegrityError:
+            raise
+        except PoolTimeout as exc:
+            in_use = f"all {self._connections} connections to PostgreSQL are in use"
+            raise Unavailable(in_use, Cause.CONNECTIONS_IN_USE) from exc
+        except POSTGRES_FAILURES as exc:
+            refusal = _refusal(exc)
+            if refusal is not None:
+                raise Unavailable(f"PostgreSQL refused: {refusal}", _CAUSES.get(refusal.sqlstate or "")) from exc
+            self._health.failed()
+            reason = getattr(exc, "orig", None) or str(exc) or "it did not answer in time"
+            raise Unavailable(f"PostgreSQL is not available: {reason}", Cause.STORE_UNREACHABLE) from exc
+
+    def keep_probe_open(self) -> None:
+        self._probe_connection.open()
+
+    def trouble(self) -> str | None:
+        return None
+
+    async def _probe(self) -> None:
+        """On a connection of its own, so that it does not wait for others."""
+        try:
+            await self._probe_connection.ask()
+        except POSTGRES_FAILURES as exc:
+            raise Unavailable(f"PostgreSQL is not available: {exc!r}") from exc
+
+    def now_ms(self, connection: Connection) -> int:
+        if self.clock.is_reading_due:
+            asked_at = self.clock.elapsed_ms()
+            reading = int(connection.execute(self._now).scalar_one())
+            if self.clock.now_ms() is None:
+                self.clock.start(reading, _last_decision(connection))
+            else:
+                self.clock.correct(reading, asked_at)
+        return self.clock.now_ms() or 0
+
+    def known_now_ms(self) -> int | None:
+        return self.clock.now_ms()
+
+    def clock_step_ms(self) -> int:
+        return self.clock.stepped_ms
+
+    async def close(self) -> None:
+        await self._health.close()
+        await self._engine.dispose()
+        await self._probe_connection.close()
+        await self._probing.dispose()

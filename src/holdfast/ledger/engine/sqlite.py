@@ -1,0 +1,348 @@
+"""SQLite: one writer, and readers that never wait for it.
+
+The model. Writes go through one queue (`runtime/batching.py`). A batch runs in one transaction, each write behind a
+savepoint, and shares one commit, which is what takes the time: with a thousand busy pools, each would otherwise pay for
+an fsync of its own. Writes run on the writer thread, except brief ones: those would spend longer winning the
+interpreter lock back than working, so only their commit goes to the thread (ADR 2). A commit of hardly more rows than
+one reservation stays on the event loop too, if nobody else waits and the disk has been quick: then the way to the
+thread and back takes longer than the commit.
+
+What happens when it fails. A write that fails is rolled back alone, and the others go on. If SQLite gives up the whole
+transaction, nothing of the batch has happened. If the commit fails, every caller in the batch gets `OutcomeUnknown`,
+unless the cause (a full disk) proves that it did not happen. A disk that was quick and then hangs stops the event loop
+for as long, if it does so in a commit that stayed there; the next commits go to the thread.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import takewhile
+from math import inf
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.pool import QueuePool
+
+from holdfast.errors import Cause, EngineError, OutcomeUnknown, Unavailable
+from holdfast.ledger.engine.clock import shared_clock
+from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, T, Work
+from holdfast.ledger.engine.database_file import DatabaseFile
+from holdfast.ledger.engine.guard import LedgerGuard
+from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, Failed, KeyedBatcher
+from holdfast.runtime.engine_clock import STEP_MS
+
+# How long a write waits for another process to finish its own.
+BUSY_TIMEOUT_S = 5.0
+
+# A long listing must not keep a read of the stock waiting.
+READERS = 4
+
+# At most this many writes share a commit, and none starts once the first has waited this long for the others.
+BATCH_MAX = 64
+BATCH_S = 0.01
+# A reservation with its event and key, its settlement, and the row of its pool.
+LONE_ROWS = 6
+# A commit that takes less may be done on the event loop.
+QUICK_COMMIT_S = 0.001
+
+# Every busy pool and room has one write waiting at most; this is far above what a process serves.
+QUEUE_MAX = 65_536
+
+# A reader keeps the log from being cut back, so ours end. PostgreSQL gives them a fraction of this.
+READ_S = 60.0
+# Between two looks at the time: a fraction of a millisecond of work.
+READ_STEPS = 10_000
+
+# The log grows while somebody reads for long, and is cut back to this size afterwards.
+LOG_KEPT_BYTES = 64 * 1024**2
+# A log that is larger than this has not been checkpointed for long.
+LOG_MAX_BYTES = 4 * LOG_KEPT_BYTES
+
+# The rest of an error code says more about it.
+PRIMARY_CODE = 0xFF
+_CAUSES = {
+    sqlite3.SQLITE_FULL: Cause.DISK_FULL,
+    sqlite3.SQLITE_READONLY: Cause.STORE_READ_ONLY,
+    sqlite3.SQLITE_BUSY: Cause.LOCK_TIMEOUT,
+    sqlite3.SQLITE_LOCKED: Cause.LOCK_TIMEOUT,
+}
+
+
+class _Write(Struct, frozen=True, eq=False):
+    work: Work[Any]
+    brief: bool
+
+
+class SqliteDatabase:
+    dialect_name = "sqlite"
+
+    def __init__(self, url: URL) -> None:
+        self.guard = LedgerGuard()
+        file = Path(url.database or "")
+        self._clock = shared_clock(file)
+        self._file = DatabaseFile(file)
+        self.failed_writes = 0
+        self.wrote_at = -inf
+        # How long a commit has taken lately: rises with the slowest, and falls slowly.
+        self._commit_s = inf
+        self._writer = _sqlite_engine(url, self._file, "BEGIN IMMEDIATE", connections=1)
+        self._reader = _sqlite_engine(url, self._file, "BEGIN", connections=READERS)
+        # SQLite has one writer. Readers wait neither for it (WAL) nor for each other.
+        self._writes: KeyedBatcher[_Write, Any] = KeyedBatcher(
+            self._write_batch, batch_max=BATCH_MAX, queue_max=QUEUE_MAX
+        )
+        self._write_thread = ThreadPoolExecutor(1, "sqlite-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "sqlite-read")
+
+    async def write(
+        self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, autocommit: bool = False
+    ) -> T:
+        self.guard.ensure_open()
+        # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
+        # A write whose caller leaves before it starts is dropped; once started, it is committed.
+        return await self._writes.submit(ONE_QUEUE, _Write(work, brief))  # type: ignore[no-any-return]
+
+    async def _write_batch(self, _queue: str, writes: Sequence[_Write], /) -> list[object]:
+        """Runs the first writes, as long as they belong on the same thread and there is time. The others wait."""
+        brief = writes[0].brief
+        works = [write.work for write in takewhile(lambda write: write.brief is brief, writes)]
+        results: list[object]
+        try:
+            results = await self._transact_together(works, brief=brief, is_alone=len(writes) == 1)
+        except Exception as exc:
+            # For these alone: the writes that did not start must not get another write's exception.
+            results = [Failed(exc)] * len(works)
+        self.failed_writes += sum(isinstance(one, Failed) and isinstance(one.exc, EngineError) for one in results)
+        return results + [NOT_STARTED] * (len(writes) - len(results))
+
+    async def _transact_together(self, works: list[Work[Any]], *, brief: bool, is_alone: bool) -> list[object]:
+        loop = asyncio.get_running_loop()
+        connection = _begin_at_once(self._writer) if brief else None
+        if connection is None:
+            work = partial(_transact_all, self._writer, self._file, works)
+            results, changed = await loop.run_in_executor(self._write_thread, work)
+            self.wrote_at = monotonic() if changed else self.wrote_at
+            return results
+        with connection:
+            before = _rows_changed(connection)
+            results = _do_all(connection, works)
+            rows = _rows_changed(connection) - before
+            if rows:
+                if is_alone and rows <= LONE_ROWS and self._commit_s < QUICK_COMMIT_S and not self._writes.waiting:
+                    took_s = _commit_to(self._file, connection)
+                else:
+                    took_s = await loop.run_in_executor(self._write_thread, _commit_to, self._file, connection)
+                self._note_commit(took_s)
+                return results
+            # There is nothing to sync, so the thread is not needed.
+            _commit(connection)
+        if self._writes.waiting or len(results) < len(works):
+            # A long queue of work that changes nothing must not block the event loop.
+            await asyncio.sleep(0)
+        return results
+
+    def _note_commit(self, took_s: float) -> None:
+        self.wrote_at = monotonic()
+        kept_s = took_s if self._commit_s == inf else 0.9 * self._commit_s + 0.1 * took_s
+        self._commit_s = max(took_s, kept_s)
+
+    async def read(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_threads, _read, self._reader, work)
+
+    async def lock_free_read(self, work: Work[T]) -> T:
+        # Here the lock costs nothing, and only the writing connection may be used on the event loop.
+        return await self.write(work, brief=True)
+
+    def keep_probe_open(self) -> None:
+        """A file is not probed."""
+
+    def trouble(self) -> str | None:
+        return "log_too_large" if self._file.log_bytes() > LOG_MAX_BYTES else None
+
+    def now_ms(self, connection: Connection) -> int:
+        return self._clock.now_ms()
+
+    def known_now_ms(self) -> int | None:
+        return self._clock.now_ms()
+
+    def clock_step_ms(self) -> int:
+        drift = self._clock.drift_ms()
+        return drift if abs(drift) > STEP_MS else 0
+
+    async def close(self) -> None:
+        await self._writes.drain()
+        for thread, engine in ((self._read_threads, self._reader), (self._write_thread, self._writer)):
+            await asyncio.get_running_loop().run_in_executor(thread, engine.dispose)
+            thread.shutdown()
+
+
+def _sqlite_engine(url: URL, file: DatabaseFile, begin: str, *, connections: int) -> Engine:
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        file.check_opened()
+        _enter_wal(connection)
+        for pragma in (
+            "synchronous = FULL",
+            "cache_size = -65536",
+            "temp_store = MEMORY",
+            "wal_autocheckpoint = 4000",
+            f"journal_size_limit = {LOG_KEPT_BYTES}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for the lock when a file changes its mode, which happens once, when it is created."""
+    until = monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if monotonic() > until:
+                raise
+            sleep(0.02)
+        else:
+            return
+
+
+def _begin_at_once(engine: Engine) -> Connection | None:
+    """A transaction, or None if another process is writing: the event loop must not wait for it."""
+    connection = _connect(engine)
+    connection.connection.cursor().execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.begin()
+    except DBAPIError:
+        connection.close()
+        return None
+    return connection
+
+
+def _rows_changed(connection: Connection) -> int:
+    """Rows changed by this connection since it was opened."""
+    return _raw(connection).total_changes
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    return connection.connection.dbapi_connection  # type: ignore[return-value]
+
+
+def _read(engine: Engine, work: Work[T]) -> T:
+    with _connect_patiently(engine) as connection:
+        until = monotonic() + READ_S
+        _raw(connection).set_progress_handler(lambda: monotonic() > until, READ_STEPS)
+        result = _do(connection, work)
+        _commit(connection)
+        return result
+
+
+def _transact_all(engine: Engine, file: DatabaseFile, works: Sequence[Work[Any]]) -> tuple[list[object], bool]:
+    """The results, and whether any row was changed."""
+    with _connect_patiently(engine) as connection:
+        _do(connection, Connection.begin)
+        before = _rows_changed(connection)
+        results = _do_all(connection, works)
+        changed = _rows_changed(connection) != before
+        _commit_to(file, connection)
+        return results, changed
+
+
+def _connect_patiently(engine: Engine) -> Connection:
+    connection = _connect(engine)
+    connection.connection.cursor().execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
+    return connection
+
+
+def _connect(engine: Engine) -> Connection:
+    try:
+        return engine.connect()
+    except DBAPIError as exc:
+        raise Unavailable(f"cannot open the database: {exc.orig}", _cause(exc)) from exc
+
+
+def _do(connection: Connection, work: Work[T]) -> T:
+    try:
+        return work(connection)
+    except (IntegrityError, sqlite3.IntegrityError):
+        raise
+    except (DBAPIError, sqlite3.Error) as exc:
+        raise Unavailable(f"the database refused: {getattr(exc, 'orig', exc)}", _cause(exc)) from exc
+
+
+def _do_all(connection: Connection, works: Sequence[Work[Any]]) -> list[object]:
+    """One after the other, as if each had a transaction of its own, until all are done or time is up."""
+    if len(works) == 1:
+        return [_do(connection, works[0])]
+    began, results = monotonic(), []
+    for work in works:
+        results.append(_do_behind_savepoint(connection, work))
+        if monotonic() - began > BATCH_S:
+            break
+    return results
+
+
+def _do_behind_savepoint(connection: Connection, work: Work[Any]) -> object:
+    """If it fails, it alone is rolled back, unless SQLite gave up the whole transaction."""
+    cursor = connection.connection.cursor()
+    _savepoint(cursor, "SAVEPOINT work", None)
+    try:
+        result = _do(connection, work)
+    except Exception as exc:
+        _savepoint(cursor, "ROLLBACK TO work", exc)
+        result = Failed(exc)
+    _savepoint(cursor, "RELEASE work", None)
+    return result
+
+
+def _savepoint(cursor: Any, statement: str, cause: Exception | None) -> None:
+    try:
+        cursor.execute(statement)
+    except sqlite3.Error as exc:
+        code = cause.cause if isinstance(cause, Unavailable) else _cause(exc)
+        raise Unavailable(f"the database gave up the transaction: {cause or exc}", code) from exc
+
+
+def _commit_to(file: DatabaseFile, connection: Connection) -> float:
+    """Returns how long it took, in seconds."""
+    began = monotonic()
+    file.check_before_commit()
+    _commit(connection)
+    file.check_committed()
+    return monotonic() - began
+
+
+def _commit(connection: Connection) -> None:
+    try:
+        connection.commit()
+    except DBAPIError as exc:
+        if (cause := _cause(exc)) is not None:
+            # The last page, which makes it a commit, was not written.
+            raise Unavailable(f"the database refused to commit: {exc.orig}", cause) from exc
+        raise OutcomeUnknown(f"the commit may or may not have happened: {exc.orig}") from exc
+
+
+def _cause(exc: BaseException) -> Cause | None:
+    error = getattr(exc, "orig", exc)
+    return _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE)

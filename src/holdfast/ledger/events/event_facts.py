@@ -1,0 +1,75 @@
+"""Loads what events are about, for many of them in one go."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Column, Connection, Row, Table
+
+from holdfast.domain.sale.sale import order_id_of
+from holdfast.ledger.engine.rows import encode_rows, rows_matching
+from holdfast.ledger.tables.money import payments, refunds
+from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.stock import pools, reservations
+
+Found = Mapping[str, Row[Any]]
+
+
+class Facts(Struct, frozen=True):
+    reservations: Found
+    pools: Found
+    orders: Found
+    sales: Found
+    # By reservation, for failed payments.
+    payments: Found = {}
+    refunds: Found = {}
+
+    def sale_of(self, sku_id: str) -> str | None:
+        pool = self.pools.get(sku_id)
+        return None if pool is None else pool.sale_id
+
+    @staticmethod
+    def sku_of(event: Row[Any]) -> str:
+        """A pool may be a shard, such as `sku/3`; receivers see the SKU."""
+        name: str = event.sku_id
+        return name.partition("/")[0]
+
+
+class FactQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._by_key = {
+            key: rows_matching(dialect_name, key.table, [key])
+            for key in (
+                reservations.c.reservation_id,
+                pools.c.sku_id,
+                orders.c.order_id,
+                sales.c.sale_id,
+                payments.c.reservation_id,
+                refunds.c.refund_id,
+            )
+            if isinstance(key.table, Table)
+        }
+
+    def about(self, connection: Connection, told: Sequence[Row[Any]]) -> Facts:
+        # The subject of an order event may be a refund; its reservation identifies the order.
+        ordered = {order_id_of(e.reservation_id) for e in told if e.type.startswith("order.") and e.reservation_id}
+        sold = {e.subject for e in told if e.type.startswith("sale.")}
+        failed = {e.reservation_id for e in told if e.type == "reservation.failed"}
+        refunded = {e.subject for e in told if e.type == "order.refunded"}
+        return Facts(
+            self._find(connection, reservations.c.reservation_id, {e.reservation_id for e in told}),
+            self._find(connection, pools.c.sku_id, {e.sku_id for e in told}),
+            self._find(connection, orders.c.order_id, ordered),
+            self._find(connection, sales.c.sale_id, sold),
+            self._find(connection, payments.c.reservation_id, failed),
+            self._find(connection, refunds.c.refund_id, refunded),
+        )
+
+    def _find(self, connection: Connection, key: Column[Any], wanted: set[str | None] | set[str]) -> Found:
+        names = [[name] for name in wanted if name is not None]
+        if not names:
+            return {}
+        rows = connection.execute(self._by_key[key], {"rows": encode_rows(names)})
+        return {row._mapping[key.name]: row for row in rows}  # noqa: SLF001 - the documented way to a column by name

@@ -1,0 +1,199 @@
+"""Watches that the ledger does not go back.
+
+The model. Several times a second the mark of the ledger is read and compared with the last one; at most once a second
+it is stored outside (`MarkStore`: a file in the data directory, Redis). On every new connection, before its first
+write, the ledger is compared with the last mark and with the latest reservations this process acknowledged. At the
+start it is compared with the stored marks; if there are none, with those that charges carry (`LastResort`).
+
+If it went back, nothing is written any more (`LedgerGuard`), what this process knows to be missing is exported to a
+file, and the watch goes on: once a person has decided (`holdfast recover`), the ledger has a new incarnation and is
+used again.
+
+What it misses. While a process lives: on a direct connection nothing that it acknowledged as a reservation, because
+commits are lost from the latest backwards and the latest is remembered; of other writes those of the last SAMPLE_S. A
+pooler that keeps our connections over a failover hides it for SAMPLE_S. After a restart: what was written in the last
+STORE_S before a process was killed. Where all marks are lost together with the ledger and nothing was charged through
+a provider since, nothing can tell.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.errors import EngineError
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.mark.mark import (
+    Acknowledged,
+    KeptMark,
+    Loss,
+    Mark,
+    begin_incarnation,
+    is_of,
+    lacking,
+    read_incarnations,
+    read_mark,
+    went_back,
+)
+from holdfast.ledger.mark.mark_file import write_durably
+from holdfast.runtime.agent import Agent
+
+log = structlog.get_logger()
+
+SAMPLE_S = 0.25
+STORE_S = 1.0
+# The latest acknowledged reservations that a new connection is asked for. If any was lost, the last one was.
+ASKED = 50
+
+# A mark that the ledger lacks, found elsewhere.
+LastResort = Callable[[], Awaitable[Mark | None]]
+LatestAcknowledged = Callable[[int], Sequence[Acknowledged]]
+
+
+class MarkStore(Protocol):
+    async def read(self) -> KeptMark | None: ...
+
+    async def write(self, kept: KeptMark) -> None: ...
+
+
+class LedgerWatch:
+    def __init__(
+        self,
+        database: Database,
+        place: str,
+        stores: Sequence[MarkStore],
+        exports: Path,
+        acknowledged: LatestAcknowledged = lambda _count: (),
+        last_resort: LastResort | None = None,
+    ) -> None:
+        """`exports` is the directory for what the ledger lacks. `acknowledged` gives the latest so many
+        reservations that the ledger certainly has. `last_resort` is asked if no store has a mark."""
+        self._database, self._guard = database, database.guard
+        self._place, self._stores, self._exports = place, stores, exports
+        self._acknowledged, self._last_resort = acknowledged, last_resort
+        self._seen: Mark | None = None
+        self._stored: Mark | None = None
+        self._stored_at = 0.0
+        self._is_exported = False
+        # Reservations from before a recovery, which decided about them.
+        self._decided: set[str] = set()
+
+    @property
+    def finding(self) -> str | None:
+        return self._guard.finding
+
+    def agent(self) -> Agent[None]:
+        return Agent("ledger_watch", self.pass_once, SAMPLE_S)
+
+    async def start(self) -> None:
+        """Compare with the stored marks, before anything is written."""
+        for kept in await self._kept():
+            if self.finding is None:
+                await self._database.read(lambda c, kept=kept: self._compare_stored(c, kept))  # type: ignore[misc]
+        if self.finding is None:
+            await self._ensure_incarnation()
+            self._seen = await self._database.read(read_mark)
+            self._guard.compare = self._compare
+            await self._store()
+
+    async def stop(self) -> None:
+        """Store how far the ledger is, after the last write."""
+        self._stored_at = 0.0
+        with suppress(EngineError):
+            await self.pass_once()
+
+    async def _kept(self) -> list[KeptMark]:
+        kept = [mark for store in self._stores if (mark := await store.read()) is not None]
+        if kept or self._last_resort is None:
+            return kept
+        lacking = await self._last_resort()
+        return [] if lacking is None else [KeptMark(self._place, lacking)]
+
+    def _compare_stored(self, connection: Connection, kept: KeptMark) -> None:
+        if not is_of(connection, kept, self._place):
+            log.warning("ledger_mark_of_another_database", place=kept.place)
+            return
+        self._seen = kept.mark
+        self._note(went_back(connection, kept.mark))
+
+    async def _ensure_incarnation(self) -> None:
+        def ensure(connection: Connection) -> None:
+            if not read_incarnations(connection):
+                begin_incarnation(connection, 1, self._database.now_ms(connection))
+
+        try:
+            await self._database.write(ensure)
+        except IntegrityError:
+            log.info("ledger_incarnation_begun_by_another_process")
+
+    async def pass_once(self) -> None:
+        found = await self._database.read(self._sample) if self.finding is None else None
+        if self.finding is not None:
+            await self._export_once()
+            await self._resume_if_decided()
+            return
+        self._seen = found
+        if monotonic() - self._stored_at >= STORE_S:
+            await self._store()
+
+    def _sample(self, connection: Connection) -> Mark | None:
+        """In this order: what is read last is at least as new as what was compared."""
+        self._compare(connection)
+        return read_mark(connection)
+
+    def _compare(self, connection: Connection) -> None:
+        if self._seen is not None:
+            latest = [r for r in self._acknowledged(ASKED) if r.reservation_id not in self._decided]
+            self._note(went_back(connection, self._seen, latest))
+
+    def _note(self, finding: str | None) -> None:
+        if finding is not None and self._guard.finding is None:
+            self._guard.finding = finding
+            log.error("ledger_went_back", finding=finding)
+
+    async def _resume_if_decided(self) -> None:
+        seen = self._seen
+        assert seen is not None
+
+        def decided(connection: Connection) -> Mark | None:
+            known = [each.incarnation for each in read_incarnations(connection)]
+            return read_mark(connection) if seen.incarnation in known[:-1] else None
+
+        mark = await self._database.read(decided)
+        if mark is not None:
+            log.warning("ledger_recovered", incarnation=mark.incarnation)
+            self._guard.recoveries += 1
+            self._seen, self._guard.finding, self._guard.compare = mark, None, self._compare
+            self._is_exported = False
+            self._decided = {r.reservation_id for r in self._acknowledged(sys.maxsize)}
+            await self._store()
+
+    async def _store(self) -> None:
+        if self._seen is None or self.finding is not None:
+            return
+        if self._seen != self._stored:
+            for store in self._stores:
+                # Redis may be down; the file is kept all the same.
+                with suppress(EngineError):
+                    await store.write(KeptMark(self._place, self._seen))
+        self._stored, self._stored_at = self._seen, monotonic()
+
+    async def _export_once(self) -> None:
+        """What this process knows and the ledger lacks."""
+        if self._is_exported:
+            return
+        lost, now = await self._database.read(lambda c: (lacking(c, self._acknowledged(sys.maxsize)), read_mark(c)))
+        assert self._seen is not None
+        content = Loss(str(self.finding), self._seen, now, lost)
+        file = self._exports / f"ledger-went-back-{self._seen.incarnation}-{self._seen.seq}.json"
+        await asyncio.to_thread(write_durably, file, msgspec.json.encode(content))
+        self._is_exported = True
+        log.error("ledger_loss_exported", file=str(file), reservations=len(lost))

@@ -1,0 +1,4 @@
+"""Queries on settlements, payments, refunds, wallets and mismatches between them.
+
+Every package above the ledger may import it.
+"""

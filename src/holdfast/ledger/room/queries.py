@@ -1,0 +1,241 @@
+"""A batch of requests to one room: one lock, a few statements, one commit.
+
+On PostgreSQL every statement is a round trip, during which the event loop serves hundreds of other requests before it
+sees the reply: joins wait for the number of round trips, not for the work. So the lock, the time and the places are one
+statement there, and all writes are another.
+
+A statement sees what was committed before it began, but locks the current version of a row: if it had to wait for the
+lock, the places it found may be outdated. They count only if the room is still the version it saw; otherwise they are
+read again. That is why every change of a place also writes the room's row, even unchanged.
+
+A batch of nothing but joins is written in a single statement where possible (`single_statement_join.py`).
+"""
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnClause,
+    Connection,
+    Executable,
+    Row,
+    ScalarSelect,
+    Select,
+    Subquery,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from holdfast.domain.room.room import Leave, Place, RoomAsk, RoomState, Stand
+from holdfast.ledger.engine.clock import POSTGRES_NOW_MS, Clock
+from holdfast.ledger.engine.facts import encode_facts
+from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_matching, rows_parameter
+from holdfast.ledger.room.batch import COUNTED, RoomBatch
+from holdfast.ledger.room.rooms import CHANGED, make_room, stream_of, was_left, with_leavers
+from holdfast.ledger.tables.room import FOR_ADVANCER, places, rooms
+from holdfast.ledger.tables.stock import events
+
+# After `sale_id`. An event has them in this order too.
+CHANGED_COLUMNS = ("arrival", "place", "stale_at", "pass_until", "used_at", "ended_at", "left_place")
+_CHANGED = [places.c[name] for name in ("sale_id", *CHANGED_COLUMNS)]
+JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at")]
+EVENT = [events.c[name] for name in ("sku_id", "type", "at", "subject", "facts")]
+# All of a room but what only the line advancer and the pruner need.
+ROOM = [c for c in rooms.c if c.name not in ("advancer_state", "unpruned_before")]
+of_sale_id = rooms.c.sale_id == bindparam("of_sale")
+_count = update(rooms).where(of_sale_id).values({name: rooms.c[name] + bindparam(f"more_{name}") for name in COUNTED})
+
+places_from = msgspec.json.Decoder(list[Place]).decode
+
+
+class Loaded(Struct, frozen=True):
+    room: RoomState
+    found: Sequence[Place]
+    now: int
+
+
+class Engine(Protocol):
+    def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
+        """The room, locked, the places of these buyers, and the time, read under the lock, so that places and the
+        moments they were taken at have one order. None if there is no room."""
+
+    def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None: ...
+
+
+class RoomQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._engine: Engine = _Sqlite() if dialect_name == "sqlite" else _Postgres()
+
+    def apply(self, connection: Connection, sale_id: str, asks: Sequence[RoomAsk], clock: Clock) -> list[Stand]:
+        buyers = encode_rows((sale_id, buyer_id) for buyer_id in dict.fromkeys(ask.buyer_id for ask in asks))
+        loaded = self._engine.load(connection, sale_id, buyers, clock)
+        if loaded is None:
+            make_room(connection, sale_id, clock.now_ms(connection))
+            loaded = self._engine.load(connection, sale_id, buyers, clock)
+            assert loaded is not None
+        found = {place.buyer_id: place for place in loaded.found}
+        # Who leaves in this batch may also join again in it.
+        counted = {ask.buyer_id for ask in asks if isinstance(ask, Leave) or ask.buyer_id not in found}
+        leaves = _leaves_of(connection, loaded.room, counted)
+        batch = RoomBatch(with_leavers(connection, loaded.room), found, loaded.now, leaves)
+        stands = [batch.answer(ask) for ask in asks]
+        if batch.changed or batch.joined or any(batch.counted.values()):
+            self._engine.store(connection, sale_id, batch)
+        return stands
+
+
+room_queries = cache(RoomQueries)
+
+
+class _Sqlite:
+    def __init__(self) -> None:
+        self._room = select(*ROOM).where(of_sale_id)
+        self._find = find_places("sqlite")
+        self._change = update_places("sqlite")
+        self._insert = insert_rows("sqlite", places, JOINED)
+        self._record = insert_rows("sqlite", events, EVENT)
+
+    def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
+        row = connection.execute(self._room, {"of_sale": sale_id}).one_or_none()
+        if row is None:
+            return None
+        return Loaded(room_in(row), _found(connection, self._find, buyers), clock.now_ms(connection))
+
+    def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
+        if batch.changed:
+            connection.execute(self._change, {"rows": _changed_rows(sale_id, batch)})
+        if batch.joined:
+            self._insert(connection, _joined_rows(sale_id, batch))
+        connection.execute(_count, _counted(sale_id, batch))
+        self._record(connection, [_event(sale_id, batch)])
+
+
+class _Postgres:
+    def __init__(self) -> None:
+        self._load = _load_statement()
+        self._find = find_places("postgresql")
+        self._change = update_places("postgresql")
+        given = rows_parameter("postgresql", JOINED)
+        join = insert(places).from_select([c.name for c in JOINED], select(*given.c))
+        self._record = _count.add_cte(insert(events).values({c.name: bindparam(c.name) for c in EVENT}).cte("told"))
+        self._join_and_record = self._record.add_cte(join.cte("joined"))
+        self._change_and_record = self._record.add_cte(self._change.cte("changed"))
+
+    def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
+        given = {"of_sale": sale_id, "rows": buyers, "now": clock.known_now_ms()}
+        row = connection.execute(self._load, given).one_or_none()
+        if row is None:
+            return None
+        found = places_from(row.found) if row.is_as_seen else _found(connection, self._find, buyers)
+        return Loaded(room_in(row), found, row.now)
+
+    def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
+        """Ending a place and creating another of the same buyer cannot be one statement: the order of its parts is
+        undefined, and for a moment there might be two."""
+        event = dict(zip((c.name for c in EVENT), _event(sale_id, batch), strict=True))
+        counted = _counted(sale_id, batch) | event
+        if batch.changed and batch.joined:
+            connection.execute(self._change, {"rows": _changed_rows(sale_id, batch)})
+        if batch.joined:
+            connection.execute(self._join_and_record, {**counted, "rows": encode_rows(_joined_rows(sale_id, batch))})
+        elif batch.changed:
+            connection.execute(self._change_and_record, {**counted, "rows": _changed_rows(sale_id, batch)})
+        else:
+            connection.execute(self._record, counted)
+
+
+def _load_statement() -> Select[Any]:
+    room = locked_room()
+    return select(room, places_as_json(find_places("postgresql").subquery("found")).label("found"))
+
+
+def locked_room() -> Subquery:
+    """On PostgreSQL: the room, the time (`:now`, if that is given), and whether it is still as this statement saw it.
+
+    The lock is taken in a subquery, because only what is outside of it is computed after the lock is granted.
+    """
+    version: ColumnClause[str] = literal_column("rooms.ctid")
+    locked = select(*ROOM, version.label("version")).where(of_sale_id).with_for_update().subquery("locked")
+    seen = select(version).select_from(rooms).where(of_sale_id).scalar_subquery()
+    return select(
+        *(locked.c[c.name] for c in ROOM),
+        func.coalesce(bindparam("now", type_=BigInteger), POSTGRES_NOW_MS).label("now"),
+        (locked.c.version == seen).label("is_as_seen"),
+    ).subquery("room")
+
+
+def places_as_json(found: Subquery | CTE) -> ScalarSelect[str]:
+    return select(func.coalesce(cast(func.json_agg(found.table_valued()), Text), "[]")).scalar_subquery()
+
+
+def find_places(dialect_name: str) -> Select[Any]:
+    return rows_matching(dialect_name, places, [places.c.sale_id, places.c.buyer_id], places.c.ended_at.is_(None))
+
+
+def update_places(dialect_name: str) -> Update:
+    """Each row names its sale: with the sale as one parameter SQLite scans the whole line, and reads all given rows
+    again at every place in it, which took a minute with fifty thousand waiting."""
+    given = rows_parameter(dialect_name, _CHANGED)
+    same = (places.c.sale_id == given.c.sale_id, places.c.arrival == given.c.arrival)
+    return update(places).where(*same).values({c.name: given.c[c.name] for c in _CHANGED[2:]})
+
+
+def _leaves_of(connection: Connection, room: RoomState, buyers: Collection[str]) -> dict[str, int]:
+    """How often each of them left, read under the lock of the room. Most rooms have nobody who ever left."""
+    if not room.leaves or not buyers:
+        return {}
+    theirs = (places.c.sale_id == room.sale_id, places.c.buyer_id.in_(buyers), was_left)
+    found = select(places.c.buyer_id, func.count().label("leaves")).where(*theirs).group_by(places.c.buyer_id)
+    return {row.buyer_id: row.leaves for row in connection.execute(found)}
+
+
+def room_in(row: Row[Any]) -> RoomState:
+    return RoomState(**{c.name: getattr(row, c.name) for c in ROOM})
+
+
+def _found(connection: Connection, find: Executable, buyers: str) -> list[Place]:
+    names = Place.__struct_fields__
+    return [Place(*(getattr(row, name) for name in names)) for row in connection.execute(find, {"rows": buyers})]
+
+
+def _changed_rows(sale_id: str, batch: RoomBatch) -> str:
+    return encode_rows(_changed_row(sale_id, place) for place in batch.changed.values())
+
+
+def _changed_row(sale_id: str, p: Place) -> tuple[object, ...]:
+    return (sale_id, p.arrival, p.place, p.stale_at, p.pass_until, p.used_at, p.ended_at, p.left_place)
+
+
+def _joined_rows(sale_id: str, batch: RoomBatch) -> list[tuple[object, ...]]:
+    return [(sale_id, p.arrival, p.buyer_id, p.ticket_id, p.joined_at) for p in batch.joined]
+
+
+def _event(sale_id: str, batch: RoomBatch) -> tuple[object, ...]:
+    """What the batch did. The counts are those after it."""
+    counted = {name: getattr(batch.room, name) + more for name, more in batch.counted.items() if more}
+    room = {name: count for name, count in counted.items() if name not in FOR_ADVANCER}
+    facts: dict[str, object] = {"rooms": [{"sale_id": sale_id, **room}]}
+    if batch.joined:
+        # Two lists: a crowd of small tuples would keep the garbage collector busy.
+        facts["joined"] = [p.buyer_id for p in batch.joined], [p.ticket_id for p in batch.joined]
+    if batch.changed:
+        facts["changed"] = [_changed_row(sale_id, place)[1:] for place in batch.changed.values()]
+    return (stream_of(sale_id), CHANGED, batch.now, sale_id, encode_facts(facts))
+
+
+def _counted(sale_id: str, batch: RoomBatch) -> dict[str, object]:
+    return {"of_sale": sale_id} | {f"more_{name}": count for name, count in batch.counted.items()}

@@ -1,0 +1,211 @@
+"""Queries on rooms."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection, Row, and_, delete, func, or_, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from holdfast.domain.room.lottery import SEED_BYTES, Leavers, entry_of, seed_hash
+from holdfast.domain.room.room import AdvancerState, RoomState
+from holdfast.domain.sale.sale import RoomMode, Sale, SaleState
+from holdfast.ledger.engine.facts import record, row_facts
+from holdfast.ledger.engine.rows import encode_rows, rows_parameter
+from holdfast.ledger.tables.room import FOR_ADVANCER, gate_slowness, places, rooms
+from holdfast.ledger.tables.rows import sale_from_row
+from holdfast.ledger.tables.sales import sales
+from holdfast.runtime.sealing import Sealer
+
+CHANGED = "room.changed"
+RECORDED = [c for c in rooms.c if c.name not in FOR_ADVANCER]
+LeftPlaces = Sequence[tuple[int, int]]
+"""Arrival numbers of buyers who left, each with the place that is skipped."""
+
+
+def stream_of(sale_id: str) -> str:
+    """What the events of a room have in place of a SKU."""
+    return f"room:{sale_id}"
+
+
+class SaleAndRoom(Struct, frozen=True):
+    sale: Sale
+    room: RoomState
+
+
+def make_room(connection: Connection, sale_id: str, now: int, sealer: Sealer | None = None) -> None:
+    """If there is none. Every room of a sale has a seed, so that its hash is known before anyone joins. Without a
+    sealer there is none, and no draw."""
+    values: dict[str, object] = {"sale_id": sale_id, "seed": "", "seed_hash": "", "created_at": now}
+    if sealer is not None:
+        seed = secrets.token_bytes(SEED_BYTES)
+        values |= {"seed": sealer.seal(seed, sale_id), "seed_hash": seed_hash(seed)}
+    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
+    made = insert(rooms).values(**values).on_conflict_do_nothing().returning(*RECORDED)
+    row = connection.execute(made).one_or_none()
+    if row is not None:
+        _record(connection, sale_id, now, {"rooms": [row_facts(rooms, row)]})
+
+
+_COLUMNS = [name for name in RoomState.__struct_fields__ if name in rooms.c]
+# Those who left before a list was closed, by the seed's hash, which is different for every room, and the time of
+# closing: a transaction that closed it may have been rolled back, and others left until it was closed again.
+_LEAVERS_MAX = 64
+_leavers: dict[tuple[str, int | None], Leavers] = {}
+LEFT_BEFORE_CLOSING = -1
+LEFT_AT_ONCE = 10_000
+
+
+def room_from_row(row: Row[Any]) -> RoomState:
+    values = {name: row._mapping[name] for name in _COLUMNS}  # noqa: SLF001 - the documented way
+    advancer_state = values["advancer_state"]
+    return RoomState(
+        **values | {"advancer_state": None if advancer_state is None else AdvancerState.from_json(advancer_state)}
+    )
+
+
+def find_room(connection: Connection, sale_id: str) -> RoomState | None:
+    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale_id)).one_or_none()
+    return None if row is None else with_leavers(connection, room_from_row(row))
+
+
+def lock_room(connection: Connection, sale_id: str) -> RoomState | None:
+    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale_id).with_for_update()).one_or_none()
+    return None if row is None else with_leavers(connection, room_from_row(row))
+
+
+# Left, rather than replaced by another place after the pass expired.
+was_left = and_(
+    places.c.ended_at.is_not(None), or_(places.c.pass_until.is_(None), places.c.pass_until > places.c.ended_at)
+)
+
+
+def returned_passes(connection: Connection, sale_id: str, now: int) -> frozenset[str]:
+    """The tickets of those who left with a pass that has not expired."""
+    is_valid = (places.c.place.is_not(None), places.c.pass_until > now, was_left)
+    found = select(places.c.ticket_id).where(places.c.sale_id == sale_id, *is_valid)
+    return frozenset(connection.execute(found).scalars())
+
+
+def with_leavers(connection: Connection, room: RoomState) -> RoomState:
+    """Where the places of a draw are to be computed. Read once: nobody can leave a closed list any more."""
+    if not room.unlisted:
+        return room
+    key = (room.seed_hash, room.opened_at)
+    found = _leavers.get(key)
+    if found is None:
+        of_room = (places.c.sale_id == room.sale_id, places.c.left_place == LEFT_BEFORE_CLOSING)
+        arrivals = select(places.c.arrival).where(*of_room).order_by(places.c.arrival)
+        if len(_leavers) >= _LEAVERS_MAX:
+            _leavers.clear()
+        found = _leavers[key] = Leavers(list(connection.execute(arrivals).scalars()))
+    return replace(room, leavers=found)
+
+
+def close_list(connection: Connection, sale_id: str) -> LeftPlaces:
+    """Take everyone off a lottery's list who has left."""
+    left = (places.c.sale_id == sale_id, places.c.left_place.is_not(None))
+    taken_off = update(places).where(*left).values(left_place=LEFT_BEFORE_CLOSING).returning(places.c.arrival)
+    return [(arrival, LEFT_BEFORE_CLOSING) for arrival in sorted(connection.execute(taken_off).scalars())]
+
+
+def skip_undrawn_leavers(connection: Connection, room: RoomState) -> LeftPlaces:
+    """Those who left between the closing of the list and the draw are on it, and have a place that is to be skipped."""
+    undrawn = (places.c.ended_at.is_not(None), places.c.place.is_(None), places.c.left_place.is_(None))
+    found = (
+        connection.execute(select(places.c.arrival).where(places.c.sale_id == room.sale_id, *undrawn)).scalars().all()
+    )
+    given = rows_parameter(connection.dialect.name, [places.c.sale_id, places.c.arrival, places.c.left_place])
+    same = (places.c.sale_id == given.c.sale_id, places.c.arrival == given.c.arrival)
+    left = [(arrival, room.place_of(arrival)) for arrival in found]
+    rows = encode_rows((room.sale_id, *each) for each in left)
+    connection.execute(update(places).where(*same).values(left_place=given.c.left_place), {"rows": rows})
+    return left
+
+
+def skipped_from(connection: Connection, room: RoomState) -> Iterator[int]:
+    """The places to be skipped, from the cursor on, read in portions."""
+    first = room.serving
+    while portion := left_places(connection, replace(room, serving=first)):
+        yield from portion
+        first = portion[-1] + 1
+
+
+def left_places(connection: Connection, room: RoomState) -> list[int]:
+    """The next places to be skipped, up to a limit."""
+    left = (places.c.sale_id == room.sale_id, places.c.left_place >= room.serving)
+    wanted = select(places.c.left_place).where(*left).order_by(places.c.left_place).limit(LEFT_AT_ONCE)
+    return list(connection.execute(wanted).scalars())
+
+
+def update_room(
+    connection: Connection, sale_id: str, now: int, changes: Mapping[str, object], left: LeftPlaces = ()
+) -> None:
+    """Under the lock of the room. `left`: what was written to places in this transaction."""
+    of_sale = rooms.c.sale_id == sale_id
+    before = connection.execute(select(*RECORDED).where(of_sale)).one()._mapping  # noqa: SLF001 - as documented
+    connection.execute(update(rooms).where(of_sale).values(changes))
+    new = {name: value for name, value in changes.items() if name in before and before[name] != value}
+    if new or left:
+        _record(connection, sale_id, now, {"rooms": [{"sale_id": sale_id, **new}], "left": left})
+
+
+def _record(connection: Connection, sale_id: str, now: int, facts: Mapping[str, object]) -> None:
+    record(connection, stream_of(sale_id), CHANGED, now, facts, subject=sale_id)
+
+
+def live_rooms(connection: Connection) -> list[SaleAndRoom]:
+    """Those of sales that are not closed and have a room."""
+    found = connection.execute(select(rooms).join(sales, sales.c.sale_id == rooms.c.sale_id).where(_IS_LIVE)).all()
+    theirs = connection.execute(select(sales).where(_IS_LIVE, sales.c.sale_id.in_([row.sale_id for row in found])))
+    by_id = {row.sale_id: sale_from_row(row) for row in theirs}
+    return [
+        SaleAndRoom(by_id[row.sale_id], with_leavers(connection, room_from_row(row)))
+        for row in found
+        if row.sale_id in by_id and by_id[row.sale_id].room.mode is not RoomMode.OFF
+    ]
+
+
+_IS_LIVE = sales.c.state != SaleState.CLOSED
+
+
+def list_entries(connection: Connection, room: RoomState, first: int, last: int) -> list[str]:
+    """Entries of a closed list, in arrival order, from one number up to another."""
+    arrival_of = room.leavers.arrival_of
+    is_listed = (places.c.arrival >= arrival_of(first), places.c.arrival < arrival_of(last), _IS_LISTED)
+    wanted = (
+        select(places.c.buyer_id, places.c.ticket_id)
+        .where(places.c.sale_id == room.sale_id, *is_listed)
+        .order_by(places.c.arrival)
+    )
+    return [entry_of(room.sale_id, row.buyer_id, row.ticket_id) for row in connection.execute(wanted)]
+
+
+_IS_LISTED = func.coalesce(places.c.left_place, 0) != LEFT_BEFORE_CLOSING
+
+
+def note_slowness(connection: Connection, process: str, slowness: Sequence[tuple[str, float]], now: int) -> None:
+    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
+    statement = insert(gate_slowness)
+    statement = statement.on_conflict_do_update(
+        index_elements=[gate_slowness.c.sku_id, gate_slowness.c.process],
+        set_={"slowness_ms": statement.excluded.slowness_ms, "at": statement.excluded.at},
+    )
+    rows = [{"sku_id": sku_id, "process": process, "slowness_ms": int(ms), "at": now} for sku_id, ms in slowness]
+    connection.execute(statement, rows)
+
+
+def prune_slowness(connection: Connection, older_than: int, *, limit: int) -> int:
+    """Delete up to `limit` measurements of processes that ended. Each leaves a row for every pool it served."""
+    key = (gate_slowness.c.sku_id, gate_slowness.c.process)
+    old = select(*key).where(gate_slowness.c.at < older_than).limit(limit)
+    return connection.execute(delete(gate_slowness).where(tuple_(*key).in_(old))).rowcount
+
+
+def slowness_of(connection: Connection, sku_id: str, since: int) -> float:
+    """The highest that any process measures."""
+    of_pool = (gate_slowness.c.sku_id == sku_id, gate_slowness.c.at >= since)
+    return float(connection.execute(select(func.max(gate_slowness.c.slowness_ms)).where(*of_pool)).scalar() or 0)

@@ -1,0 +1,65 @@
+"""Queries on single sales and orders."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import asdict
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
+
+from holdfast.domain.sale.sale import Order, Sale
+from holdfast.ledger.engine.facts import record
+from holdfast.ledger.tables.rows import order_from_row, sale_from_row
+from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.stock import pools
+
+
+def is_pool_of(sku_id: str) -> ColumnElement[bool]:
+    """The pool of a SKU, or its shards."""
+    return (pools.c.sku_id == sku_id) | pools.c.sku_id.startswith(f"{sku_id}/", autoescape=True)
+
+
+def insert_sale(connection: Connection, sale: Sale) -> None:
+    values = sale_values(sale)
+    connection.execute(insert(sales).values(**values))
+    record_sale(connection, sale.sku_id, values, sale.created_at, event="sale.created")
+
+
+def record_sale(
+    connection: Connection,
+    sku_id: str,
+    changes: Mapping[str, object],
+    now: int,
+    *,
+    event: str | None = None,
+    before: Mapping[str, object] | None = None,
+) -> None:
+    """The event of a change of a sale, with the columns that changed and, if they are known, what they were."""
+    facts: dict[str, object] = {"sales": [changes], **({} if before is None else {"before": before})}
+    record(connection, sku_id, event or "sale.changed", now, facts, subject=changes["sale_id"])
+
+
+def put_pool_in_sale(connection: Connection, sku_id: str, sale_id: str, now: int) -> None:
+    """From the next batch on, what is settled or sold in this pool belongs to the sale."""
+    put = update(pools).where(is_pool_of(sku_id)).values(sale_id=sale_id).returning(pools.c.sku_id)
+    rows = [{"sku_id": name, "sale_id": sale_id} for name in sorted(connection.execute(put).scalars())]
+    if rows:
+        record(connection, sku_id, "pool.in_sale", now, {"pools": rows}, subject=sale_id)
+
+
+_FIND = select(sales).where(sales.c.sale_id == bindparam("sale_id"))
+
+
+def find_sale(connection: Connection, sale_id: str) -> Sale | None:
+    row = connection.execute(_FIND, {"sale_id": sale_id}).one_or_none()
+    return None if row is None else sale_from_row(row)
+
+
+def find_order(connection: Connection, order_id: str) -> Order | None:
+    row = connection.execute(select(orders).where(orders.c.order_id == order_id)).one_or_none()
+    return None if row is None else order_from_row(row)
+
+
+def sale_values(sale: Sale) -> dict[str, object]:
+    """By column."""
+    work = None if sale.proof_of_work is None else msgspec.json.encode(sale.proof_of_work).decode()
+    return asdict(sale) | {"room": msgspec.json.encode(sale.room).decode(), "proof_of_work": work}

@@ -1,0 +1,139 @@
+"""Deletes reservations that came to nothing, with all their events, once they are old.
+
+The model. A reservation that was cancelled, expired or failed took units and returned them, so its events add up to
+nothing: without them the sums over a pool's events are the same. What was sold stays, and so does what a payment, a
+settlement or a claim refers to, and what a webhook has not been told yet. In place of what is deleted the
+pool gets one event, `pool.pruned`, with how many reservations it stands for, the units they took and returned, and a
+digest of their hashes, which stay, and of the digest before it. So `holdfast verify` still finds that everything adds
+up and that history is unchanged, and a backup can be checked against the hashes.
+
+It visits one pool after the other, a portion at a time under the pool's lock, and remembers how far it came.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, select, update
+
+from holdfast.domain.stock.reservation import Status
+from holdfast.ledger.chain.leaves import hashes_of, prune_events
+from holdfast.ledger.engine.facts import NO_FACTS
+from holdfast.ledger.tables.money import payments, settlements
+from holdfast.ledger.tables.stock import claims, events, pools, reservations
+from holdfast.ledger.tables.webhooks import webhooks
+
+PRUNED = "pool.pruned"
+RETURNED = (Status.CANCELLED, Status.EXPIRED, Status.FAILED)
+_KEPT_FOR = (payments, settlements, claims)
+# Idempotency keys, which answer with their reservation, are kept for little more than a day.
+LEAST_KEPT_MS = 2 * 24 * 3_600_000
+# What was sold stays and is looked at again in every round, so rounds are rare.
+ROUND_MS = 3_600_000
+
+
+class Pruned(Struct, frozen=True):
+    """The subject of the event: what it stands for."""
+
+    count: int
+    taken: int
+    returned: int
+    digest: str
+
+    @classmethod
+    def parse(cls, subject: str) -> "Pruned | None":
+        """None if it is not one of ours."""
+        match = re.fullmatch(r"(\d+)/(\d+)/(\d+)/(\w+)", subject)
+        return None if match is None else cls(int(match[1]), int(match[2]), int(match[3]), match[4])
+
+    def __str__(self) -> str:
+        return f"{self.count}/{self.taken}/{self.returned}/{self.digest}"
+
+
+class ReservationPruner:
+    def __init__(self) -> None:
+        self._sku_id = ""
+        self._after = ""
+        # What is older than this was looked at in the last round.
+        self._done = 0
+
+    def prune(self, connection: Connection, older_than: int, *, limit: int) -> int:
+        """Deletes the next portion. Gives `limit` while there is more to look at in this round."""
+        if older_than < self._done + ROUND_MS:
+            return 0
+        rows = self._next_rows(connection, older_than, limit)
+        if rows:
+            self._after = rows[-1].reservation_id
+            ids = [row.reservation_id for row in rows if row.status in RETURNED]
+            if ids:
+                _replace(connection, self._sku_id, ids, older_than)
+            return limit
+        later = select(func.min(pools.c.sku_id)).where(pools.c.sku_id > self._sku_id)
+        self._sku_id, self._after = connection.execute(later).scalar() or "", ""
+        if not self._sku_id:
+            self._done = older_than
+        return limit if self._sku_id else 0
+
+    def _next_rows(self, connection: Connection, older_than: int, limit: int) -> Sequence[Any]:
+        # An ID begins with the time it was made at.
+        young = f"rsv_{max(older_than, 0):012x}"
+        query = select(reservations.c.reservation_id, reservations.c.status).where(
+            reservations.c.sku_id == self._sku_id,
+            reservations.c.reservation_id > self._after,
+            reservations.c.reservation_id < young,
+        )
+        return connection.execute(query.order_by(reservations.c.reservation_id).limit(limit)).all()
+
+
+def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than: int) -> None:
+    of_pool = pools.c.sku_id == sku_id
+    pool = connection.execute(
+        select(pools.c.decided_at, pools.c.pruned_seq).where(of_pool).with_for_update()
+    ).one_or_none()
+    if pool is None:
+        return
+    found = connection.execute(_history_of(connection, ids)).all()
+    # All of its events must be old: one may have ended long after it was made.
+    young = {row.reservation_id for row in found if row.at >= older_than}
+    old = [row for row in found if row.reservation_id not in young]
+    if not old:
+        return
+    gone = {row.reservation_id for row in old}
+    hashes = hashes_of(connection, [row.seq for row in old])
+    stands_for = _stands_for(old, pruning_digest(_last_digest(connection, pool.pruned_seq), hashes.values()))
+    told = {"sku_id": sku_id, "type": PRUNED, "at": pool.decided_at}
+    told |= {"quantity": stands_for.taken, "subject": str(stands_for), "facts": NO_FACTS}
+    # Before anything is deleted: SQLite numbers an event after the highest there is, which must never become less.
+    pruned_by = connection.execute(insert(events).values(**told).returning(events.c.seq)).scalar_one()
+    connection.execute(update(pools).where(of_pool).values(pruned_seq=pruned_by))
+    prune_events(connection, hashes, pruned_by)
+    connection.execute(delete(reservations).where(reservations.c.reservation_id.in_(gone)))
+
+
+def _history_of(connection: Connection, ids: Sequence[str]) -> Any:
+    id_ = reservations.c.reservation_id
+    relayed = connection.execute(select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None)))
+    reached: int | None = relayed.scalar()
+    is_needed: list[ColumnElement[bool]] = [exists().where(table.c.reservation_id == id_) for table in _KEPT_FOR]
+    if reached is not None:
+        is_needed.append(exists().where(events.c.reservation_id == id_, events.c.seq > reached))
+    wanted = select(id_).where(id_.in_(ids), reservations.c.status.in_(RETURNED), *[~need for need in is_needed])
+    return select(events).where(events.c.reservation_id.in_(wanted)).order_by(events.c.seq)
+
+
+def pruning_digest(before: str, hashes: Iterable[bytes]) -> str:
+    """Of events that are pruned together, in order, after a digest."""
+    return sha256(before.encode() + b"".join(hashes)).hexdigest()
+
+
+def _stands_for(old: Sequence[Row[Any]], digest: str) -> Pruned:
+    taken = sum(row.quantity or 0 for row in old if row.type == "reservation.created")
+    returned = sum(row.quantity or 0 for row in old if row.type in [f"reservation.{why}" for why in RETURNED])
+    return Pruned(len({row.reservation_id for row in old}), taken, returned, digest)
+
+
+def _last_digest(connection: Connection, pruned_seq: int | None) -> str:
+    before = Pruned.parse(connection.execute(select(events.c.subject).where(events.c.seq == pruned_seq)).scalar() or "")
+    return "" if before is None else before.digest

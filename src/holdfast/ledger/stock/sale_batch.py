@@ -1,0 +1,106 @@
+"""What a batch also writes if its pool is in a sale: settlements to do, and orders."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Row, String, bindparam, literal, select, true
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from holdfast.domain.sale.sale import OrderStatus, PaymentKind, order_id_of
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.shards import whole_of
+from holdfast.domain.stock.state import Changes
+from holdfast.ledger.engine.facts import encode_facts, row_facts
+from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_parameter
+from holdfast.ledger.tables.money import settlements
+from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.stock import events
+
+_WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id", "buyer_id", "quantity")] + [
+    settlements.c.due_at,
+    settlements.c.created_at,
+]
+_SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity")]
+_EVENTS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "subject", "facts")]
+# A payment or a settlement reached an end that no other event tells.
+SETTLED = "settlement.ended"
+
+
+class SaleQueries:
+    """The statements of one engine, built once."""
+
+    def __init__(self, dialect_name: str) -> None:
+        self._insert_settlements = insert_rows(dialect_name, settlements, _WORK)
+        self._insert_events = insert_rows(dialect_name, events, _EVENTS)
+        self._insert_orders = _insert_orders(dialect_name)
+
+    def record(self, connection: Connection, sale_id: str, changes: Changes, now: int) -> None:
+        """Under the lock of the pool. A direct confirm means payment was taken externally."""
+        changed = [*changes.created, *changes.moved]
+        work = [
+            (r.reservation_id, sale_id, r.sku_id, r.owner_id, r.quantity, now, now)
+            for r in changed
+            if r.status is Status.SETTLING
+        ]
+        if work:
+            self._insert_settlements(connection, work)
+        sold = [r for r in changed if r.status is Status.CONFIRMED]
+        if sold:
+            self.order(connection, sale_id, sold, PaymentKind.EXTERNAL, now)
+
+    def order(
+        self,
+        connection: Connection,
+        sale_id: str,
+        sold: Sequence[Reservation],
+        payment: PaymentKind,
+        now: int,
+        paid: Mapping[str, Mapping[str, object]] = {},
+    ) -> set[str]:
+        """Write the orders of these reservations and their events, once; returns which are new. `paid`: the facts of
+        their payments, by reservation."""
+        rows = [
+            (order_id_of(r.reservation_id), r.reservation_id, whole_of(r.sku_id), r.owner_id, r.quantity) for r in sold
+        ]
+        given = {"rows": encode_rows(rows), "of_sale": sale_id, "payment": payment, "now": now}
+        fresh = connection.execute(self._insert_orders, given).all()
+        if fresh:
+            self._insert_events(connection, [_ordered(o, now, paid.get(o.reservation_id, {})) for o in fresh])
+        return {o.reservation_id for o in fresh}
+
+    def settled(self, connection: Connection, sku_id: str, now: int, facts: Mapping[str, Mapping[str, object]]) -> None:
+        """Record what settlements wrote otherwise, by reservation."""
+        rows = [
+            (sku_id, None, SETTLED, now, None, reservation_id, encode_facts(about))
+            for reservation_id, about in facts.items()
+        ]
+        if rows:
+            self._insert_events(connection, rows)
+
+
+def _ordered(order: Row[Any], now: int, paid: Mapping[str, object]) -> tuple[object, ...]:
+    facts = encode_facts({"orders": [row_facts(orders, order)], **paid})
+    about = (order.sku_id, order.reservation_id, "order.confirmed", now, order.quantity, order.order_id)
+    return (*about, facts)
+
+
+def _insert_orders(dialect_name: str) -> Any:
+    insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
+    given = rows_parameter(dialect_name, _SOLD)
+    sale = sales.c.sale_id == bindparam("of_sale")
+    priced = select(
+        *given.c,
+        sales.c.sale_id,
+        (sales.c.price_amount * given.c.quantity).label("amount"),
+        sales.c.currency,
+        bindparam("payment", type_=String).label("payment"),
+        literal(OrderStatus.CONFIRMED.value).label("status"),
+        bindparam("now", type_=BigInteger).label("created_at"),
+    ).select_from(given.join(sales, sale))
+    if dialect_name == "sqlite":
+        # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
+        priced = priced.where(true())
+    statement = insert(orders).from_select([c.name for c in priced.selected_columns], priced)
+    # The settler may have written the order before the journal recorded the sale.
+    return statement.on_conflict_do_nothing().returning(*orders.c)

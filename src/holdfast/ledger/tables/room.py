@@ -1,0 +1,168 @@
+"""The waiting room: who is in line, and how far the line is.
+
+Lock order: a transaction that changes a room locks its row first and touches places of that room only under that lock;
+it locks nothing else. A change of the sale's mode locks the sale before. So arrival numbers have no gaps, and the
+counters of the row are exact.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    false,
+    text,
+)
+
+from holdfast.ledger.tables.columns import Id, Millis, metadata
+
+
+def _count(name: str) -> "Column[int]":
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
+rooms = Table(
+    "rooms",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    # How many have joined: the next arrival number.
+    _count("joined"),
+    # How many places have been called. Only ever grows.
+    _count("serving"),
+    # Set by an operator: another rate than the sale's, a pause, a number to admit by hand.
+    Column("rate_per_second", BigInteger),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    _count("admit"),
+    # The lottery. The seed is sealed until the draw; `entrants` is set when the list is closed.
+    Column("seed", String, nullable=False),
+    Column("seed_hash", String, nullable=False),
+    Column("entrants", BigInteger),
+    Column("digest", String),
+    Column("opened_at", Millis),
+    # What buyers did, counted as it happens; see `Counts` in domain/room/pace.py.
+    _count("passes_given"),
+    _count("passes_used"),
+    _count("stale_used"),
+    _count("units_taken"),
+    # What they did not do, counted by the line advancer up to `counted_at`, and in places up to `called_to`.
+    _count("passes_lapsed"),
+    _count("passes_stale"),
+    _count("calls_lapsed"),
+    _count("called_to"),
+    # Passes given to places from `called_to` on.
+    _count("answered"),
+    Column("counted_at", Millis, nullable=False, server_default="0"),
+    # As JSON, for the line advancer only: the pace, recent calls, the last measurements.
+    Column("advancer_state", Text),
+    # The lease of the line advancer. `fence` counts how often it changed hands.
+    Column("advancer", String),
+    Column("leased_until", Millis, nullable=False, server_default="0"),
+    _count("fence"),
+    Column("created_at", Millis, nullable=False),
+    # Places from `serving` on whose buyers left: they are skipped. `leaves` counts every leave, and is never lowered.
+    _count("left"),
+    _count("leaves"),
+    # How many had left a lottery when its list was closed. They are not on it.
+    _count("unlisted"),
+    # The order that people join for, also while the room is switched off.
+    Column("mode", String),
+    # What is mixed into the draw, and the public value that was named beforehand, once an operator has entered it.
+    Column("beacon", String),
+    Column("beacon_value", String),
+    # How many of its places were pruned, in order of arrival.
+    _count("pruned"),
+    # Once all of them were: its events before this number are still to be pruned. None if there are none.
+    Column("unpruned_before", BigInteger),
+    CheckConstraint("serving >= 0 AND serving <= joined", name="serving_within_joined"),
+)
+
+# What the line advancer has for itself: its lease, the pace, and how far it has counted. No event has it.
+FOR_ADVANCER = frozenset(
+    (
+        "advancer", "advancer_state", "answered", "called_to", "calls_lapsed", "counted_at", "fence", "leased_until",
+        "passes_lapsed", "passes_stale", "stale_used",
+    )
+)  # fmt: skip
+
+places = Table(
+    "places",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("arrival", BigInteger, primary_key=True),
+    Column("buyer_id", Id, nullable=False),
+    Column("ticket_id", String, nullable=False),
+    Column("joined_at", Millis, nullable=False),
+    # From 0. Every process can compute it; written when the pass is given.
+    Column("place", BigInteger),
+    Column("stale_at", Millis),
+    Column("pass_until", Millis),
+    Column("used_at", Millis),
+    # The buyer left, or joined again after the pass expired.
+    Column("ended_at", Millis),
+    # The buyer left before being called: the place that is skipped, or -1 for one who left before the list was closed.
+    Column("left_place", BigInteger),
+    sqlite_with_rowid=False,
+)
+one_place_per_buyer = Index(
+    "places_one_per_buyer",
+    places.c.sale_id,
+    places.c.buyer_id,
+    unique=True,
+    sqlite_where=text("ended_at IS NULL"),
+    postgresql_where=text("ended_at IS NULL"),
+)
+for _name, _column in (
+    ("places_by_place", places.c.place),
+    ("places_by_stale_at", places.c.stale_at),
+    ("places_by_pass_until", places.c.pass_until),
+):
+    Index(
+        _name,
+        places.c.sale_id,
+        _column,
+        sqlite_where=text("place IS NOT NULL"),
+        postgresql_where=text("place IS NOT NULL"),
+    )
+
+places_left = Index(
+    "places_left",
+    places.c.sale_id,
+    places.c.left_place,
+    places.c.arrival,
+    sqlite_where=text("left_place IS NOT NULL"),
+    postgresql_where=text("left_place IS NOT NULL"),
+)
+places_ended = Index(
+    "places_ended",
+    places.c.sale_id,
+    places.c.buyer_id,
+    sqlite_where=text("ended_at IS NOT NULL"),
+    postgresql_where=text("ended_at IS NOT NULL"),
+)
+
+# The latency of the gate as each server process measures it, of the pools it serves.
+gate_slowness = Table(
+    "gate_slowness",
+    metadata,
+    Column("sku_id", Id, primary_key=True),
+    Column("process", String, primary_key=True),
+    Column("slowness_ms", Integer, nullable=False),
+    Column("at", Millis, nullable=False),
+)
+
+spent_challenges = Table(
+    "spent_challenges",
+    metadata,
+    Column("challenge_id", Id, primary_key=True),
+    Column("sale_id", Id, nullable=False),
+    Column("buyer_id", Id, nullable=False),
+    # Tells which of several concurrent claims was first.
+    Column("claim", BigInteger, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    Index("spent_challenges_by_expiry", "expires_at"),
+)

@@ -1,0 +1,128 @@
+"""Sales, their orders and restocks.
+
+Lock order continues from `tables/stock.py`: the pool's row first, then settlements, payments, refunds and orders of
+that pool (each row is worked on by one worker, under its lease), then wallet accounts, by id. `fence` counts how often
+a row was leased: a worker that overran its lease finds another number, and writes nothing.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    String,
+    Table,
+    Text,
+    false,
+    literal_column,
+    text,
+)
+
+from holdfast.ledger.tables.columns import Id, Millis, metadata
+
+sales = Table(
+    "sales",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("sku_id", Id, nullable=False),
+    Column("name", String, nullable=False),
+    Column("description", String),
+    Column("image_url", String),
+    Column("price_amount", BigInteger, nullable=False),
+    Column("currency", String, nullable=False),
+    Column("starts_at", Millis, nullable=False),
+    Column("ends_at", Millis),
+    Column("per_buyer_limit", BigInteger),
+    Column("hold_seconds", BigInteger, nullable=False),
+    Column("max_hold_seconds", BigInteger, nullable=False),
+    Column("hold_budget", BigInteger),
+    Column("required_tier", BigInteger),
+    Column("checkout", String, nullable=False),
+    Column("payment", String, nullable=False),
+    # The units its pool is to have. Kept here, because a process may die before the pool gets them.
+    Column("loaded_units", BigInteger, nullable=False, server_default="0"),
+    Column("oversell_policy", String, nullable=False),
+    # As JSON: room and proof of work are read as a whole, and never searched.
+    Column("room", Text, nullable=False),
+    Column("proof_of_work", Text),
+    # loading: its pool is not yet checked, and does not sell. ready: it sells in its window. closed: for good.
+    Column("state", String, nullable=False),
+    Column("problem", String),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Millis, nullable=False),
+    Column("updated_at", Millis, nullable=False),
+    # When the events of its opening and its end were recorded.
+    Column("opened_at", Millis),
+    Column("closed_at", Millis),
+    # How many units can be delivered, if an operator declared that fewer exist than were sold.
+    Column("deliverable_units", BigInteger),
+    Column("units_per_address", BigInteger),
+    CheckConstraint("price_amount >= 0", name="price_not_negative"),
+    CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
+)
+# A pool has one set of rules, so it is in one sale at a time.
+one_sale_per_sku = Index(
+    "sales_one_per_sku",
+    sales.c.sku_id,
+    unique=True,
+    sqlite_where=text("state <> 'closed'"),
+    postgresql_where=text("state <> 'closed'"),
+)
+
+orders = Table(
+    "orders",
+    metadata,
+    Column("order_id", Id, primary_key=True),
+    Column("reservation_id", Id, nullable=False, unique=True),
+    Column("sale_id", Id, nullable=False),
+    Column("sku_id", Id, nullable=False),
+    Column("buyer_id", Id, nullable=False),
+    Column("quantity", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", String, nullable=False),
+    # How it was paid: by the sale's provider, or `external` where the caller took the money and then confirmed.
+    Column("payment", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("refunded_amount", BigInteger, nullable=False, server_default="0"),
+    Column("created_at", Millis, nullable=False),
+    # Units of it that were sold and do not exist: an operator has to find them.
+    Column("units_to_source", BigInteger, nullable=False, server_default="0"),
+    CheckConstraint("refunded_amount >= 0 AND refunded_amount <= amount", name="refunded_within_amount"),
+    CheckConstraint("status IN ('confirmed', 'refunded', 'cancelled')", name="order_status_known"),
+    Index("orders_by_buyer", "buyer_id", "order_id"),
+    Index("orders_by_sale", "sale_id", "order_id"),
+)
+# A literal, as for settlements.
+is_to_source = orders.c.units_to_source > literal_column("0")
+orders_to_source = Index(
+    "orders_to_source",
+    orders.c.sale_id,
+    sqlite_where=text("units_to_source > 0"),
+    postgresql_where=text("units_to_source > 0"),
+)
+
+# What each purchase takes of its address's limit, in sales that have one.
+address_units = Table(
+    "address_units",
+    metadata,
+    Column("reservation_id", Id, primary_key=True),
+    Column("sale_id", Id, nullable=False),
+    Column("address", String, nullable=False),
+    Column("owner_id", Id, nullable=False),
+    Column("idempotency_key", Id),
+    Column("units", BigInteger, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Index("address_units_by_address", "sale_id", "address"),
+)
+
+# Changes of stock requested under an idempotency key, so that each happens once.
+restocks = Table(
+    "restocks",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("key", Id, primary_key=True),
+    Column("units", BigInteger, nullable=False),
+    Column("is_done", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Millis, nullable=False),
+)

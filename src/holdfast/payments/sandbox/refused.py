@@ -1,0 +1,13 @@
+"""A refusal of the sandbox, as it is sent over HTTP."""
+
+from msgspec import Struct
+
+from holdfast.payments.port import Payment
+
+
+class Refused(Struct, frozen=True):
+    """Why nothing was changed, and the payment as it is, if there is one."""
+
+    error: str
+    detail: str
+    payment: Payment | None = None

@@ -1,0 +1,122 @@
+"""Caches the state of every waiting room in each process that serves buyers.
+
+It is read again a few times a second (less often while nobody waits), in one query for all rooms, so that `now`,
+reading a place and waiting for a turn need no query. Each pass also stores the gate latency that this process
+measures, which the line advancer uses to set the pace.
+"""
+
+import secrets
+from collections.abc import Callable
+from time import monotonic
+
+import structlog
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from holdfast.domain.room.room import RoomState
+from holdfast.errors import Unavailable
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.rooms import LEFT_AT_ONCE, find_room, left_places, live_rooms, note_slowness, returned_passes
+from holdfast.room.wakeup import EMPTY_S, QUIET_S, Wakeup
+from holdfast.runtime.agent import Agent
+
+log = structlog.get_logger()
+
+REFRESH_S = 0.25
+# An older snapshot says nothing about whose turn it is.
+TOO_OLD_S = 3.0
+KEPT_MAX = 1_000
+
+
+class RoomSnapshot:
+    def __init__(self, database: Database, slowness_ms: Callable[[], dict[str, float]], wakeup: Wakeup) -> None:
+        self._wake = wakeup.subscribe()
+        self._database = database
+        self._slowness_ms = slowness_ms
+        self._process = secrets.token_hex(6)
+        self._rooms: dict[str, RoomState] = {}
+        self._live: list[RoomState] = []
+        self._skus: set[str] = set()
+        self._returned: dict[str, None] = {}
+        self._read_at = float("-inf")
+
+    def agent(self) -> Agent[None]:
+        return Agent(
+            "room_snapshot",
+            self.refresh,
+            REFRESH_S,
+            rest_s=lambda _: self._rest_s(),
+            wake=self._wake,
+            least_rest_s=REFRESH_S,
+        )
+
+    def _rest_s(self) -> float:
+        if any(room.is_busy for room in self._live):
+            return REFRESH_S
+        return QUIET_S if self._live else EMPTY_S
+
+    async def refresh(self) -> None:
+        asked = monotonic()
+        found = await self._database.read(live_rooms)
+        rooms = await self._database.read(lambda c: [self._with_leaves(c, one.room) for one in found])
+        if len(self._rooms) > KEPT_MAX + len(found):
+            self._rooms.clear()
+        self._live = rooms
+        self._rooms.update({room.sale_id: room for room in self._live})
+        self._skus = {one.sale.sku_id for one in found}
+        self._read_at = asked
+        await self._store_slowness()
+
+    def _with_leaves(self, connection: Connection, room: RoomState) -> RoomState:
+        """Read again only if somebody left, or the end of what was read comes closer."""
+        if not room.leaves:
+            return room
+        known = self._rooms.get(room.sale_id)
+        if known is None or not _has_same_leaves(known, room):
+            returned = returned_passes(connection, room.sale_id, self._database.now_ms(connection))
+            return replace(room, left_places=left_places(connection, room), returned_passes=returned)
+        return replace(room, left_places=known.left_places, returned_passes=known.returned_passes)
+
+    async def _store_slowness(self) -> None:
+        seen = [(sku_id, ms) for sku_id, ms in self._slowness_ms().items() if sku_id in self._skus]
+
+        def note(connection: Connection) -> None:
+            note_slowness(connection, self._process, seen, self._database.now_ms(connection))
+
+        if seen:
+            await self._database.write(note)
+
+    def cached(self, sale_id: str) -> RoomState | None:
+        """The room at the last read, however long ago that was."""
+        return self._rooms.get(sale_id)
+
+    def return_pass(self, ticket_id: str) -> None:
+        """Its holder left through this process. Other processes know within the time of a refresh."""
+        if len(self._returned) >= KEPT_MAX:
+            self._returned.pop(next(iter(self._returned)))
+        self._returned[ticket_id] = None
+
+    def is_returned(self, sale_id: str, ticket_id: str) -> bool:
+        room = self._rooms.get(sale_id)
+        return ticket_id in self._returned or (room is not None and ticket_id in room.returned_passes)
+
+    async def find(self, sale_id: str) -> RoomState:
+        """The room as it was a moment ago at most. Raises `Unavailable` if that is not known."""
+        room = self._rooms.get(sale_id)
+        if room is None:
+            room = await self._database.read(lambda c: find_room(c, sale_id))
+            if room is not None:
+                self._rooms[sale_id] = room
+        elif monotonic() - self._read_at > TOO_OLD_S:
+            room = None
+        if room is None:
+            raise Unavailable("the room cannot be read now")
+        return room
+
+
+def _has_same_leaves(known: RoomState, room: RoomState) -> bool:
+    if (known.leaves, known.unlisted, known.seed) != (room.leaves, room.unlisted, room.seed):
+        return False
+    if not known.left_places and room.left:
+        return False
+    return len(known.left_places) < LEFT_AT_ONCE or known.serving == room.serving

@@ -1,0 +1,71 @@
+"""Token buckets: a burst of requests, and a steady rate after that.
+
+A bucket is stored as the time at which it will be full again (the generic cell rate algorithm): nothing has to be
+refilled, an idle bucket can be forgotten, and it takes one number per address or buyer.
+"""
+
+from functools import lru_cache
+from math import ceil, floor
+
+from msgspec import Struct
+
+
+class Policy(Struct, frozen=True):
+    """`burst` at once, and then one more every `every_ms`."""
+
+    name: str
+    burst: int
+    every_ms: float
+
+    @property
+    def window_seconds(self) -> int:
+        """How long an empty bucket takes to fill."""
+        return ceil(self.burst * self.every_ms / 1_000)
+
+    @property
+    def header(self) -> str:
+        """`RateLimit-Policy`, as draft-ietf-httpapi-ratelimit-headers has it."""
+        return _policy_header(self)
+
+
+# Thousands of responses per second carry the same few values.
+@lru_cache(maxsize=64)
+def _policy_header(policy: Policy) -> str:
+    return f'"{policy.name}";q={policy.burst};w={policy.window_seconds}'
+
+
+@lru_cache(maxsize=1_024)
+def _left_header(name: str, remaining: int, next_ms: int) -> str:
+    return f'"{name}";r={remaining};t={ceil(next_ms / 1_000)}'
+
+
+class Taken(Struct, frozen=True):
+    is_allowed: bool
+    # When the bucket is full again: the state to keep until then, and to pass in next time.
+    full_at: float
+    remaining: int
+    # Until the next token, which is when a refused request may be tried again.
+    next_ms: int
+
+    def header(self, policy: Policy) -> str:
+        """`RateLimit`: how many are left, and in how many seconds there will be more."""
+        return _left_header(policy.name, self.remaining, self.next_ms)
+
+
+def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:
+    """`full_at` is 0 for a caller without a bucket. A refused request takes no token."""
+    start = max(full_at, now)
+    # Written so that rounding never costs a full bucket its last token.
+    is_allowed = start - now <= (policy.burst - tokens) * policy.every_ms
+    kept = start + tokens * policy.every_ms if is_allowed else start
+    # Large clock values leave few digits for fractions of a token, so almost a whole token counts as one.
+    remaining = max(0, floor(policy.burst - (kept - now) / policy.every_ms + 1e-6))
+    # The bucket holds one token more each `every_ms`; a refused request waits until it holds enough.
+    missing = tokens if not is_allowed else min(remaining + 1, policy.burst)
+    next_ms = ceil(max(0.0, kept - now - (policy.burst - missing) * policy.every_ms))
+    return Taken(is_allowed, kept, remaining, next_ms)
+
+
+def is_idle(full_at: float, now: int) -> bool:
+    """Whether a bucket is full, and need not be kept."""
+    return full_at <= now

@@ -1,0 +1,213 @@
+"""Runs the effects of settlement: posts an event to the ledger, runs the call that follows, posts its result, and so on
+until the case is closed or has to wait.
+
+Whatever many cases do at one pool at the same time is done for all of them at once: events are posted in one
+transaction, and the gate is notified in one call.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+
+from holdfast.domain.sale.settling import (
+    INTERNAL_KEY_PREFIX,
+    Effect,
+    EffectFailed,
+    Event,
+    GateAcknowledged,
+    PaymentStatus,
+    ProviderReplied,
+    Reacquired,
+    reacquired_id,
+)
+from holdfast.domain.stock.command import Command, Move, Reserve, Transition, Verdict
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.shards import whole_of
+from holdfast.errors import EngineError
+from holdfast.gate.port import Gate
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.money.payment_notes import NO_PURCHASE, Purchase, purchase_of
+from holdfast.ledger.money.settle_batch import Lease
+from holdfast.payments.port import Charge, Payment, PaymentProvider, PaymentState
+from holdfast.runtime import metrics
+from holdfast.settlement.posting import Posted, Posting
+from holdfast.settlement.record import Record
+from holdfast.settlement.together import Together
+
+log = structlog.get_logger()
+
+# A transaction at a pool keeps its purchases waiting, so it must stay short: this many orders take some ten
+# milliseconds, and fewer would mostly pay for the transaction itself.
+BATCH_MAX = 64
+MOVES_MAX = 512
+# The buyer was admitted when the first reservation was made.
+ANY_TIER = 2**31 - 1
+# Calls for one case in a row: the longest path has six. More means that two lead to each other.
+CALLS_MAX = 12
+
+
+class Fenced(Exception):
+    """Another worker has the lease."""
+
+
+class Interpreter:
+    def __init__(
+        self, database: Database, gate: Gate, posting: Posting, providers: Mapping[str, PaymentProvider]
+    ) -> None:
+        self._database = database
+        self._gate = gate
+        self._posting = posting
+        self._providers = providers
+        self._posts: Together[Posted, Record | None] = Together(self._post_all, most=BATCH_MAX)
+        self._moves: Together[Move, Verdict] = Together(self._apply_all, most=MOVES_MAX)
+
+    async def settle(self, lease: Lease, event: Event) -> None:
+        """Walk a leased case as far as it goes now. Never raises."""
+        await self._guarded(lease, self._settle(lease, event))
+
+    async def proceed(self, record: Record) -> None:
+        """The same, from a case that is posted already."""
+        await self._guarded(record.lease, self._walk(record))
+
+    async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:
+        about = {"reservation_id": lease.reservation_id}
+        try:
+            await work
+        except Fenced:
+            log.warning("settlement_fenced", **about)
+        except EngineError as exc:
+            # The ledger is away. The lease expires, and another worker continues from what is stored.
+            log.warning("settlement_interrupted", error=str(exc), **about)
+        except Exception as exc:
+            log.exception("settlement_failed", **about)
+            # If this fails too, the lease expires.
+            with suppress(Exception):
+                await self._post(lease, EffectFailed(Effect.RETRY_LATER, repr(exc)))
+
+    async def _settle(self, lease: Lease, event: Event) -> None:
+        await self._walk(await self._post(lease, event))
+
+    async def _walk(self, record: Record) -> None:
+        for _ in range(CALLS_MAX):
+            if record.pending is None:
+                return
+            record = await self._post(record.lease, await self._run(record.pending, record))
+        final = EffectFailed(Effect.RETRY_LATER, "too many calls without an end", is_final=True)
+        await self._post(record.lease, final)
+
+    # --- in the ledger
+
+    async def _post(self, lease: Lease, event: Event) -> Record:
+        record = await self._posts.submit(lease.sku_id, (lease, event))
+        if record is None:
+            raise Fenced
+        return record
+
+    async def _post_all(self, sku_id: str, posted: Sequence[Posted]) -> list[Record | None]:
+        records = await self._database.write(lambda c: self._posting.settle(c, sku_id, posted))
+        count_outcomes([record for record in records if record is not None])
+        return records
+
+    # --- outside
+
+    async def _run(self, effect: Effect, record: Record) -> Event:
+        try:
+            match effect:
+                case Effect.NOTIFY_GATE:
+                    return await self._notify_gate(record)
+                case Effect.REACQUIRE:
+                    return await self._reacquire(record)
+                case _:
+                    return await self._call_provider(effect, record)
+        except EngineError as exc:
+            # Not reached, or the outcome is unknown: either way the next worker starts from what is stored.
+            return EffectFailed(effect, str(exc) or type(exc).__name__)
+        except Exception as exc:
+            log.exception("settlement_effect_failed", reservation_id=record.reservation_id, effect=effect)
+            return EffectFailed(effect, repr(exc))
+
+    async def _notify_gate(self, record: Record) -> Event:
+        ending = record.case.ending
+        assert ending is not None
+        move = Move(ending, record.reservation_id, is_claimed=ending is Transition.CONFIRM)
+        verdict = await self._moves.submit(record.work["sku_id"], move)
+        if verdict.outcome in (Outcome.MOVED, Outcome.ALREADY):
+            return GateAcknowledged()
+        # A failure that is illegal or not found was ended by someone else, or lost by the gate. The ledger will say.
+        return EffectFailed(Effect.NOTIFY_GATE, f"the gate says {verdict.outcome}")
+
+    async def _apply_all(self, sku_id: str, moves: Sequence[Move]) -> list[Verdict]:
+        commands: list[Command] = list(moves)
+        return await self._gate.apply(whole_of(sku_id), commands)
+
+    async def _reacquire(self, record: Record) -> Event:
+        """Replacement units for money that came too late; they are then settled like any others."""
+        id_, quantity = record.reservation_id, record.work["quantity"]
+        reserve = Reserve(
+            reacquired_id(id_),
+            record.work["buyer_id"],
+            quantity,
+            quantity,
+            key=f"{INTERNAL_KEY_PREFIX}again:{id_}",
+            tier=ANY_TIER,
+            settle=True,
+        )
+        [verdict] = await self._gate.apply(whole_of(record.work["sku_id"]), [reserve])
+        granted = None if verdict.reservation is None else verdict.reservation.reservation_id
+        if verdict.outcome in (Outcome.RESERVED, Outcome.REPLAYED) and granted == reserve.reservation_id:
+            return Reacquired()
+        if verdict.outcome is Outcome.NOT_READY:
+            return EffectFailed(Effect.REACQUIRE, "the gate is not ready")
+        return Reacquired(f"no replacement: {verdict.outcome}")
+
+    async def _call_provider(self, effect: Effect, record: Record) -> Event:
+        assert record.sale is not None
+        kind = record.sale.payment
+        provider = self._providers.get(kind)
+        if provider is None:
+            return EffectFailed(effect, f"no payment provider {kind} is configured")
+        reply = await _call(provider, effect, record, await self._purchase(effect, record))
+        if reply is None:
+            return ProviderReplied(None)
+        if reply.state is PaymentState.PENDING:
+            return EffectFailed(effect, "the provider has not decided yet")
+        status = PaymentStatus(reply.state.value)
+        return ProviderReplied(status, reply.amount, reply.reference, reply.reason)  # type: ignore[arg-type]
+
+    async def _purchase(self, effect: Effect, record: Record) -> Purchase:
+        if effect is not Effect.AUTHORISE:
+            return NO_PURCHASE
+        sku_id, buyer_id = record.work["sku_id"], record.work["buyer_id"]
+        return await self._database.read(lambda c: purchase_of(c, sku_id, buyer_id, record.reservation_id))
+
+
+async def _call(provider: PaymentProvider, effect: Effect, record: Record, purchase: Purchase) -> Payment | None:
+    payment = record.payment
+    assert payment is not None
+    known = Payment(payment["payment_key"], PaymentState.AUTHORISED, payment["reference"], amount=payment["amount"])
+    match effect:
+        case Effect.AUTHORISE:
+            names = ("amount", "currency", "buyer_id", "reservation_id", "sale_id", "method", "customer")
+            return await provider.authorise(
+                Charge(
+                    known.key,
+                    **{name: payment[name] for name in names},
+                    purchase_key=purchase.key,
+                    purchase_fingerprint=purchase.fingerprint,
+                    ledger_mark=purchase.ledger_mark,
+                )
+            )
+        case Effect.CAPTURE:
+            return await provider.capture(known)
+        case Effect.VOID:
+            return await provider.void(known)
+        case _:
+            return await provider.look_up(known.key, known.reference)
+
+
+def count_outcomes(records: Sequence[Record]) -> None:
+    for record in records:
+        if record.outcome is not None:
+            kind = "unknown" if record.sale is None else record.sale.payment
+            metrics.SETTLED.labels(kind, record.outcome).inc()

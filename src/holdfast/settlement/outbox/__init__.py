@@ -1,1 +1,0 @@
-"""Telling the world: events become deliveries, and deliveries reach their receivers."""

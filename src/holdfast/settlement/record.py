@@ -1,0 +1,200 @@
+"""One settlement as the ledger stores it, and the case (`domain/sale/settling.py`) it stands for."""
+
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import Row
+
+from holdfast.domain.sale.sale import PaymentKind, Sale, payment_key_of
+from holdfast.domain.sale.settling import (
+    Case,
+    Effect,
+    Event,
+    Funding,
+    OrderSource,
+    PaymentStatus,
+    Work,
+    advance,
+    reacquired_id,
+)
+from holdfast.domain.stock.command import Transition
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.ledger.money.settle_batch import Account, Lease
+from holdfast.settlement.retry import deferred
+
+# The journal of a gate in Redis reaches the ledger well within this.
+CHECK_AGAIN_MS = 1_000
+# Units may be waiting to return, so a gate that is back is notified within this.
+NOTIFY_AGAIN_MS = 10_000
+
+_COUNTED_AS = {Effect.SELL: "confirmed", Effect.RETURN_UNITS: "failed", Effect.OWE_REFUND: "refunded"}
+_DECIDED = (PaymentStatus.CAPTURED, PaymentStatus.DECLINED, PaymentStatus.VOIDED)
+_CLOSED_AS = {Work.PARKED: "parked", Work.DISCARDED: "dropped", Work.DONE: "ended"}
+
+
+class Record:
+    def __init__(
+        self,
+        work: Row[Any],
+        reservation: Reservation | None,
+        payment: Row[Any] | None,
+        order: str | None,
+        sale: Sale | None,
+        *,
+        has_replacement: bool,
+        is_claimed: bool,
+        attempts_max: int,
+    ) -> None:
+        self.work: dict[str, Any] = dict(work._mapping)  # noqa: SLF001 - the documented way to all columns of a row
+        self.reservation = reservation
+        self.payment: dict[str, Any] | None = None if payment is None else dict(payment._mapping)  # noqa: SLF001
+        self.sale = sale
+        self.is_work_changed = self.is_payment_changed = False
+        self.effects: list[Effect] = []
+        self.outcome: str | None = None
+        status = None if reservation is None else reservation.status
+        self.case = Case(
+            work=Work(work.state),
+            ending=None if work.ending is None else Transition(work.ending),
+            attempts=work.attempts,
+            reason=work.reason,
+            is_reacquiring=work.successor_id is not None,
+            payment=None if payment is None else PaymentStatus(payment.state),
+            payment_reason=None if payment is None else payment.reason,
+            reference=None if payment is None else payment.reference,
+            funding=_funding(sale, work.quantity),
+            amount=0 if sale is None else sale.amount_of(work.quantity),
+            # The ledger has sold it, and the journal has not said so yet.
+            reservation=Status.CONFIRMED if is_claimed and work.state == Work.WAITING else status,
+            order=_order_source(order, sale),
+            has_replacement=has_replacement,
+            attempts_max=attempts_max,
+        )
+
+    @property
+    def reservation_id(self) -> str:
+        id_: str = self.work["reservation_id"]
+        return id_
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.reservation_id, self.work["sku_id"], self.work["fence"])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether something was written that stays so: a payment that is decided, or work that is closed."""
+        is_decided = self.is_payment_changed and self.case.payment in _DECIDED
+        return is_decided or (self.is_work_changed and not self.case.is_open)
+
+    def owns(self, payment_key: object) -> bool:
+        return self.payment is not None and self.payment["payment_key"] == payment_key
+
+    @property
+    def account(self) -> Account:
+        assert self.sale is not None
+        return self.work["buyer_id"], self.sale.currency
+
+    @property
+    def needs_balance(self) -> bool:
+        is_wallet = self.sale is not None and self.sale.payment is PaymentKind.WALLET
+        return is_wallet and self.case.payment in (None, PaymentStatus.NEW)
+
+    @property
+    def pending(self) -> Effect | None:
+        """The call to the provider or the gate that comes next, if it does not have to wait."""
+        is_paused = not self.effects or self.effects[-1] in (Effect.RETRY_LATER, Effect.CHECK_SOON)
+        return None if is_paused or not self.case.is_open else self.effects[-1]
+
+    @property
+    def has_claimed(self) -> bool:
+        """Whether its units are, or will be, the buyer's: from here on the money is taken."""
+        return self.case.payment in (PaymentStatus.CLAIMED, PaymentStatus.CAPTURED)
+
+    def advance(self, event: Event, now: int, **facts: bool) -> None:
+        """`facts` are what the case has to know of the ledger: `has_units`, `has_funds`, and so on."""
+        before = self.case
+        self.case, self.effects = advance(replace(before, **facts), event)
+        self.outcome = _outcome(before, self.case, self.effects)
+        self._update_payment(before, now)
+        self._update_work(now)
+
+    def _update_payment(self, before: Case, now: int) -> None:
+        case = self.case
+        stored = ("payment", "payment_reason", "reference", "is_reacquiring")
+        if all(getattr(case, name) == getattr(before, name) for name in stored):
+            return
+        row = self.payment or self._new_payment(now)
+        assert case.payment is not None
+        row |= {"state": case.payment.value, "reason": case.payment_reason, "reference": case.reference}
+        row["updated_at"] = now
+        if before.payment in (None, PaymentStatus.NEW):
+            # A note has the amount that was requested. The charge is for what was granted.
+            row |= {"amount": case.amount, "currency": self.account[1]}
+        if case.is_reacquiring != before.is_reacquiring:
+            row["reservation_id"] = self._replacement_id or self.reservation_id
+        self.payment, self.is_payment_changed = row, True
+
+    def _new_payment(self, now: int) -> dict[str, Any]:
+        assert self.sale is not None
+        return {
+            "payment_key": payment_key_of(self.reservation_id),
+            "reservation_id": self.reservation_id,
+            "sale_id": self.sale.sale_id,
+            "buyer_id": self.work["buyer_id"],
+            "provider": self.sale.payment.value,
+            "method": None,
+            "customer": None,
+            "created_at": now,
+        }
+
+    def _update_work(self, now: int) -> None:
+        case, last = self.case, self.effects[-1] if self.effects else None
+        changes: dict[str, Any] = {
+            "state": case.work.value,
+            "ending": case.ending and case.ending.value,
+            "successor_id": self._replacement_id,
+            "attempts": case.attempts,
+            "reason": case.reason,
+        }
+        if case.failure is not None:
+            failure = case.failure
+            changes |= deferred(self.work["history"], failure.effect.value, failure.error, case.attempts, now)
+            if case.work is Work.NOTIFYING:
+                changes["due_at"] = min(changes["due_at"], now + NOTIFY_AGAIN_MS)
+        elif last in (Effect.CHECK_SOON, Effect.NOTIFY_GATE):
+            # This worker notifies the gate now; others do only if that came to nothing.
+            changes |= {"due_at": now + CHECK_AGAIN_MS, "leased_until": 0}
+        if not case.is_open:
+            changes["leased_until"] = 0
+        self.is_work_changed = any(self.work[name] != value for name, value in changes.items())
+        self.work |= changes
+
+    @property
+    def _replacement_id(self) -> str | None:
+        return reacquired_id(self.reservation_id) if self.case.is_reacquiring else None
+
+
+def _funding(sale: Sale | None, quantity: int) -> Funding | None:
+    if sale is None:
+        return None
+    if sale.payment is PaymentKind.EXTERNAL:
+        return Funding.EXTERNAL
+    is_in_ledger = sale.payment is PaymentKind.WALLET or sale.amount_of(quantity) == 0
+    return Funding.LEDGER if is_in_ledger else Funding.PROVIDER
+
+
+def _order_source(order: str | None, sale: Sale | None) -> OrderSource | None:
+    if order is None:
+        return None
+    is_ours = sale is not None and order == sale.payment and sale.payment is not PaymentKind.EXTERNAL
+    return OrderSource.SETTLER if is_ours else OrderSource.EXTERNAL
+
+
+def _outcome(before: Case, after: Case, effects: list[Effect]) -> str | None:
+    """What to count it as, once."""
+    ended = [_COUNTED_AS[effect] for effect in effects if effect in _COUNTED_AS]
+    if ended:
+        return ended[0]
+    if before.work is not Work.WAITING or after.is_open:
+        return None
+    return "reacquired" if after.has_replacement and after.work is Work.DONE else _CLOSED_AS[after.work]

@@ -1,0 +1,171 @@
+"""Turns reservations that must be paid for into orders.
+
+The model. Work is a row in the ledger (`settlements`), written with the move to settling. The settler visits the pools
+that have work due, one after the other, so that a large sale does not starve a small one. What the ledger can pay by
+itself (wallets) it settles in bulk, many in one transaction, without a lease: the transaction is all there is. What a
+provider pays is leased, and each case is walked through its effects (`Interpreter`), many at once.
+
+On failure. An effect that fails is retried later with backoff, and parked after `attempts_max`, with its history; the
+others go on. A worker that dies leaves leases that expire; the next one continues from what is stored, and asks the
+provider where that does not tell enough. One that slept past its lease is fenced: its number is not on the row any
+more, and its events are not applied.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Coroutine
+from functools import partial
+from time import perf_counter
+
+import structlog
+from sqlalchemy import Connection
+
+from holdfast.domain.sale.sale import PAID_BY_PROVIDER
+from holdfast.domain.sale.settling import Resumed
+from holdfast.errors import EngineError
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.money.settle_batch import DuePool, Lease
+from holdfast.runtime.agent import Agent
+from holdfast.settlement.interpreter import BATCH_MAX, Interpreter, count_outcomes
+from holdfast.settlement.posting import Posting
+from holdfast.settlement.throttle import Throttle
+
+log = structlog.get_logger()
+
+BUSY_REST_S = 0.001
+SHORTEST_REST_S = 0.02
+LONGEST_REST_S = 0.5
+# After a full batch in bulk, the purchases that waited for the pool have their turn for this share of its time.
+REST_SHARE = 0.5
+# Finding what is due counts all of it, so pools with much work have several turns before the next look.
+ROUNDS = 8
+# Far beyond the longest call to a provider: a worker that is still alive then has been asleep.
+LEASE_MS = 30_000
+
+
+class Settler:
+    def __init__(
+        self,
+        database: Database,
+        posting: Posting,
+        interpreter: Interpreter,
+        *,
+        rate_per_second: float = 5_000,
+        parallel: int = 64,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        self._database = database
+        self._posting = posting
+        self.interpreter = interpreter
+        self._throttle = Throttle(rate_per_second)
+        self._parallel = parallel
+        self._lease_ms = lease_ms
+        # By provider: one that hangs must not take the places of the others.
+        self._under_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
+        self._wake = asyncio.Event()
+        self._turn = 0
+        self._idle_rest_s = SHORTEST_REST_S
+
+    def nudge(self) -> None:
+        """There may be work now."""
+        self._wake.set()
+
+    def agent(self) -> Agent[int]:
+        return Agent(
+            "settler", self.pass_once, SHORTEST_REST_S, rest_s=self._rest_s, wake=self._wake, close=self._cancel_all
+        )
+
+    def _rest_s(self, done: int) -> float:
+        self._idle_rest_s = SHORTEST_REST_S if done else min(self._idle_rest_s * 2, LONGEST_REST_S)
+        return BUSY_REST_S if done else self._idle_rest_s
+
+    async def _cancel_all(self) -> None:
+        for task in self._all_under_way():
+            task.cancel()
+
+    def _all_under_way(self) -> list[asyncio.Task[None]]:
+        return [task for tasks in self._under_way.values() for task in tasks]
+
+    async def settle_all(self) -> None:
+        """Until nothing is due any more. What was deferred is left for later."""
+        while await self.pass_once() or self._all_under_way():
+            if under_way := self._all_under_way():
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+
+    async def pass_once(self) -> int:
+        """One turn for every pool that has work due. Returns how much was started."""
+        queries, now_ms = self._posting.queries, self._database.now_ms
+        due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c)))
+        if not due:
+            return 0
+        # The first may use up the rate or the parallelism, so every pool is first in turn.
+        self._turn += 1
+        start = self._turn % len(due)
+        busy, taken = [*due[start:], *due[:start]], 0
+        for _ in range(ROUNDS):
+            served = [(pool, await self._serve(pool, len(busy))) for pool in busy]
+            taken += sum(count for _, count in served)
+            busy = [pool for pool, count in served if count >= BATCH_MAX]
+        return taken
+
+    async def _serve(self, pool: DuePool, pools: int) -> int:
+        """One pool that fails must not keep the others waiting."""
+        try:
+            if pool.payment in PAID_BY_PROVIDER:
+                return await self._start_some(pool, pools)
+            return await self._settle_in_bulk(pool)
+        except EngineError as exc:
+            log.warning("settler_pool_failed", sku_id=pool.sku_id, error=str(exc))
+        except Exception:
+            log.exception("settler_pool_failed", sku_id=pool.sku_id)
+        return 0
+
+    # --- in the ledger, in bulk
+
+    async def _settle_in_bulk(self, pool: DuePool) -> int:
+        await self._throttle.spend(min(pool.count, BATCH_MAX))
+        started = perf_counter()
+        try:
+            records = await self._database.write(lambda c: self._posting.settle_due(c, pool.sku_id, BATCH_MAX))
+        except EngineError:
+            raise
+        except Exception:
+            # Something in the batch cannot be settled, and must not keep the rest from it.
+            log.exception("settlement_batch_failed", sku_id=pool.sku_id)
+            return await self._start_leased(pool, BATCH_MAX)
+        count_outcomes(records)
+        if len(records) == BATCH_MAX:
+            await asyncio.sleep((perf_counter() - started) * REST_SHARE)
+        await asyncio.gather(*[self.interpreter.proceed(record) for record in records if record.pending])
+        return len(records)
+
+    # --- leased, one by one but many at once
+
+    async def _start_some(self, pool: DuePool, pools: int) -> int:
+        free = self._parallel - len(self._under_way[pool.payment])
+        if free <= self._parallel // 8:
+            return 0
+        wanted = min(pool.count, max(free // pools, 1), BATCH_MAX)
+        await self._throttle.spend(wanted)
+        return await self._start_leased(pool, wanted)
+
+    async def _start_leased(self, pool: DuePool, limit: int) -> int:
+        leases = await self._database.write(lambda c: self._lease(c, pool.sku_id, limit))
+        for lease in leases:
+            self._start(pool.payment, self.interpreter.settle(lease, Resumed()))
+        return len(leases)
+
+    def _lease(self, connection: Connection, sku_id: str, limit: int) -> list[Lease]:
+        now = self._database.now_ms(connection)
+        return self._posting.queries.lease(connection, sku_id, now, now + self._lease_ms, limit)
+
+    def _start(self, provider: str | None, work: Coroutine[None, None, None]) -> None:
+        task, under_way = asyncio.create_task(work), self._under_way[provider]
+        under_way.add(task)
+        task.add_done_callback(partial(self._finished, under_way))
+
+    def _finished(self, under_way: set[asyncio.Task[None]], task: "asyncio.Task[None]") -> None:
+        under_way.discard(task)
+        # Looking for due work after every single one would cost more than it gains.
+        if len(under_way) <= self._parallel * 3 // 4:
+            self.nudge()

@@ -1,0 +1,1 @@
+"""Live events for clients that stay connected. Only bootstrap may import it."""

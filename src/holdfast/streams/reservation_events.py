@@ -1,0 +1,90 @@
+"""Streams the events of a reservation as they happen.
+
+A stream ends when the reservation ends, after about a minute, or when the server stops. A client reconnects with the
+last event it saw and misses nothing. Servers hang on SIGTERM while a stream is open, so all streams are ended first.
+The number of streams is limited per process and per owner, because each one uses memory for as long as it lasts. A
+client that gets none can still poll the reservation.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.ledger.events.watcher import Seen, Watcher
+
+STREAMS_MAX = 1_000
+STREAMS_PER_OWNER = 4
+SHORTEST_S, LONGEST_S = 45.0, 60.0
+HEARTBEAT_S = 10.0
+
+_ENDS = frozenset(
+    f"reservation.{status}" for status in (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+)
+
+
+class ReservationEvents:
+    def __init__(self, watcher: Watcher, catch_up: Callable[[str | None], Awaitable[None]]) -> None:
+        self._watcher = watcher
+        self._catch_up = catch_up
+        self._owners: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+
+    def end_all(self) -> None:
+        """End all streams, because the server stops."""
+        self._stopping.set()
+
+    async def past(self, ended: Reservation, after: int) -> list[Seen]:
+        """The remaining events of a reservation that has ended."""
+        await self._catch_up(ended.sku_id)
+        return await self._watcher.events_after([(ended.reservation_id, after)])
+
+    def has_room_for(self, owner_id: str) -> bool:
+        return self._owners.total() < STREAMS_MAX and self._owners[owner_id] < STREAMS_PER_OWNER
+
+    @contextmanager
+    def counted(self, owner_id: str) -> Iterator[None]:
+        """For as long as a stream of theirs is open."""
+        self._owners[owner_id] += 1
+        try:
+            yield
+        finally:
+            self._owners[owner_id] -= 1
+            self._owners += Counter()  # Drops owners without streams.
+
+    async def follow(self, watched: Reservation, after: int) -> AsyncGenerator[list[Seen], None]:
+        """Yields batches of events as they arrive. An empty batch is a heartbeat."""
+        news = self._watcher.watch(watched.reservation_id, after)
+        try:
+            async with aclosing(self._with_heartbeats(news)) as portions:
+                async for portion in portions:
+                    yield portion
+        finally:
+            await news.aclose()
+
+    async def _with_heartbeats(self, news: AsyncGenerator[list[Seen], None]) -> AsyncGenerator[list[Seen], None]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + random.uniform(SHORTEST_S, LONGEST_S)
+        stopping = loop.create_task(self._stopping.wait())
+        following = loop.create_task(anext(news))
+        try:
+            while (left := until - loop.time()) > 0 and not stopping.done():
+                await asyncio.wait(
+                    [following, stopping], timeout=min(left, HEARTBEAT_S), return_when=asyncio.FIRST_COMPLETED
+                )
+                if not following.done() and not stopping.done():
+                    yield []
+                if not following.done():
+                    continue
+                portion = following.result()
+                yield portion
+                if any(seen.event.type in _ENDS for seen in portion):
+                    return
+                following = loop.create_task(anext(news))
+        finally:
+            for task in (stopping, following):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task

@@ -1,0 +1,54 @@
+"""The columns that may have any value: what they say is no record of a sale, each with the reason.
+
+`holdfast verify` compares every other column with what the events say. A new column is compared unless it is here.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from sqlalchemy import Table
+
+from holdfast.ledger.tables.room import FOR_ADVANCER
+
+_LEASE = "Which worker has it now, and until when."
+_RETRY = "How often it was tried, when it is tried again and why it waits; what came of it is compared."
+
+
+class FreeColumns(Struct, frozen=True):
+    tables: Mapping[str, str]
+    columns: Mapping[str, Mapping[str, str]]
+
+    def is_free(self, table: Table, column: str | None = None) -> bool:
+        return table.name in self.tables or column in self.columns.get(table.name, {})
+
+
+FREE = FreeColumns(
+    tables={
+        "address_units": "Counts against a limit while a sale runs. An address is personal data, so no event has it.",
+        "compatibility": "Which programs may use the tables.",
+        "console_sessions": "Who is logged in to the console now.",
+        "deliveries": "Copies of events on their way to receivers, deleted when old. The events are the record.",
+        "gate_slowness": "A measurement of each process, for the pace of the room.",
+        "heartbeats": "Proof of life, written every second.",
+        "incarnations": "Where histories of the ledger begin; compared with the mark, which is outside of the ledger.",
+        "parked_entries": "A list of work for a person.",
+        "pool_counts": "Counters for metrics.",
+        "service_keys": "Credentials. Using one is what matters, and each use is in the log of the server.",
+        "spent_challenges": "Solved challenges until they expire.",
+        "webhooks": "Where to send events, and how far that has come. No record of a sale.",
+    },
+    columns={
+        "pools": {
+            "epoch": "A generation of the pool in Redis, which knows it too.",
+            "journal_seq": "As `epoch`.",
+            "decided_at": "How far the pool's clock is. A rebuild advances it too, and decides nothing.",
+        },
+        "reservations": {"counted": "Whether it is in an index."},
+        "refunds": dict.fromkeys(("attempts", "due_at", "reason", "history"), _RETRY)
+        | dict.fromkeys(("leased_until", "fence"), _LEASE),
+        "rooms": dict.fromkeys(FOR_ADVANCER, "The line advancer's lease, pace and count. Places have what happened.")
+        | {"unpruned_before": "How far the pruner has come; hashes of what it deleted are compared."},
+        "settlements": dict.fromkeys(("attempts", "due_at", "reason", "history"), _RETRY)
+        | dict.fromkeys(("leased_until", "fence"), _LEASE),
+    },
+)

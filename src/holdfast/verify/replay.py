@@ -1,0 +1,168 @@
+"""Replays the events into the rows that there must be, and compares every column of every table with them.
+
+The model. Each event has the facts it gave to rows (`ledger/engine/facts.py`). Folded in order they are the rows of the
+whole ledger, without a look at any other table. A row that differs, that no event made, or that is missing was not
+written by Holdfast. What may have any value is in `free_columns.py`. Payments, settlements and refunds are compared
+once they are decided: on the way there they change without an event, and other checks know what is in progress.
+
+A ledger that an earlier release began has events without facts, the first one among them. What only those could say is
+counted as a note. So is a row that differs, if an event without facts is later than all that the row has: during an
+upgrade, processes of both releases write.
+
+Memory: rows are compared in parts, each a share of all primary keys, so that a part has about as many rows as there are
+events in `EVENTS_MAX`. The events are read once for each part.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any
+from zlib import crc32
+
+import msgspec
+from sqlalchemy import Connection, Row, Table, func, select, tuple_
+
+from holdfast.ledger.stock.queries import KEYS_KEPT_MS
+from holdfast.ledger.tables.room import rooms
+from holdfast.ledger.tables.stock import events, idempotency
+from holdfast.verify.check import Computed, Level
+from holdfast.verify.free_columns import FREE
+from holdfast.verify.replayed_rows import LAST_EVENT, REPLAYED, SUMMED, Key, ReplayedRows, is_in_progress
+
+EVENTS_MAX = 250_000
+PAGE = 5_000
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Part:
+    """The rows of one share of the primary keys."""
+
+    def __init__(self, connection: Connection, number: int, of: int) -> None:
+        self._connection = connection
+        self._number, self._of = number, of
+        self.rows = ReplayedRows(self._is_mine)
+        self.unreadable: list[dict[str, Any]] = []
+        # The last event without facts, in a ledger that an earlier release began.
+        self._old_until: int | None = None
+        self._latest = 0
+
+    def _is_mine(self, key: Key) -> bool:
+        return self._of == 1 or crc32("/".join(map(str, key)).encode()) % self._of == self._number
+
+    def replay(self) -> None:
+        for number, event in enumerate(_pages(self._connection, events)):
+            self._latest = max(self._latest, event.at)
+            if event.facts is None and (number == 0 or self._old_until is not None):
+                self._old_until = event.seq
+            try:
+                self.rows.apply(event, {} if event.facts is None else _decode(event.facts))
+            except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError):
+                self.unreadable.append({"table": events.name, "key": [event.seq], "wrong": "facts"})
+
+    def compare(self) -> Iterator[tuple[Level, dict[str, Any]]]:
+        for one in self.unreadable if self._number == 0 else ():
+            yield Level.FAILURE, one
+        for table in REPLAYED:
+            expected, key_of = self.rows.of(table), _key_of(table)
+            for row in _pages(self._connection, table):
+                key = key_of(row)
+                if self._is_mine(key):
+                    yield from self._differences(table, key, row, expected.pop(key, None))
+            for key, values in expected.items():
+                if not self._may_be_gone(table, values):
+                    yield Level.FAILURE, {"table": table.name, "key": list(key), "wrong": "missing"}
+
+    def _differences(
+        self, table: Table, key: Key, row: Row[Any], expected: dict[str, Any] | None
+    ) -> Iterator[tuple[Level, dict[str, Any]]]:
+        about = {"table": table.name, "key": list(key)}
+        if is_in_progress(table, row, expected):
+            return
+        for index, name in _compared(table):
+            if expected is None or name not in expected:
+                level = Level.FAILURE if self._old_until is None else Level.NOTE
+                yield level, about | {"wrong": name, "recorded": "nothing"}
+                return
+            if expected[name] != row[index]:
+                is_old = self._old_until is not None and expected[LAST_EVENT] < self._old_until
+                level = Level.NOTE if is_old else Level.FAILURE
+                yield level, about | {"wrong": name, "recorded": expected[name], "found": row[index]}
+                return
+
+    def _may_be_gone(self, table: Table, values: dict[str, Any]) -> bool:
+        """Idempotency keys are kept for a day."""
+        return table is idempotency and values["created_at"] < self._latest - KEYS_KEPT_MS + _PRUNED_EARLY_MS
+
+
+# Clocks of processes differ by less than this.
+_PRUNED_EARLY_MS = 3_600_000
+
+
+@cache
+def _compared(table: Table) -> list[tuple[int, str]]:
+    """The columns of a row that events give values to, each with its index."""
+    columns = [(index, c) for index, c in enumerate(table.c) if not c.primary_key and c not in SUMMED]
+    return [(index, c.name) for index, c in columns if not FREE.is_free(table, c.name)]
+
+
+def _key_of(table: Table) -> Callable[[Sequence[Any]], Key]:
+    indexes = [index for index, c in enumerate(table.c) if c.primary_key]
+    get = itemgetter(*indexes)
+    return get if len(indexes) > 1 else lambda row: (get(row),)
+
+
+def count_parts(connection: Connection) -> int:
+    # One event may stand for hundreds of places, also of places that were deleted since.
+    has_events = (rooms.c.pruned < rooms.c.joined) | rooms.c.unpruned_before.is_not(None)
+    joined = select(func.coalesce(func.sum(rooms.c.joined), 0)).where(has_events)
+    counts = select(func.count()).select_from(events), joined
+    return 1 + sum(int(connection.execute(count).scalar_one()) for count in counts) // EVENTS_MAX
+
+
+def _differences(connection: Connection) -> Iterator[tuple[Level, dict[str, Any]]]:
+    parts = count_parts(connection)
+    for number in range(parts):
+        part = _Part(connection, number, parts)
+        part.replay()
+        yield from part.compare()
+
+
+def _pages(connection: Connection, table: Table) -> Iterator[Row[Any]]:
+    """All rows by primary key. Nothing stays open in between."""
+    columns = list(table.primary_key)
+    query, after = select(table).order_by(*columns).limit(PAGE), None
+    while True:
+        page = connection.execute(query if after is None else query.where(tuple_(*columns) > after)).all()
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = tuple_(*_key_of(table)(page[-1]))
+
+
+def _failures(connection: Connection) -> Iterator[dict[str, Any]]:
+    return (found for level, found in _differences(connection) if level is Level.FAILURE)
+
+
+def _notes(connection: Connection) -> Iterator[dict[str, Any]]:
+    """None in a ledger whose first event has facts, which takes no replay to know."""
+    first = connection.execute(select(events.c.facts).order_by(events.c.seq).limit(1)).scalar()
+    if first is None:
+        yield from (found for level, found in _differences(connection) if level is Level.NOTE)
+
+
+CHECKS = (
+    Computed(
+        "rows_as_recorded",
+        "Every row has the values that the events gave to it, and none is missing or was made by no event.",
+        events,
+        _failures,
+    ),
+    Computed(
+        "rows_not_recorded",
+        "Rows that cannot be proven, because an earlier release wrote their events.",
+        events,
+        _notes,
+        Level.NOTE,
+    ),
+)

@@ -1,1 +1,0 @@
-"""Pages for people. No build step, no script where none is needed, nothing from another host."""

@@ -1,0 +1,43 @@
+"""The check of `make check` notices documentation that disagrees with code and measurements."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.lab.bench.measure.results import Measured, read_measured
+from holdfast.lab.documents import page_problems, problems, rendered, settings_table
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_a_changed_table_is_noticed_and_restored() -> None:
+    readme = Path("README.md")
+    right, spoilt = readme.read_text(), readme.read_text().replace("`256`", "`64`")
+    assert list(problems({readme: spoilt})) == ["README.md is out of date: make docs"]
+    assert rendered(spoilt, read_measured(Path("docs"))) == right
+    assert list(problems({readme: right})) == []
+
+
+def test_a_table_can_be_limited_to_some_settings() -> None:
+    text = "<!-- settings:begin audit_days -->\nold\n<!-- settings:end -->\n"
+    assert rendered(text, Measured("")).splitlines()[1:-1] == settings_table(["audit_days"]).splitlines()
+    assert "`HOLDFAST_AUDIT_DAYS` | `30`" in rendered(text, Measured(""))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("see [this](NOWHERE.md#part)", "broken link NOWHERE.md"),
+        ("in `gate/sequel.py`, not `gate/sql.py`", "no such file: gate/sequel.py"),
+        ("set `HOLDFAST_LINE_MAX`", "HOLDFAST_LINE_MAX is not a setting"),
+        ("`HOLDFAST_SETTLEMENT_PARALLEL` (64)", "the default of HOLDFAST_SETTLEMENT_PARALLEL is 256, not 64"),
+    ],
+)
+def test_a_page_with_a_mistake_is_reported(text: str, problem: str) -> None:
+    assert list(page_problems(Path("docs/PAGE.md"), text)) == [problem]
+    assert list(page_problems(Path("docs/PAGE.md"), "[a](README.md) and `HOLDFAST_AUDIT_DAYS` (30)")) == []

@@ -1,0 +1,83 @@
+"""SQLite's write-ahead log: it grows beside a long reader, is named if it grows too far, and is cut back afterwards."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, make_url, text
+
+from databases import new_sqlite_database
+from holdfast.errors import Unavailable
+from holdfast.ledger.engine import sqlite
+from holdfast.ledger.engine.sqlite import READERS, SqliteDatabase
+from holdfast.verify.snapshot import look
+
+MEGABYTE = 1024**2
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "holdfast.db"
+    new_sqlite_database(file)
+    return file
+
+
+@pytest.fixture
+async def database(file: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteDatabase]:
+    monkeypatch.setattr(sqlite, "LOG_KEPT_BYTES", MEGABYTE)
+    monkeypatch.setattr(sqlite, "LOG_MAX_BYTES", 4 * MEGABYTE)
+    database = SqliteDatabase(make_url(f"sqlite:///{file}"))
+    await database.write(lambda c: c.execute(text("CREATE TABLE ballast (x BLOB)")))
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def log_of(file: Path) -> Path:
+    return file.with_name(f"{file.name}-wal")
+
+
+async def grow(database: SqliteDatabase, megabytes: int) -> None:
+    for _ in range(megabytes):
+        await database.write(lambda c: c.execute(text(f"INSERT INTO ballast VALUES (randomblob({MEGABYTE}))")))
+
+
+async def test_the_log_is_cut_back_once_a_long_reader_has_left(database: SqliteDatabase, file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM ballast").fetchone()
+        await grow(database, 20)
+        assert log_of(file).stat().st_size > 20 * MEGABYTE
+        assert database.trouble() == "log_too_large"
+    for _ in range(3):
+        await grow(database, 1)
+    assert log_of(file).stat().st_size <= 4 * MEGABYTE
+    assert database.trouble() is None
+
+
+async def test_a_read_of_our_own_ends_before_the_log_grows_for_long(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+    with monkeypatch.context() as brief:
+        brief.setattr(sqlite, "READ_S", 0.05)
+        with pytest.raises(Unavailable, match="interrupted"):
+            await database.read(lambda c: c.execute(endless).all())
+    for _ in range(READERS):
+        assert await database.read(lambda c: c.execute(text("SELECT 1")).scalar_one()) == 1
+
+
+async def test_verifying_a_live_ledger_does_not_hold_its_log_up(database: SqliteDatabase, file: Path) -> None:
+    await grow(database, 1)
+
+    def checkpoint(_connection: Connection) -> int:
+        with closing(sqlite3.connect(file, timeout=0)) as writer:
+            writer.execute("INSERT INTO ballast VALUES (1)")
+            writer.commit()
+            busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return int(busy)
+
+    assert await look(f"sqlite:///{file}", checkpoint) == 0

@@ -1,0 +1,49 @@
+"""The invariants hold in simulated sales with faults: the same seeds every day, and many more in `make test-all`."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+from warming_up import warmed_up  # noqa: F401 - a fixture
+
+from holdfast.lab.simulate.explain import explain
+from holdfast.lab.simulate.faults import Fault
+from holdfast.lab.simulate.run import Report, run
+from holdfast.lab.simulate.shrink import shrink
+
+DAILY, DAILY_REDIS = 240, 60
+# So many that a test stays well within its budget: Redis takes three times as long.
+AT_ONCE, AT_ONCE_REDIS = 4, 1
+ALL = 600
+PORTION = 50
+# What these found is fixed: a sale that Redis lost was returned by its journal, and a process that had just started
+# rebuilt a pool from a ledger that went back.
+FOUND = (96, 139)
+
+
+def hold(first: int, count: int, engine: str = "sql") -> None:
+    for seed in range(first, first + count):
+        report = run(seed, engine=engine)
+        if not report.ok:
+            rerun = partial(_rerun, seed, engine)
+            pytest.fail(explain(shrink(report, rerun), engine))
+
+
+def _rerun(seed: int, engine: str, faults: Sequence[Fault]) -> Report:
+    return run(seed, faults, engine)
+
+
+@pytest.mark.parametrize("first", range(0, DAILY, AT_ONCE))
+def test_the_invariants_hold_in_the_daily_seeds(first: int) -> None:
+    hold(first, AT_ONCE)
+
+
+@pytest.mark.parametrize("first", [*range(0, DAILY_REDIS, AT_ONCE_REDIS), *FOUND])
+def test_the_invariants_hold_in_the_daily_seeds_with_redis(first: int) -> None:
+    hold(first, AT_ONCE_REDIS, "redis")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(DAILY, ALL, PORTION))
+def test_the_invariants_hold_in_many_seeds(first: int) -> None:
+    hold(first, PORTION)
