@@ -119,3 +119,28 @@ async def test_what_is_held_is_found_while_the_ledger_is_away_however_many_ask(
     asked = [*ids, new_reservation_id(SKU, "ada")]
     found = await asyncio.gather(*[views.find(i) for i in asked], return_exceptions=True)
     assert [type(one) for one in found] == [Reservation, Reservation, Unavailable]
+
+
+async def test_a_hold_of_an_older_redis_is_not_called_expired_if_it_was_paid(
+    redis_setup: RedisSetup, views: RedisViews
+) -> None:
+    gate, paid = redis_setup.open_gate(), new_reservation_id(SKU, "ada")
+    await gate.apply(SKU, [Provision(10), reserve(paid, ttl_ms=1_000)])
+    [before] = await redis_setup.link.call(Keys(SKU).holds, ["HGET", Keys(SKU).holds, paid])
+    await gate.apply(SKU, [Move(Transition.CONFIRM, paid)])
+    await redis_setup.drain(SKU)
+    # Redis came back with the data of a moment ago, and the deadline has passed.
+    await redis_setup.link.call(Keys(SKU).holds, ["HSET", Keys(SKU).holds, paid, before])
+    redis_setup.clock.advance(5_000)
+    found = await views.find(paid)
+    assert found is not None
+    assert found.status is Status.CONFIRMED
+
+
+async def test_what_a_torn_pool_has_lost_is_not_said_to_be_unknown(redis_setup: RedisSetup, views: RedisViews) -> None:
+    gate, lost = redis_setup.open_gate(), new_reservation_id(SKU, "ada")
+    await gate.apply(SKU, [Provision(10)])
+    await gate.apply(SKU, [reserve(lost)])
+    await redis_setup.link.call(Keys(SKU).holds, ["DEL", Keys(SKU).holds])
+    with pytest.raises(Unavailable):
+        await views.find(lost)

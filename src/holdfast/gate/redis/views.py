@@ -8,7 +8,7 @@ import structlog
 from msgspec import Struct
 
 from holdfast.domain.stock.pool import Pool
-from holdfast.domain.stock.reservation import Reservation, sku_of
+from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.domain.stock.shards import shard_name, shard_names, shard_of, whole_pool
 from holdfast.errors import EngineError, Unavailable
 from holdfast.gate.audit import GatePool
@@ -119,8 +119,22 @@ class RedisViews:
             finder = SharedReads(partial(self._find_in, sku_id, Keys(name).holds))
             if shards:
                 self._finders[name] = finder
+        found = await finder.look(reservation_id)
         # Redis drops ended reservations. Those found there do not need the ledger, which may be down.
-        return await finder.look(reservation_id) or await self._ended.look(reservation_id)
+        if found is not None and found.status is not Status.EXPIRED:
+            return found
+        # A Redis that came back with older data still has the hold of a reservation that was paid since. Its deadline
+        # has passed, but "expired" would be final and wrong, so the ledger decides.
+        known = await self._ended.look(reservation_id) or found
+        if known is None and shards:
+            await self._ensure_nothing_is_missing(name)
+        return known
+
+    async def _ensure_nothing_is_missing(self, name: str) -> None:
+        """What neither Redis nor the ledger has does not exist, unless Redis has lost part of the pool."""
+        pool = await self.pool(name)
+        if pool is not None and not pool.is_open:
+            raise Unavailable("the pool is being rebuilt")
 
     async def _find_in(self, sku_id: str, holds: str, reservation_ids: Iterable[str]) -> Shown[Reservation]:
         """The reservations that are held."""
