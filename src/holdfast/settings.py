@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from holdfast.access.origins import parse_origins
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
 from holdfast.runtime.client_address import Networks, parse_networks
@@ -85,6 +86,11 @@ class Settings(BaseSettings):
         "",
         description="URL or path where the storefront fetches its visitor's JWT from your auth service, "
         'as `{"token": …}`.',
+    )
+    allowed_origins: str = Field(
+        "",
+        description="Origins of your shop's pages, as in `https://shop.example.com`: they may call the API from a "
+        "browser (CORS), and the waiting room may send its visitors there.",
     )
     signing_key: SecretStr = Field(
         SecretStr(""),
@@ -170,6 +176,12 @@ class Settings(BaseSettings):
             raise ValueError(f"must be networks such as 10.0.0.0/8,fd00::/8 ({exc})") from exc
         return text
 
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins_are_origins(cls, text: str) -> str:
+        parse_origins(text)
+        return text
+
     @field_validator("buyer_jwks_url")
     @classmethod
     def _jwks_url_is_http(cls, url: str) -> str:
@@ -241,6 +253,10 @@ class Settings(BaseSettings):
     @property
     def trusted_networks(self) -> Networks:
         return parse_networks(self.trusted_proxies)
+
+    @property
+    def origins(self) -> frozenset[str]:
+        return parse_origins(self.allowed_origins)
 
     @property
     def has_redis(self) -> bool:

@@ -26,6 +26,7 @@ from holdfast.http.contract.refusals import from_engine, invalid_request
 from holdfast.http.contract.schemas.values import IdempotencyKey
 from holdfast.http.protection.admission import AdmissionControl, build_admission
 from holdfast.http.protection.limits import Passed
+from holdfast.http.server.cross_origin import CrossOrigin
 from holdfast.http.server.handlers import handlers_of
 from holdfast.http.server.reading import request_id_from
 from holdfast.http.server.router import Found, Router, is_key
@@ -45,6 +46,8 @@ class App:
         admission = admission or build_admission(services.settings)
         endpoints = [one for one in ENDPOINTS if services.settings.demo or not one.is_demo]
         self._router = Router(endpoints, handlers_of(services, admission))
+        origins = services.settings.origins
+        self._cross_origin = CrossOrigin(origins, self._router) if origins else None
         self._authenticator: Authenticator = services.authenticator
         self._streams = services.reservation_events
         self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
@@ -55,6 +58,10 @@ class App:
 
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None if the client has disconnected."""
+        if self._cross_origin is not None:
+            preflight = self._cross_origin.preflight(request)
+            if preflight is not None:
+                return _finished(preflight, request.request_id)
         self._in_flight += 1
         found = self._router.find(request.method, request.path)
         try:
@@ -68,6 +75,8 @@ class App:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
+        if self._cross_origin is not None:
+            self._cross_origin.mark(request, answer)
         return _finished(answer, request.request_id)
 
     def refuse_unread(self, problem: Problem, request_id: str | None) -> Answer:

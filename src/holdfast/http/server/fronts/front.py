@@ -24,6 +24,7 @@ from holdfast.http.contract.message import Answer, ClientDisconnected, Request, 
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import from_engine
 from holdfast.http.protection.slow_requests import SlowRequestReaper
+from holdfast.http.server.cross_origin import CrossOrigin
 from holdfast.http.server.fronts.channel import Answered, Asked, Begun, Channel, Left, Taken, ToFront, heard_by_front
 from holdfast.http.server.listening import Listener, stop_on_signal
 from holdfast.http.server.reading import request_id_from
@@ -157,6 +158,7 @@ class FrontApp:
         self._buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url, settings.buyer_audience, settings.buyer_issuer)
         endpoints = [one for one in ENDPOINTS if settings.demo or not one.is_demo]
         self._router = Router(endpoints, dict.fromkeys(endpoints, _unused))
+        self._cross_origin = CrossOrigin(settings.origins, self._router) if settings.origins else None
         self._reaper = SlowRequestReaper()
         self._reaping = asyncio.create_task(self._reaper.agent().run())
         self._absent: StartingApp | None = None
@@ -170,7 +172,7 @@ class FrontApp:
         """The answer, or None if the client has disconnected."""
         if not self._core.is_there:
             self._absent = self._absent or StartingApp()
-            return await self._absent.answer(request)
+            return self._shared(request, await self._absent.answer(request))
         self._absent = None
         self._in_flight += 1
         try:
@@ -182,16 +184,25 @@ class FrontApp:
         except ClientDisconnected:
             return None
         except Problem as problem:
-            return _numbered(refuse(problem), request.request_id)
+            return self._refuse(request, problem)
         except EngineError as exc:
-            return _numbered(refuse(from_engine(exc, self._if_unknown(request))), request.request_id)
+            return self._refuse(request, from_engine(exc, self._if_unknown(request)))
         except Exception:
             log.exception("request_failed", path=request.path[:200])
-            return _numbered(refuse(Problem(problems.INTERNAL_ERROR)), request.request_id)
+            return self._refuse(request, Problem(problems.INTERNAL_ERROR))
         finally:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
+
+    def _refuse(self, request: Request, problem: Problem) -> Answer:
+        return self._shared(request, _numbered(refuse(problem), request.request_id))
+
+    def _shared(self, request: Request, answer: Answer) -> Answer:
+        """What the core did not answer: it marks its own answers for pages of other origins."""
+        if self._cross_origin is not None:
+            self._cross_origin.mark(request, answer)
+        return answer
 
     async def _ask(self, request: Request, buyer: tuple[str, int, str | None] | None) -> Answer:
         if not self._core.is_there:

@@ -28,7 +28,7 @@ export async function solveChallenge(session) {
 export const progressOf = (attempts, cost) => 1 - Math.exp((-1.8 * attempts) / Math.max(cost, 1));
 
 export function solve(challenge, { cost, onProgress, signal }) {
-  const worker = new Worker(new URL("./proof-worker.js", import.meta.url), { type: "module" });
+  const worker = startWorker(new URL("./proof-worker.js", import.meta.url));
   return new Promise((resolve, reject) => {
     const fail = (cause) => reject(new Error(`proof of work failed: ${cause}`));
     signal.addEventListener("abort", () => fail("aborted"), { once: true });
@@ -40,4 +40,13 @@ export function solve(challenge, { cost, onProgress, signal }) {
     };
     worker.postMessage(challenge);
   }).finally(() => worker.terminate());
+}
+
+/** A browser starts workers of the page's own origin only. From another one it is imported by a worker that is. */
+function startWorker(url) {
+  if (url.origin === location.origin) return new Worker(url, { type: "module" });
+  const source = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: "text/javascript" }));
+  const worker = new Worker(source, { type: "module" });
+  URL.revokeObjectURL(source);
+  return worker;
 }
