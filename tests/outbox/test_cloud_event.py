@@ -14,6 +14,7 @@ from holdfast.domain.stock.event_type import EVENT_PATTERNS, EventType, wanted_t
 from holdfast.gate.reconciler import Reconciler
 from holdfast.gate.sql_audit import SqlAudit
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.cloud_event import CONTENT_TYPE
 from holdfast.ledger.events.webhooks import Webhook
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import payments, refunds
@@ -21,7 +22,6 @@ from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import events, pools
 from holdfast.settlement.refund import Refunder
 from holdfast.testing.states import reserve
-from holdfast.webhooks.cloud_event import CONTENT_TYPE
 from receiver import receiving
 
 RESERVATION = f"rsv_{7:032}_{SKU}"
@@ -50,6 +50,7 @@ CONTRACT = [
     "pool.sold_out",
     "pool.returned",
     "pool.drift",
+    "pool.updated",
     "sale.opened",
     "sale.closed",
 ]  # fmt: skip

@@ -39,8 +39,8 @@ PADDING_BYTES = 256 * 1024
 
 # The background work of a worker; in Redis mode also the drainer.
 ROLES = (
-    "archivist", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pruner", "reconciler", "refunder",
-    "relay", "sale_lifecycle", "settler",
+    "archivist", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pool_updates", "pruner",
+    "reconciler", "refunder", "relay", "sale_lifecycle", "settler",
 )  # fmt: skip
 DRAINER = "drainer"
 # The ledger lacks what it had; nothing is sold, in Redis mode either, until a person has decided.

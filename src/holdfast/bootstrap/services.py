@@ -56,6 +56,7 @@ from holdfast.sales.operations import SaleOperations
 from holdfast.settings import Settings
 from holdfast.streams.reservation_events import ReservationEvents
 from holdfast.webhooks.deliverer import Deliverer
+from holdfast.webhooks.pool_updates import PoolUpdates
 from holdfast.webhooks.relay import Relay
 from holdfast.webhooks.sender import Sender
 
@@ -322,6 +323,7 @@ def background_agents(
         SaleLifecycle(database, _loader(database, engine), _inspector(engine)).agent(),
         LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
         Relay(database, deliverer.wake).agent(),
+        PoolUpdates(database).agent(),
         deliverer.agent(),
     ]
     return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

@@ -10,6 +10,7 @@ from holdfast.ledger.tables import (
     room,
     sales,
     stock,
+    streams,
     webhooks,
 )
 from holdfast.ledger.tables.columns import metadata
@@ -25,5 +26,6 @@ __all__ = [
     "room",
     "sales",
     "stock",
+    "streams",
     "webhooks",
 ]

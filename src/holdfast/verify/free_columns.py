@@ -33,8 +33,10 @@ FREE = FreeColumns(
         "incarnations": "Where histories of the ledger begin; compared with the mark, which is outside of the ledger.",
         "parked_entries": "A list of work for a person.",
         "pool_counts": "Counters for metrics.",
+        "pool_updates": "The counts that `pool.updated` had last, derived from the pools, which are compared.",
         "service_keys": "Credentials. Using one is what matters, and each use is in the log of the server.",
         "spent_challenges": "Solved challenges until they expire.",
+        "streams": "How far events were published, and which worker does it now.",
         "webhooks": "Where to send events, and how far that has come. No record of a sale.",
     },
     columns={

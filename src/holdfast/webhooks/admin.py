@@ -6,10 +6,10 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.cloud_event import encode
 from holdfast.ledger.events.deliveries import delete_deliveries, replay_since
 from holdfast.ledger.events.outbox import NewDelivery, delivery_id, outbox_queries
 from holdfast.ledger.events.webhooks import delete_webhook, disable_webhooks, find_webhook, latest_seq
-from holdfast.webhooks.cloud_event import encode
 
 PORTION = 2_000
 TEST_TYPE = "webhook.test"

@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 
 from holdfast.ledger.chain.horizon import Horizon, Seen, horizon_queries
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.cloud_event import encode_event
 from holdfast.ledger.events.outbox import outbox_queries
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent
-from holdfast.webhooks.cloud_event import encode_event
 
 PASS_INTERVAL_S = 0.1
 # Without webhooks. A new webhook starts with the events after its creation, so a longer pause loses nothing.

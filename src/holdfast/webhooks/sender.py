@@ -9,10 +9,10 @@ from msgspec import Struct
 from standardwebhooks import Webhook as Signer
 
 from holdfast import __version__
+from holdfast.ledger.events.cloud_event import CONTENT_TYPE
 from holdfast.ledger.events.deliveries import Attempt, Delivery
 from holdfast.ledger.events.webhooks import Webhook
 from holdfast.webhooks.address import AddressRefused, GuardedBackend
-from holdfast.webhooks.cloud_event import CONTENT_TYPE
 
 # A receiver should answer first and process the event afterwards.
 SEND_TIMEOUT_S = 10.0

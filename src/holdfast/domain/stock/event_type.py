@@ -20,6 +20,8 @@ class EventType(StrEnum):
     POOL_SOLD_OUT = "pool.sold_out"
     POOL_RETURNED = "pool.returned"
     POOL_DRIFT = "pool.drift"
+    # Derived from the counts of a pool, at most once a second; no record of what happened, and not in history.
+    POOL_UPDATED = "pool.updated"
     SALE_OPENED = "sale.opened"
     SALE_CLOSED = "sale.closed"
 

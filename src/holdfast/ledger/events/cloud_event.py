@@ -107,12 +107,13 @@ def _sale(sale_id: str, sku_id: str, facts: Facts) -> dict[str, Any]:
 
 def _pool(event: Row[Any], sku_id: str, facts: Facts) -> dict[str, Any]:
     pool = facts.pools.get(event.sku_id)
-    counts = {"total_units": 0, "held": 0, "sold": 0, "available": 0}
-    if pool is not None:
-        free = pool.total - pool.held - pool.sold
-        counts = {"total_units": pool.total, "held": pool.held, "sold": pool.sold, "available": free}
+    counts = pool_counts(0, 0, 0) if pool is None else pool_counts(pool.total, pool.held, pool.sold)
     data = {"sku_id": sku_id, "sale_id": facts.sale_of(event.sku_id), **counts}
     if event.type == "pool.drift" and event.subject is not None:
         # More units of the sale were sold than can be delivered. 0: the shortfall is resolved.
         data |= {"sale_id": event.subject, "shortfall_units": event.quantity}
     return data
+
+
+def pool_counts(total: int, held: int, sold: int) -> dict[str, int]:
+    return {"total_units": total, "held": held, "sold": sold, "available": total - held - sold}

@@ -1,0 +1,34 @@
+"""What is published beside webhooks: how far it has come, and the counts of pools that were said last."""
+
+from sqlalchemy import BigInteger, Column, Index, Table
+
+from holdfast.ledger.tables.columns import Id, Millis, metadata
+
+# One row for each stream.
+streams = Table(
+    "streams",
+    metadata,
+    Column("name", Id, primary_key=True),
+    # The last event, and the last row of `pool_updates`, that were published.
+    Column("position", BigInteger, nullable=False, server_default="0"),
+    Column("update_number", BigInteger, nullable=False, server_default="0"),
+    # The process that publishes, until when, and how often that has changed hands.
+    Column("holder", Id),
+    Column("leased_until", Millis, nullable=False, server_default="0"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("updated_at", Millis, nullable=False, server_default="0"),
+)
+
+# One row for each SKU: the counts that the last `pool.updated` had. A later one replaces it, published or not.
+pool_updates = Table(
+    "pool_updates",
+    metadata,
+    Column("sku_id", Id, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("sold", BigInteger, nullable=False),
+    Column("sale_id", Id),
+    Column("at", Millis, nullable=False),
+    Index("pool_updates_by_number", "number", unique=True),
+)
