@@ -7,6 +7,7 @@ from redis_tampering import EMPTY, KEYS, Refusing, check_books, copy_of, forgets
 
 from holdfast.domain.stock.command import Command, Move, Provision, Transition
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Status
 from holdfast.errors import Unavailable
 from holdfast.gate.redis.drainer import Drainer
 from holdfast.gate.redis.gate import RedisGate
@@ -93,7 +94,7 @@ async def test_a_pool_that_cannot_be_drained_keeps_no_other_waiting(redis_setup:
     assert await redis_setup.position(SKU) == Position(1, 0)
 
 
-async def test_entries_of_another_history_are_not_taken_though_their_numbers_fit(
+async def test_what_another_history_granted_is_kept_though_its_numbers_were_used_before(
     redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
 ) -> None:
     """A replica that was behind became the primary, and those who had seen little of the old one went on there."""
@@ -112,8 +113,36 @@ async def test_entries_of_another_history_are_not_taken_though_their_numbers_fit
     for _ in range(2):
         await redis_setup.drain(SKU)
         await redis_setup.reconciler.pass_once()
-    assert set((await redis_setup.snapshot(SKU)).reservations) == {"before", "lost1", "lost2"}
-    # Nobody is told of a hold that does not count, not even under the key it was made with.
-    [again] = await behind.apply(SKU, [reserve("again", key="new3")])
-    assert again.outcome is Outcome.RESERVED
+    granted = {"lost1", "lost2", "new1", "new2", "new3"}
+    assert set((await redis_setup.snapshot(SKU)).reservations) == {"before", *granted}
+    replies = await behind.apply(SKU, [reserve(f"again-{name}", key=name) for name in sorted(granted)])
+    assert {reply.outcome for reply in replies} == {Outcome.REPLAYED}
+    await check_books(redis_setup)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_another_history_gets_no_units_that_the_ledger_has_given_to_others(
+    redis_setup: RedisSetup, valkey_server: ValkeyProcess, lost: int
+) -> None:
+    """With one entry lost and one made since, both histories have reached the same number."""
+    gate, behind = redis_setup.open_gate(), redis_setup.open_gate()
+    await gate.apply(SKU, [Provision(lost + 1)])
+    await behind.apply(SKU, [reserve("seen")])
+    await behind.apply(SKU, [Move(Transition.CANCEL, "seen")])
+    kept = copy_of(valkey_server)
+    redis_setup.clock.advance(10)
+    for number in range(lost):
+        await gate.apply(SKU, [reserve(f"lost{number}")])
+    await redis_setup.drain(SKU)
+    put_back(valkey_server, kept)
+    redis_setup.clock.advance(10)
+    await behind.apply(SKU, [reserve("first")])
+    await behind.apply(SKU, [Move(Transition.SETTLE, "first")])
+    await behind.apply(SKU, [reserve("second")])
+    for _ in range(3):
+        await redis_setup.drain(SKU)
+        await redis_setup.reconciler.pass_once()
+    known = (await redis_setup.snapshot(SKU)).reservations
+    assert known["first"].status is Status.SETTLING
+    assert "second" not in known
     await check_books(redis_setup)

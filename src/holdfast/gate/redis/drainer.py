@@ -128,6 +128,12 @@ class Drainer:
         left, entries = await self._read(sku_id, at)
         if not left and not entries:
             return 0
+        has_gone_back = bool(left) and await self._database.write(
+            lambda c: self._journal.park_reused_numbers(c, sku_id, left)
+        )
+        if has_gone_back:
+            log.warning("journal_went_back", sku_id=sku_id, epoch=at.epoch, seq=at.seq)
+            return 0
         reached = await self._database.write(lambda c: self._journal.store(c, sku_id, entries))
         if reached is None or reached.epoch != at.epoch:
             return 0
@@ -145,6 +151,17 @@ class Drainer:
         left, found, waiting = await self._client.call(journal, until_here, read, ["XLEN", journal])
         metrics.JOURNAL_LAG_ENTRIES.labels(sku_id).set(waiting)
         return _decoded(sku_id, left), _decoded(sku_id, found)
+
+    async def unread(self, sku_id: str, at: Position) -> list[Entry]:
+        """Every entry of the epoch that is still in the journal, also those that do not follow what the ledger has."""
+        journal, entries, start = Keys(sku_id).journal, list[Entry](), 0
+        while True:
+            ids = f"{at.epoch}-{start}", f"{at.epoch}-18446744073709551615"
+            [page] = await self._client.call(journal, ["XRANGE", journal, *ids, "COUNT", ENTRIES_MAX])
+            entries += [decode_entry(sku_id, entry_id, payload) for entry_id, (_, payload) in page]
+            if len(page) < ENTRIES_MAX:
+                return entries
+            start = entries[-1].seq + 1
 
     async def _trim(self, sku_id: str, at: Position, stored: list[Entry]) -> None:
         whole = fold([entry.changes for entry in stored])

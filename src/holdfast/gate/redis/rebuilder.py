@@ -1,10 +1,10 @@
 """Rebuilds a pool in Redis from the ledger.
 
 A pool that is missing, behind what was seen of it, or inconsistent with the ledger is closed, so that its journal does
-not grow; the rest of its journal is read into the ledger; a new epoch begins in the ledger, which settles claims; what
-is held then is loaded into Redis under the new epoch, in portions; checked; opened. Once the ledger is at the new
-epoch, nothing of the old one counts. So it does not matter how many processes try this at once, where one of them dies,
-or what a partitioned server still believes.
+not grow; the rest of its journal is read into the ledger, and grants that do not follow what is there are adopted; a
+new epoch begins in the ledger, which settles claims; what is held then is loaded into Redis under the new epoch, in
+portions; checked; opened. Once the ledger is at the new epoch, nothing of the old one counts. So it does not matter how
+many processes try this at once, where one of them dies, or what a partitioned server still believes.
 
 Rules that need data Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
 exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
@@ -45,6 +45,7 @@ from holdfast.ledger.stock.gate_state import (
     remembered_after,
 )
 from holdfast.ledger.stock.journal import Journal, NewEpoch, position, retire
+from holdfast.ledger.stock.parked_entries import ParkingJournal
 from holdfast.runtime import metrics
 
 log = structlog.get_logger()
@@ -63,6 +64,7 @@ class Rebuilder:
         self._drainer = drainer
         self._queries = batch_queries(database.dialect_name)
         self._journal = Journal(self._queries)
+        self._unread = ParkingJournal(self._queries)
 
     async def rebuild(self, sku_id: str, at: Position, reason: str) -> None:
         """Rebuild a pool, unless another process has begun to since its position was `at`."""
@@ -122,12 +124,14 @@ class Rebuilder:
         if at.epoch:
             await self._close(sku_id, at)
         heard = await self._heard(sku_id, at)
+        unread = await self._drainer.unread(sku_id, at) if at.epoch else []
 
         def begin(connection: Connection) -> tuple[T | None, NewEpoch | None]:
             before = self._queries.lock(connection, sku_id, commands)
             if before.position.epoch != at.epoch:
                 return None, None
             self._check_is_not_behind(before, heard)
+            self._unread.adopt(connection, sku_id, unread)
             done = work(connection)
             locked = self._queries.lock(connection, sku_id, ())
             if locked.pool is None:

@@ -8,9 +8,13 @@ reservations of a key were acknowledged, so both are kept; the key stays with th
 Behind a parked entry, the gate's counts include what the ledger left out. There the counts are computed from what is
 stored, and a reservation that the ledger has never heard of is created as the entry describes it. This ends with the
 epoch: the rebuild begins a new one.
+
+A gate that came back with older data uses the numbers of its journal again. What it has granted since was acknowledged
+too: such entries are not taken for the stored ones of the same number, and the rebuild adopts their reservations as
+far as the ledger has units for them. The others never existed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -75,6 +79,30 @@ class ParkingJournal:
             return self._store_each(connection, sku_id, entries)
         return reached
 
+    def park_reused_numbers(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> bool:
+        """Whether these entries, by their numbers stored before, grant what the ledger does not have. Then the pool is
+        rebuilt, because one is parked."""
+        reused = next((entry for entry in entries if _unheard(connection, entry)), None)
+        if reused is None:
+            return False
+        if not _is_poisoned(connection, sku_id, reused.epoch):
+            note = _note(reused, "number_used_twice", "the gate came back with older data, and has granted since")
+            _park(connection, sku_id, reused, [note])
+        return True
+
+    def adopt(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> None:
+        """Store the reservations of entries that do not follow what the ledger has, if it has units for them."""
+        adopted: set[str] = set()
+        for entry in entries:
+            unheard = _unheard(connection, entry)
+            if not unheard and not adopted:
+                continue
+            locked = self._queries.lock(connection, sku_id, ())
+            adopted |= _fits(locked.pool, (r for r in entry.changes.created if r.reservation_id in unheard))
+            own = _about(entry, adopted, locked)
+            if own.changes.events:
+                self._store_parts(connection, locked, own, None)
+
     def _store_each(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> Position | None:
         reached: Position | None = None
         for entry in entries:
@@ -96,9 +124,10 @@ class ParkingJournal:
         expected = expected_transfers(connection, sku_id, [entry.changes])
         if entry.after != locked.decided_at or not expected.allows(entry.changes):
             return locked.position
-        return self._store_parts(connection, locked, entry, error)
+        self._store_parts(connection, locked, entry, error)
+        return self._journal.advance(connection, locked.sku_id, Position(entry.epoch, entry.seq))
 
-    def _store_parts(self, connection: Connection, locked: LockedPool, entry: Entry, error: str | None) -> Position:
+    def _store_parts(self, connection: Connection, locked: LockedPool, entry: Entry, error: str | None) -> None:
         assert locked.pool is not None
         part = _storable(connection, locked.sku_id, _without_excess(connection, locked, entry))
         part = _fitting(connection, locked.pool, entry, part)
@@ -111,7 +140,6 @@ class ParkingJournal:
             self._write(connection, locked, entry, part.changes)
         if error is not None or part.history:
             _park(connection, locked.sku_id, entry, part.history or [_note(entry, "refused", str(error))])
-        return self._journal.advance(connection, locked.sku_id, Position(entry.epoch, entry.seq))
 
     def _write(self, connection: Connection, locked: LockedPool, entry: Entry, changes: Changes) -> None:
         assert locked.pool is not None
@@ -135,6 +163,35 @@ class ParkingJournal:
         is_active = sum(r.status is Status.ACTIVE for r in (*changes.created, *changes.moved))
         active = pool.active_reservations - was_active + is_active
         return replace(pool, total=total, held=held, sold=sold, active_reservations=active)
+
+
+def _unheard(connection: Connection, entry: Entry) -> set[str]:
+    created = [r.reservation_id for r in entry.changes.created]
+    return set(created) - _homes(connection, created).keys() if created else set()
+
+
+def _fits(pool: Pool | None, granted: Iterable[Reservation]) -> set[str]:
+    """The first of these reservations, as many as there are units for."""
+    free = 0 if pool is None else pool.available
+    fitting: set[str] = set()
+    for r in granted:
+        if r.quantity <= free:
+            fitting.add(r.reservation_id)
+            free -= r.quantity
+    return fitting
+
+
+def _about(entry: Entry, wanted: set[str], locked: LockedPool) -> Entry:
+    """What an entry says about these reservations. The stock and the rules are those of the ledger."""
+    changes = entry.changes
+    own = Changes(
+        pool=locked.pool,
+        created=[r for r in changes.created if r.reservation_id in wanted],
+        moved=[r for r in changes.moved if r.reservation_id in wanted],
+        remembered=[first for first in changes.remembered if first.reservation.reservation_id in wanted],
+        events=[event for event in changes.events if event.reservation_id in wanted],
+    )
+    return replace(entry, now=max(entry.now, locked.decided_at), changes=own)
 
 
 def _without_excess(connection: Connection, locked: LockedPool, entry: Entry) -> Entry:
