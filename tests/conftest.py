@@ -28,6 +28,8 @@ pytest_plugins = ("daily_run", "fault_seeds")
 # Hundreds of servers are started here. Where nothing compiled is kept, each compiles all of Holdfast anew, which takes
 # a quarter of the time until it is ready.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A machine that runs tests has no CPU left, and optional reads would be off.
+os.environ["HOLDFAST_SHED_HOST_PERCENT"] = "0"
 
 # By default a logged traceback is drawn with every local variable in it, which takes up to a second.
 structlog.configure(

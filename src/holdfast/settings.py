@@ -65,6 +65,13 @@ class Settings(BaseSettings):
     shed_lag_max: int = Field(
         100_000, ge=1, description="Journal entries of a pool that the ledger may lack before it answers `busy`."
     )
+    shed_host_percent: int = Field(
+        90,
+        ge=0,
+        le=100,
+        description="CPU or memory use of the container or host at which optional reads (history, audit) answer "
+        '`{"disabled": true}`, until it is 10 lower; 0: never.',
+    )
     start_timeout_s: int = Field(60, ge=0, description="Seconds that a starting server or worker waits for its stores.")
     database_connections: int = Field(8, ge=2, le=100, description="PostgreSQL connections per server process.")
 

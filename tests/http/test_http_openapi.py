@@ -68,7 +68,8 @@ CONTRACT = {
 # What says itself who sent it, by a signature over the body, needs no key.
 SIGNED = {"/v1/payments/sandbox/webhook", "/v1/payments/stripe/webhook"}
 PUBLIC = {f"/v1/sales/{{sale_id}}{rest}" for rest in ("", "/now", "/challenge", "/lottery/entries")} | {
-    "/.well-known/jwks.json"
+    "/.well-known/jwks.json",
+    "/v1/features",
 }
 # A reservation that was cancelled is still there to look at, by contract. And JSON Schema can say neither that a
 # minimum must not be above the quantity nor that 1.0 is no integer, so some of what it thinks valid is not.

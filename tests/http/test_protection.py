@@ -23,6 +23,8 @@ from holdfast.http.endpoints.room import RoomEndpoints
 from holdfast.http.protection import limits as limits_module
 from holdfast.http.protection import shedding
 from holdfast.http.protection.admission import AdmissionControl, build_admission
+from holdfast.http.protection.host_load import HostLoad, Usage
+from holdfast.http.protection.host_pressure import HostPressure
 from holdfast.http.protection.limits import Buckets, Limits
 from holdfast.http.protection.places import Places
 from holdfast.http.protection.shedding import Feature, Shedder
@@ -187,7 +189,30 @@ async def test_features_rest_under_pressure_and_say_so() -> None:
     assert (answer.status, len(answer.body) < 300) == (503, True)
     for _ in range(8):
         shedder.leave(Priority.FINISH, 0.0)
-    assert shedder.degraded_features == list(Feature)
+    assert shedder.degraded_features == ["odds", "audit_search", "event_streams"]
+
+
+def test_optional_reads_are_off_from_ninety_percent_until_below_eighty() -> None:
+    pressure = HostPressure(90)
+    for usage, is_high in ((0.89, False), (0.9, True), (0.81, True), (0.79, False), (0.85, False), (0.95, True)):
+        pressure.note(Usage(0.0, usage))
+        assert pressure.is_high is is_high, usage
+
+
+def test_one_busy_second_turns_nothing_off_and_a_few_do() -> None:
+    pressure = HostPressure(90)
+    found = []
+    for _ in range(5):
+        pressure.note(Usage(1.0, 0.1))
+        found.append(pressure.is_high)
+    assert found == [False, False, False, True, True]
+    assert Shedder(host=pressure).degraded_features == ["optional_reads"]
+
+
+def test_with_a_limit_of_zero_the_host_is_never_looked_at() -> None:
+    pressure = HostPressure(0, HostLoad(Path("/nowhere")))
+    pressure.tend()
+    assert not pressure.is_high
 
 
 def test_finishing_requests_are_admitted_though_the_limit_has_shrunk_below_what_is_in_flight() -> None:

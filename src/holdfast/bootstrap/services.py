@@ -13,6 +13,7 @@ from holdfast.access.receipts import Receipts
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
+from holdfast.bootstrap.lag import LagReader
 from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
 from holdfast.bootstrap.pruner import Pruner, retentions_of
@@ -87,6 +88,7 @@ class Services(Struct, frozen=True, eq=False):
     holds: Holds
     reservation_events: ReservationEvents
     readiness: Readiness
+    lag: LagReader
 
     @property
     def open_breakers(self) -> list[str]:
@@ -229,6 +231,7 @@ def build_services(
         Holds(engine.find, catalogue, batcher, methods, nudge),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
+        LagReader(database, engine),
     )
 
 

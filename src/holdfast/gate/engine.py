@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from holdfast.domain.stock.command import Command
 from holdfast.domain.stock.reservation import Reservation
+from holdfast.gate.lag import Lag
 from holdfast.gate.locked_pools import LockedPools
 from holdfast.gate.port import Gate
 from holdfast.gate.reconciler import Reconciler
@@ -84,3 +85,5 @@ class Engine(Struct, frozen=True, eq=False):
     locked_pools: LockedPools = field(default_factory=LockedPools)
     beat: Beat | None = None
     evidence: Evidence | None = None
+    journal_lag: Callable[[], Awaitable[dict[str, Lag]]] | None = None
+    """By pool, what the ledger lacks of the gate's journal."""

@@ -89,6 +89,10 @@ SHED = Counter("holdfast_shed", "Requests refused under load, by priority.", ["p
 CONCURRENCY_LIMIT = Gauge(
     "holdfast_concurrency_limit", "Requests that may be in flight at once.", multiprocess_mode="livesum"
 )
+HOST_USAGE = Gauge(
+    "holdfast_host_usage_ratio", "CPU and memory in use, as a part of what the container or host has.", ["resource"],
+    multiprocess_mode="livemax",
+)  # fmt: skip
 FRONTS = Gauge("holdfast_fronts", "Processes that speak HTTP for this one.", multiprocess_mode="livesum")
 LIMITED = Counter("holdfast_rate_limited", "Requests refused by a rate limit, by policy.", ["policy"])
 _answered: dict[int, int] = {}

@@ -11,6 +11,7 @@ from holdfast.gate.redis.client import RedisClient, open_client
 from holdfast.gate.redis.drainer import Drainer
 from holdfast.gate.redis.evidence import RedisEvidence
 from holdfast.gate.redis.gate import RedisGate
+from holdfast.gate.redis.journal_lag import JournalLag
 from holdfast.gate.redis.link.durability import DurabilityWatch, check_durability
 from holdfast.gate.redis.rebuilder import Rebuilder
 from holdfast.gate.redis.shards.audit import ShardAudit
@@ -75,4 +76,5 @@ def _redis_engine(
         RedisRestocker(database, splits, transfers),
         beat=partial(client.beat, replicas_min=replicas_min),
         evidence=RedisEvidence(client, database),
+        journal_lag=JournalLag(database, client).by_pool,
     )

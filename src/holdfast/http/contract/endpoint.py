@@ -164,6 +164,9 @@ class Endpoint(Struct, frozen=True, eq=False):
     is_logged: bool = True
     # Whether OpenAPI and the reference page show it. Pages are not shown.
     is_documented: bool = True
+    # A read that nobody needs in order to buy: while CPU or memory is nearly used up it answers 200
+    # `{"disabled": true}` instead.
+    is_optional: bool = False
     # Served by `holdfast demo` only.
     is_demo: bool = False
 

@@ -11,6 +11,7 @@ from holdfast.http.contract import problems
 from holdfast.http.contract.endpoint import Answers, Document, Endpoint, Header
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS
 from holdfast.http.contract.problem import MEDIA_TYPE, RETRY_LATER, ProblemKind
+from holdfast.http.contract.schemas.operate import DisabledOut
 from holdfast.http.contract.schemas.problem import ProblemOut
 from holdfast.http.contract.schemas.values import END, custom_schema
 
@@ -67,7 +68,7 @@ def _operation(endpoint: Endpoint) -> Schema:
     if endpoint.body is not None:
         operation["requestBody"] = {"required": endpoint.is_body_required, "content": _json(endpoint.body)}
     operation["responses"] = {
-        **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},
+        **{str(status): _answer(answer) for status, answer in answers_of(endpoint).items()},
         **_refusals(endpoint),
     }
     operation["security"] = [{"bearer": []}] if endpoint.access.is_required else []
@@ -114,6 +115,15 @@ def _header(header: Header) -> Schema:
         "description": header.description,
         "schema": schema,
     }
+
+
+def answers_of(endpoint: Endpoint) -> Mapping[int, Answers]:
+    """Those of its own, and that it is turned off."""
+    if not endpoint.is_optional:
+        return endpoint.answers
+    own = endpoint.answers[200]
+    kinds = own.body if isinstance(own.body, tuple) else (own.body,)
+    return {**endpoint.answers, 200: Answers(own.description, (*kinds, DisabledOut), own.headers)}
 
 
 def _answer(answer: Answers) -> Schema:
@@ -187,7 +197,7 @@ def _json(body: Any) -> Schema:
 def _components(endpoints: list[Endpoint]) -> Mapping[str, Schema]:
     used: list[Any] = [ProblemOut]
     for endpoint in endpoints:
-        bodies = [endpoint.body, *(answer.body for answer in endpoint.answers.values())]
+        bodies = [endpoint.body, *(answer.body for answer in answers_of(endpoint).values())]
         for body in bodies:
             if body is not None and not isinstance(body, Document):
                 used += body if isinstance(body, tuple) else (body,)

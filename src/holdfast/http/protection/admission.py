@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from holdfast.http.protection.host_pressure import HostPressure
 from holdfast.http.protection.limits import Limits
 from holdfast.http.protection.places import Places
 from holdfast.http.protection.shedding import Shedder
@@ -21,7 +22,7 @@ class AdmissionControl(Struct, frozen=True, eq=False):
 def build_admission(settings: Settings) -> AdmissionControl:
     shared = parse_networks(settings.shared_addresses)
     addresses = ClientAddresses(settings.trusted_networks, limit_loopback=settings.limit_loopback, shared=shared)
-    shedder = Shedder()
+    shedder = Shedder(host=HostPressure(settings.shed_host_percent))
     return AdmissionControl(
         Limits(addresses, per_address=settings.rate_per_address, per_buyer=settings.rate_per_buyer),
         Places(addresses, settings.places_per_address),

@@ -7,12 +7,17 @@ in order to buy are turned off first, and answers say so.
 """
 
 import random
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from functools import wraps
 from time import monotonic
+from typing import Any
 
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import Answer
+from holdfast.http.contract.message import Answer, json
 from holdfast.http.contract.problem import HEAD, Problem
+from holdfast.http.contract.schemas.operate import DisabledOut
+from holdfast.http.protection.host_pressure import HostPressure
 from holdfast.http.protection.refusal_pace import RefusalPace
 from holdfast.runtime import metrics
 from holdfast.runtime.concurrency_limit import Limiter, Priority
@@ -35,6 +40,8 @@ LEAST_RETRY_S, MOST_RETRY_S = 1, 5
 _MEASURED = Priority.PURCHASE
 _NAMES = tuple(priority.name.lower() for priority in Priority)
 
+Handler = Callable[..., Awaitable[Answer]]
+
 
 class Feature(StrEnum):
     """What nobody needs in order to buy."""
@@ -42,10 +49,13 @@ class Feature(StrEnum):
     ODDS = "odds"
     AUDIT_SEARCH = "audit_search"
     EVENT_STREAMS = "event_streams"
+    # Endpoints that the table calls optional. They go by the CPU and the memory of the host, and not by refusals.
+    OPTIONAL_READS = "optional_reads"
 
 
 class Shedder:
-    def __init__(self, limiter: Limiter | None = None) -> None:
+    def __init__(self, limiter: Limiter | None = None, host: HostPressure | None = None) -> None:
+        self.host = host or HostPressure(0)
         self.limiter = limiter or Limiter(FIRST_LIMIT, UNNOTICED_MS, ALWAYS_SERVED)
         self._pace = RefusalPace()
         self._refused_at, self._measured_at = float("-inf"), monotonic()
@@ -55,6 +65,7 @@ class Shedder:
     def tend(self) -> None:
         """To be called a few times a second."""
         self._pace.tend()
+        self.host.tend()
         if monotonic() - self._measured_at > FORGET_S:
             self._measured_at = monotonic()
             self.limiter.forget()
@@ -81,7 +92,22 @@ class Shedder:
 
     @property
     def degraded_features(self) -> list[str]:
-        return [feature.value for feature in Feature] if self.is_strained else []
+        return [feature.value for feature in Feature if self.why_off(feature) is not None]
+
+    def why_off(self, feature: Feature) -> str | None:
+        """`overload` or `host`, if the feature is turned off."""
+        if feature is Feature.OPTIONAL_READS:
+            return "host" if self.host.is_high else None
+        return "overload" if self.is_strained else None
+
+    def optional(self, handler: Handler) -> Handler:
+        """The handler, turned off while the host has hardly any CPU or memory left."""
+
+        @wraps(handler)
+        async def answer(*arguments: Any) -> Answer:
+            return json(DisabledOut()) if self.host.is_high else await handler(*arguments)
+
+        return answer
 
     def check(self, feature: Feature) -> None:
         """Raises for a feature that is turned off under load."""

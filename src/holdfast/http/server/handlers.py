@@ -23,6 +23,8 @@ from holdfast.http.endpoints.lottery import LotteryEndpoint
 from holdfast.http.endpoints.money import PaymentNoticeEndpoints, WalletEndpoints
 from holdfast.http.endpoints.now import NowEndpoint
 from holdfast.http.endpoints.operate import OperateEndpoints
+from holdfast.http.endpoints.ops.features import FeaturesEndpoint
+from holdfast.http.endpoints.ops.lag import LagEndpoint
 from holdfast.http.endpoints.orders import OrderEndpoints
 from holdfast.http.endpoints.parked import ParkedEndpoints
 from holdfast.http.endpoints.purchase import PurchaseEndpoint
@@ -39,7 +41,7 @@ from holdfast.http.web.storefront import StorefrontPages
 
 
 def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
-    return {
+    found = {
         **_stock(services, admission),
         **_sales(services, admission),
         **_money(services),
@@ -47,6 +49,8 @@ def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoin
         **_webhooks(services),
         **_pages(services),
     }
+    optional = {endpoint: admission.shedder.optional(found[endpoint]) for endpoint in found if endpoint.is_optional}
+    return {**found, **optional}
 
 
 def _stock(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
@@ -113,6 +117,8 @@ def _operate(services: Services, admission: AdmissionControl) -> dict[Endpoint, 
         operate_table.READY: health.ready,
         operate_table.GET_HEALTH: health.dependencies,
         operate_table.METRICS: operate.metrics,
+        operate_table.FEATURES: FeaturesEndpoint(services, shedder).features,
+        operate_table.GET_LAG: LagEndpoint(services).lag,
         operate_table.GET_POOLS: operate.pools,
         operate_table.RECONCILE: operate.reconcile,
         operate_table.LIST_PARKED: parked.list,

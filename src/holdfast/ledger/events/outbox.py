@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, func, select, update
 
 from holdfast.domain.stock.event_type import wanted_types
 from holdfast.ledger.engine.rows import insert_rows
@@ -102,6 +102,18 @@ class OutboxQueries:
 
 
 outbox_queries = cache(OutboxQueries)
+
+
+def unrelayed(connection: Connection) -> tuple[int, int | None]:
+    """How many events the webhook that is furthest behind has before it, at most (numbers may be left out), and since
+    when."""
+    reached = select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None))
+    position = connection.execute(reached).scalar_one()
+    if position is None:
+        return 0, None
+    following = select(events.c.at).where(events.c.seq > position).order_by(events.c.seq).limit(1)
+    oldest = connection.execute(following).scalar_one_or_none()
+    return (0, None) if oldest is None else (latest_seq(connection) - position, oldest)
 
 
 class NewDelivery(Struct, frozen=True):

@@ -63,6 +63,12 @@ class PoolQueries:
             .where(pools.c.active_reservations > 0, earliest <= bindparam("now"))
             .order_by(pools.c.sku_id)
         )
+        count = select(func.count()).where(of_pool, is_active, is_due).correlate(pools).scalar_subquery()
+        overdue = select(count.label("count"), earliest.label("earliest")).where(
+            pools.c.active_reservations > 0, earliest <= bindparam("now")
+        )
+        found = overdue.subquery("overdue")
+        self._overdue = select(func.coalesce(func.sum(found.c.count), 0), func.min(found.c.earliest))
 
     def views(self, connection: Connection, sku_ids: Iterable[str], now: int) -> dict[str, PoolView]:
         given = {"rows": encode_rows([s] for s in sku_ids), "now": now}
@@ -80,6 +86,11 @@ class PoolQueries:
     def due_pools(self, connection: Connection, now: int) -> list[tuple[str, int]]:
         """The pools with holds that end by then, each with its earliest deadline."""
         return [(row[0], row[1]) for row in connection.execute(self._due_pools, {"now": now})]
+
+    def overdue(self, connection: Connection, now: int) -> tuple[int, int | None]:
+        """How many holds are past their deadline, and the earliest deadline of them."""
+        count, earliest = connection.execute(self._overdue, {"now": now}).one()
+        return int(count), earliest
 
 
 pool_queries = cache(PoolQueries)

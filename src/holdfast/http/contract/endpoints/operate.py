@@ -28,8 +28,10 @@ from holdfast.http.contract.schemas.money import (
 )
 from holdfast.http.contract.schemas.operate import (
     AuditQuery,
+    FeaturesOut,
     HealthOut,
     KeyIn,
+    LagsOut,
     LiveOut,
     NewServiceKeyOut,
     ReadyOut,
@@ -91,6 +93,33 @@ METRICS = _endpoint(
     summary="Metrics for Prometheus",
     access=READ_OPERATE,
     answers={200: Answers("In Prometheus' text format", Document("text/plain", _METRICS))},
+)
+FEATURES = _endpoint(
+    "get_features",
+    "GET /v1/features",
+    summary="What is on, and what is off right now",
+    description="So that a shop can turn off its own extras while the server is loaded. Cacheable for two seconds. "
+    "`selling`, `settling` and `joining` are what buyers need, by the last heartbeats; the rest gives way under load.",
+    access=PUBLIC,
+    # Asked above all when there is much to do, and answered from memory.
+    priority=Priority.FINISH,
+    rate=RateClass.LOOK,
+    answers={200: Answers("The features", FeaturesOut)},
+    example={
+        "features": {"selling": {"enabled": True}, "optional_reads": {"enabled": False, "reason": "host"}},
+        "degraded_features": ["optional_reads"],
+    },
+    is_logged=False,
+)
+GET_LAG = _endpoint(
+    "get_lag",
+    "GET /v1/ops/lag",
+    summary="How far background work is behind",
+    description="Read from the stores, at most a second ago, so it is true also where no worker runs.",
+    access=READ_OPERATE,
+    # By a few operators, above all when there is much to do.
+    priority=Priority.FINISH,
+    answers={200: Answers("Items and seconds, by kind of work", LagsOut)},
 )
 GET_POOLS = _endpoint(
     "get_pools",
@@ -163,6 +192,7 @@ GET_AUDIT = _endpoint(
     query=AuditQuery,
     answers={200: Answers("The timeline", TimelineOut)},
     problems=(problems.BUSY,),
+    is_optional=True,
 )
 GET_LIVE = _endpoint(
     "get_live",

@@ -56,6 +56,7 @@ GET_HISTORY = _endpoint(
     headers=(RECEIPT,),
     answers={200: Answers("Its events, in order", HistoryOut)},
     problems=_FOUND,
+    is_optional=True,
 )
 CONFIRM = _endpoint(
     "confirm",

@@ -6,7 +6,9 @@ from msgspec import Meta, Struct
 
 from holdfast.audit.ask import Timeline
 from holdfast.audit.timeline import Moment
+from holdfast.bootstrap.lag import Lags
 from holdfast.domain.room.pacing import Pacing
+from holdfast.gate.lag import Lag
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.room import RoomFactsOut
 from holdfast.http.contract.schemas.sales import OperatorSaleOut
@@ -40,6 +42,47 @@ class ReadyOut(Struct, frozen=True):
     ]
     degraded_features: Annotated[list[str], Meta(description="Features that are off while the server is loaded.")]
     unavailable_dependencies: Annotated[list[str], Meta(description="What the server does without for now.")]
+
+
+class DisabledOut(Struct, frozen=True):
+    """Instead of what was asked for, while the server has hardly any CPU or memory left for it."""
+
+    disabled: bool = True
+
+
+class FeatureOut(Struct, frozen=True, omit_defaults=True):
+    enabled: bool
+    reason: Annotated[str | None, Meta(description="Why it is off: `overload`, `host`, or that of a check.")] = None
+
+
+class FeaturesOut(Struct, frozen=True):
+    features: Annotated[
+        dict[str, FeatureOut],
+        Meta(description="What buyers need (`selling`, `settling`, `joining`), and what gives way under load."),
+    ]
+    degraded_features: Annotated[list[str], Meta(description="Those that are off.")]
+
+
+class LagOut(Struct, frozen=True):
+    items: int
+    seconds: Annotated[float, Meta(description="How long the oldest of them has waited.")]
+
+    @classmethod
+    def of(cls, lag: Lag) -> "LagOut":
+        return cls(lag.items, round(lag.seconds, 3))
+
+
+class LagsOut(Struct, frozen=True):
+    as_of: Timestamp
+    journal: Annotated[LagOut, Meta(description="Decisions in Redis that the ledger does not have yet.")]
+    settlement: Annotated[LagOut, Meta(description="Reservations whose payment is not settled.")]
+    webhooks: Annotated[LagOut, Meta(description="Events and deliveries that were not sent.")]
+    sweeper: Annotated[LagOut, Meta(description="Holds past their deadline whose units are not back.")]
+
+    @classmethod
+    def of(cls, lags: Lags) -> "LagsOut":
+        kinds = (lags.journal, lags.settlement, lags.webhooks, lags.sweeper)
+        return cls(rfc3339(lags.as_of), *map(LagOut.of, kinds))
 
 
 class SessionOut(Struct, frozen=True):

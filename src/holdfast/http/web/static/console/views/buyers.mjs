@@ -34,6 +34,7 @@ async function lookUp(id) {
     get(`${paths.getAudit()}?buyer_id=${named}&limit=500`),
     may("sales") || may("read") ? get(`${paths.listOrders()}?buyer_id=${named}&limit=100`) : { data: [] },
   ]);
+  if (timeline.disabled) throw new Error("The audit is turned off while the server is short of CPU or memory. Try again in a minute.");
   return { timeline, orders: orders.data };
 }
 

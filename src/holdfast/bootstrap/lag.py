@@ -1,0 +1,75 @@
+"""How far background work is behind, read from the stores when somebody asks.
+
+What the agents say of themselves is not enough: where no worker runs, nothing is reported, and everything looks done.
+One read serves all who ask within a second.
+"""
+
+import asyncio
+from time import monotonic
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from holdfast.gate.engine import Engine
+from holdfast.gate.lag import Lag
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.deliveries import backlog as delivery_backlog
+from holdfast.ledger.events.outbox import unrelayed
+from holdfast.ledger.money.settle_batch import backlog as settlement_backlog
+from holdfast.ledger.stock.queries import pool_queries
+
+KEPT_S = 1.0
+
+
+class Lags(Struct, frozen=True):
+    as_of: int
+    # Decisions in Redis that the ledger does not have yet. Always nothing where the ledger is the gate.
+    journal: Lag
+    settlement: Lag
+    # Events that no delivery was made of, and deliveries that were not made.
+    webhooks: Lag
+    # Holds past their deadline whose units are not back.
+    sweeper: Lag
+    journal_by_pool: dict[str, Lag] = {}
+
+
+class LagReader:
+    def __init__(self, database: Database, engine: Engine) -> None:
+        self._database, self._engine = database, engine
+        self._queries = pool_queries(database.dialect_name)
+        self._reading = asyncio.Lock()
+        self._read_at = float("-inf")
+        self.last: Lags | None = None
+        """As it was last read, for those who cannot wait."""
+
+    async def read(self) -> Lags:
+        """At most a second old."""
+        async with self._reading:
+            if self.last is None or monotonic() - self._read_at >= KEPT_S:
+                self.last, self._read_at = await self._read(), monotonic()
+            return self.last
+
+    async def _read(self) -> Lags:
+        by_pool = {} if self._engine.journal_lag is None else await self._engine.journal_lag()
+        journal = Lag()
+        for lag in by_pool.values():
+            journal = journal.beside(lag)
+        return await self._database.read(lambda connection: self._of_ledger(connection, journal, by_pool))
+
+    def _of_ledger(self, connection: Connection, journal: Lag, by_pool: dict[str, Lag]) -> Lags:
+        now = self._database.now_ms(connection)
+        return Lags(
+            now,
+            journal,
+            Lag.since(*settlement_backlog(connection), now),
+            Lag.since(*unrelayed(connection), now).beside(_undelivered(connection, now)),
+            Lag.since(*self._queries.overdue(connection, now), now),
+            by_pool,
+        )
+
+
+def _undelivered(connection: Connection, now: int) -> Lag:
+    lag = Lag()
+    for _, count, oldest in delivery_backlog(connection):
+        lag = lag.beside(Lag.since(count, oldest, now))
+    return lag

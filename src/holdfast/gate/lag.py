@@ -1,0 +1,17 @@
+"""How far background work is behind: how many items wait, and for how long the oldest of them has."""
+
+from msgspec import Struct
+
+
+class Lag(Struct, frozen=True):
+    items: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def since(cls, items: int, oldest_at: int | None, now: int) -> "Lag":
+        """From the time of the oldest item, in milliseconds like `now`."""
+        return cls(items, 0.0 if oldest_at is None or not items else max(now - oldest_at, 0) / 1000)
+
+    def beside(self, other: "Lag") -> "Lag":
+        """Of two kinds of work that make one backlog."""
+        return Lag(self.items + other.items, max(self.seconds, other.seconds))

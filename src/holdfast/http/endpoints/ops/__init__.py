@@ -1,0 +1,1 @@
+"""For operators and shops: how far behind, what is on."""

@@ -1,0 +1,24 @@
+"""What is on and what is off right now, for everyone, from memory."""
+
+from holdfast.bootstrap.services import Services
+from holdfast.http.contract.message import JSON, Answer, Request, encode
+from holdfast.http.contract.schemas.operate import FeatureOut, FeaturesOut
+from holdfast.http.protection.shedding import Feature, Shedder
+
+# As fresh as the heartbeats that it is made of.
+_CACHE = ("cache-control", "public, max-age=2, stale-while-revalidate=5")
+CAPABILITIES = ("selling", "settling", "joining")
+
+
+class FeaturesEndpoint:
+    def __init__(self, services: Services, shedder: Shedder) -> None:
+        self._services, self._shedder = services, shedder
+
+    async def features(self, _request: Request) -> Answer:
+        checks = self._services.checks
+        found = {name: FeatureOut(checks[name].ok, checks[name].reason) for name in CAPABILITIES}
+        for feature in Feature:
+            why = self._shedder.why_off(feature)
+            found[feature.value] = FeatureOut(why is None, why)
+        off = [name for name, feature in found.items() if not feature.enabled]
+        return Answer(200, [JSON, _CACHE], encode(FeaturesOut(found, off)))
