@@ -54,7 +54,7 @@ def reserves(draw: st.DrawFn) -> Reserve:
 UNKNOWN = 20
 _picks = st.integers(0, UNKNOWN).map(str)
 _askers = st.sampled_from([None] * 9 + [OWNERS[0]])
-moves = st.builds(Move, st.sampled_from(list(Transition)), _picks, _askers)
+moves = st.builds(Move, st.sampled_from(list(Transition)), _picks, _askers, attempt=st.sampled_from([1, 1, 1, 0, 2]))
 extends = st.builds(
     Extend, _picks, st.sampled_from(TTLS_MS), _askers, st.sampled_from([30 * MINUTE, 30 * MINUTE, 5_000])
 )

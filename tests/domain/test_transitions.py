@@ -10,13 +10,13 @@ from holdfast.domain.stock.rulebook import decide
 from holdfast.testing.states import MINUTE, NOW, hold, state_of
 
 _TABLE = """
-              settle   confirm  fail     cancel   extend
-    active    moved    moved    illegal  moved    moved
-    settling  already  moved    moved    illegal  illegal
-    confirmed illegal  already  illegal  illegal  illegal
-    failed    illegal  illegal  already  illegal  illegal
-    cancelled illegal  illegal  illegal  already  illegal
-    expired   illegal  illegal  illegal  illegal  illegal
+              settle   confirm  fail     cancel   reopen   extend
+    active    moved    moved    illegal  moved    already  moved
+    settling  already  moved    moved    illegal  moved    illegal
+    confirmed illegal  already  illegal  illegal  illegal  illegal
+    failed    illegal  illegal  already  illegal  illegal  illegal
+    cancelled illegal  illegal  illegal  already  illegal  illegal
+    expired   illegal  illegal  illegal  illegal  illegal  illegal
 """
 _COLUMNS, *_ROWS = [line.split() for line in _TABLE.strip().splitlines()]
 EXPECTED = {
@@ -29,6 +29,7 @@ TARGETS = {
     "confirm": Status.CONFIRMED,
     "fail": Status.FAILED,
     "cancel": Status.CANCELLED,
+    "reopen": Status.ACTIVE,
     "extend": Status.ACTIVE,
 }
 # What each status counts as: units held, units sold, and whether it is an active reservation.
@@ -38,7 +39,7 @@ COUNTS = {Status.ACTIVE: (3, 0, 1), Status.SETTLING: (3, 0, 0), Status.CONFIRMED
 def command_named(name: str, reservation_id: str, owner_id: str | None = None) -> Command:
     if name == "extend":
         return Extend(reservation_id, MINUTE, owner_id)
-    return Move(Transition(name), reservation_id, owner_id)
+    return Move(Transition(name), reservation_id, owner_id, attempt=1)
 
 
 def test_the_table_covers_every_status_and_every_command() -> None:

@@ -123,6 +123,8 @@ def _what(event: Any) -> str:
             return f"extended: payment due by {_time(event.expires_at or 0, event.at)}"
         case "reservation.settling":
             return "settling: payment started"
+        case "reservation.reopened":
+            return f"payment declined: still reserved, payment due by {_time(event.expires_at or 0, event.at)}"
         case "reservation.confirmed":
             return f"confirmed: {units} sold"
         case "reservation.cancelled":

@@ -22,6 +22,10 @@ EVERY_RULE = Rules(3, 4, 1, NOW - 1, NOW + HOUR, paused=True)
 BATCH_MAX = 512
 
 
+def reopen(reservation_id: str, attempt: int) -> Move:
+    return Move(Transition.REOPEN, reservation_id, attempt=attempt)
+
+
 def cancel(reservation_id: str, owner_id: str | None = None) -> Move:
     return Move(Transition.CANCEL, reservation_id, owner_id)
 
@@ -251,8 +255,8 @@ class GateConformance(DeadlineConformance):
 
     async def test_what_has_ended_cannot_be_moved_by_a_later_batch(self, harness: GateHarness) -> None:
         await harness.apply(Provision(3), reserve("a"), cancel("a"))
-        others = [Move(t, "a") for t in Transition if t is not Transition.CANCEL]
-        assert await harness.outcomes(*others, Extend("a", 1)) == [ILLEGAL] * 4
+        others = [Move(t, "a", attempt=1) for t in Transition if t is not Transition.CANCEL]
+        assert await harness.outcomes(*others, Extend("a", 1)) == [ILLEGAL] * 5
 
     async def test_an_extension_is_kept_and_capped(self, harness: GateHarness) -> None:
         await harness.apply(Provision(1), reserve("a"))
@@ -282,6 +286,49 @@ class GateConformance(DeadlineConformance):
         ]
         assert await harness.history("a") == ["reservation.created", "reservation.settling"]
         assert await harness.outcomes(Move(Transition.FAIL, "a"), reserve("c", quantity=2)) == [MOVED, RESERVED]
+
+    # --- a declined payment
+
+    async def test_a_declined_payment_keeps_the_units_until_the_same_deadline(self, harness: GateHarness) -> None:
+        await harness.apply(Provision(2), reserve("a", quantity=2), Move(Transition.SETTLE, "a"))
+        harness.clock.advance(MINUTE - 1)
+        assert await harness.outcomes(reopen("a", 1), reopen("a", 1)) == [MOVED, ALREADY]
+        kept = await harness.reservation("a")
+        assert (kept.status, kept.expires_at, kept.attempts) == (Status.ACTIVE, NOW + MINUTE, 1)
+        assert await harness.outcomes(reserve("b")) == [Outcome.ALL_HELD]
+        assert await harness.outcomes(Move(Transition.SETTLE, "a"), Move(Transition.CONFIRM, "a")) == [MOVED, MOVED]
+        moves = ["created", "settling", "reopened", "settling", "confirmed"]
+        assert await harness.history("a") == [f"reservation.{move}" for move in moves]
+        assert (await harness.reservation("a")).attempts == 2
+
+    async def test_what_is_reopened_can_be_extended_cancelled_or_expire(self, harness: GateHarness) -> None:
+        names = ("a", "b", "c")
+        await harness.apply(Provision(3), *[reserve(name) for name in names])
+        await harness.apply(*[Move(Transition.SETTLE, name) for name in names])
+        assert await harness.outcomes(*[reopen(name, 1) for name in names]) == [MOVED] * 3
+        assert (await harness.snapshot()).pool == Pool(SKU, 3, held=3, active_reservations=3)
+        assert await harness.outcomes(Extend("a", MINUTE), cancel("b")) == [MOVED, MOVED]
+        harness.clock.advance(MINUTE)
+        assert await harness.outcomes(Expire(9), reserve("d", quantity=2)) == [MOVED, RESERVED]
+        assert (await harness.history("c"))[-1] == "reservation.expired"
+
+    async def test_a_payment_declined_after_the_deadline_ends_the_reservation(self, harness: GateHarness) -> None:
+        await harness.apply(Provision(1), reserve("a"), Move(Transition.SETTLE, "a"))
+        harness.clock.advance(MINUTE)
+        assert await harness.outcomes(reopen("a", 1), reserve("b"), reopen("a", 1)) == [MOVED, RESERVED, ILLEGAL]
+        assert (await harness.history("a"))[-1] == "reservation.failed"
+
+    async def test_a_late_decline_does_not_release_units_whose_next_payment_is_moving(
+        self, harness: GateHarness
+    ) -> None:
+        settle = Move(Transition.SETTLE, "a")
+        await harness.apply(Provision(1), reserve("a"), settle)
+        assert await harness.outcomes(reopen("a", 1), settle, reopen("a", 1)) == [MOVED, MOVED, ALREADY]
+        assert await harness.outcomes(reopen("a", 1)) == [ALREADY]
+        harness.clock.advance(2 * MINUTE)
+        assert await harness.outcomes(reopen("a", 1), Expire(9), reserve("b")) == [ALREADY, MOVED, Outcome.ALL_HELD]
+        paid = await harness.reservation("a")
+        assert (paid.status, paid.attempts) == (Status.SETTLING, 2)
 
     async def test_nobody_moves_what_is_not_theirs_or_is_not_there(self, harness: GateHarness) -> None:
         await harness.apply(Provision(5), reserve("a", "ada"))

@@ -53,7 +53,8 @@ class LedgerSnapshot(Struct):
 def _check_history(reservation: Reservation, types: list[str]) -> None:
     assert types[0] == "reservation.created"
     assert types.count("reservation.created") == 1
-    assert types.count("reservation.settling") <= 1
+    assert types.count("reservation.settling") == reservation.attempts
+    assert types.count("reservation.reopened") <= types.count("reservation.settling")
     ends = [t for t in types if t in ENDS]
     assert len(ends) <= 1, f"{reservation.reservation_id} ended more than once: {types}"
     if ends:

@@ -36,7 +36,8 @@ def hold(
     status: Status = Status.ACTIVE,
     due_in: int = MINUTE,
 ) -> Reservation:
-    return Reservation(reservation_id, SKU, owner_id, quantity, status, NOW - 10 * MINUTE, NOW + due_in)
+    attempts = int(status is Status.SETTLING)
+    return Reservation(reservation_id, SKU, owner_id, quantity, status, NOW - 10 * MINUTE, NOW + due_in, attempts)
 
 
 def state_of(

@@ -103,9 +103,14 @@ class ReplayedRows:
     # --- stock
 
     def _move(self, event: Row[Any], what: str, facts: Mapping[str, Any]) -> None:
-        status = "active" if what in ("created", "extended") else what
+        status = "active" if what in ("created", "extended", "reopened") else what
         key = (event.reservation_id,)
         values: Values = {"status": status, "expires_at": event.expires_at}
+        if what == "created":
+            values["attempts"] = facts.get("attempts", 0)
+        elif what == "settling":
+            known = self._rows[reservations.name].get(key, {})
+            values["attempts"] = facts.get("attempts", known.get("attempts", 0) + 1)
         if what == "created" and "owner_id" in facts:
             values |= self._create(event, facts)
         self._update(reservations, key, values)
@@ -133,6 +138,8 @@ class ReplayedRows:
             "quantity": event.quantity,
             "created_at": facts.get("settling_at", event.at),
         }
+        if "state" in self._rows[settlements.name].get((event.reservation_id,), {}):
+            begun |= {"state": "waiting", "ending": None}
         buyer = {"buyer_id": made["owner_id"]} if "owner_id" in made else {}
         self._update(settlements, (event.reservation_id,), begun | buyer)
 

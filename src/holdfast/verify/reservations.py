@@ -12,9 +12,11 @@ from holdfast.ledger.tables.stock import events, reservations
 from holdfast.verify.check import Check
 
 CREATED, EXTENDED, SETTLING = "reservation.created", "reservation.extended", "reservation.settling"
+REOPENED = "reservation.reopened"
+ACTIVE = (CREATED, EXTENDED, REOPENED)
 ENDS = ("reservation.confirmed", "reservation.failed", "reservation.cancelled", "reservation.expired")
 _AFTER_ACTIVE = (EXTENDED, SETTLING, "reservation.confirmed", "reservation.cancelled", "reservation.expired")
-_AFTER_SETTLING = ("reservation.confirmed", "reservation.failed")
+_AFTER_SETTLING = ("reservation.confirmed", "reservation.failed", REOPENED)
 
 _steps = (
     select(
@@ -66,7 +68,7 @@ _end_once = Check(
 )
 
 _is_legal = or_(
-    and_(_steps.c.before.in_((CREATED, EXTENDED)), _steps.c.type.in_(_AFTER_ACTIVE)),
+    and_(_steps.c.before.in_(ACTIVE), _steps.c.type.in_(_AFTER_ACTIVE)),
     and_(_steps.c.before == SETTLING, _steps.c.type.in_(_AFTER_SETTLING)),
 )
 _legal = Check(
@@ -79,7 +81,7 @@ _legal = Check(
 )
 
 _last_status = case(
-    (_steps.c.type.in_((CREATED, EXTENDED)), Status.ACTIVE.value),
+    (_steps.c.type.in_(ACTIVE), Status.ACTIVE.value),
     else_=func.replace(_steps.c.type, "reservation.", ""),
 )
 _as_recorded = Check(

@@ -38,6 +38,10 @@ class Reserve(Struct, frozen=True, gc=False):
     def granted_status(self) -> Status:
         return Status.SETTLING if self.settle else Status.ACTIVE
 
+    @property
+    def granted_attempts(self) -> int:
+        return int(self.settle)
+
 
 class Extend(Struct, frozen=True, gc=False):
     """Extend the deadline by `ttl_ms`, at most to `max_hold_ms` after the reservation was created."""
@@ -53,6 +57,8 @@ class Transition(StrEnum):
     CONFIRM = "confirm"
     FAIL = "fail"
     CANCEL = "cancel"
+    # A payment was declined, and the buyer may try again until the deadline.
+    REOPEN = "reopen"
 
 
 TRANSITIONS: dict[Transition, tuple[frozenset[Status], Status]] = {
@@ -60,17 +66,24 @@ TRANSITIONS: dict[Transition, tuple[frozenset[Status], Status]] = {
     Transition.CONFIRM: (frozenset({Status.ACTIVE, Status.SETTLING}), Status.CONFIRMED),
     Transition.FAIL: (frozenset({Status.SETTLING}), Status.FAILED),
     Transition.CANCEL: (frozenset({Status.ACTIVE}), Status.CANCELLED),
+    Transition.REOPEN: (frozenset({Status.SETTLING}), Status.ACTIVE),
 }
 
 
 class Move(Struct, frozen=True, gc=False):
-    """Move a reservation to another state. With an `owner_id`, only that owner's reservation is found."""
+    """Move a reservation to another state. With an `owner_id`, only that owner's reservation is found.
+
+    A reservation is reopened after a certain attempt to pay. If a later attempt has begun, nothing happens: a reopening
+    that arrives late or twice must not release units while money may be moving.
+    """
 
     transition: Transition
     reservation_id: str
     owner_id: str | None = None
     # The ledger has claimed the units already, so a gate outside the ledger does not have to.
     is_claimed: bool = False
+    # The attempt that was declined, for a reopening.
+    attempt: int = 0
 
 
 class Expire(Struct, frozen=True, gc=False):

@@ -11,6 +11,8 @@ class EventType(StrEnum):
     RESERVATION_CANCELLED = "reservation.cancelled"
     RESERVATION_EXPIRED = "reservation.expired"
     RESERVATION_SETTLING = "reservation.settling"
+    # Its payment was declined: it is active again, until the same deadline.
+    RESERVATION_REOPENED = "reservation.reopened"
     RESERVATION_CONFIRMED = "reservation.confirmed"
     RESERVATION_FAILED = "reservation.failed"
     ORDER_CONFIRMED = "order.confirmed"

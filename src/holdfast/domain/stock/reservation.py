@@ -28,6 +28,8 @@ class Reservation(Struct, frozen=True, gc=False):
     status: Status
     created_at: int
     expires_at: int
+    # How often a payment was begun for it.
+    attempts: int = 0
 
     def is_due(self, now: int) -> bool:
         return self.status is Status.ACTIVE and self.expires_at <= now

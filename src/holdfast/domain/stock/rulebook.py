@@ -36,12 +36,14 @@ from holdfast.domain.stock.command import (
     Reserve,
     Restock,
     Take,
+    Transition,
     Verdict,
 )
 from holdfast.domain.stock.limits import DUE_RETURNED_MAX, MAX_TOTAL_UNITS
 from holdfast.domain.stock.needs import counts_owners
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Availability, Pool, Rules
+from holdfast.domain.stock.refusals import refuse_by_rules
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.domain.stock.shards import is_shard
 from holdfast.domain.stock.state import Changes, Decision, Event, Remembered, State, Tally, Transfer
@@ -120,7 +122,11 @@ class _Round:
         first = None if command.key is None else self._remembered.get((command.owner_id, command.key))
         if first is not None:
             return _repeat(command, first)
-        if refusal := self._refuse_by_rules(command):
+        if not self._exists:
+            return Verdict(Outcome.POOL_NOT_FOUND)
+        if not self._ready:
+            return Verdict(Outcome.NOT_READY)
+        if refusal := refuse_by_rules(self._rules, command, self._now):
             return refusal
         quantity = command.quantity
         if self._counts_owners and self._rules.count_owners:
@@ -137,22 +143,6 @@ class _Round:
         if quantity < command.min_quantity:
             return self._refuse_for_stock()
         return self._grant(command, quantity)
-
-    def _refuse_by_rules(self, command: Reserve) -> Verdict | None:
-        rules = self._rules
-        if not self._exists:
-            return Verdict(Outcome.POOL_NOT_FOUND)
-        if not self._ready:
-            return Verdict(Outcome.NOT_READY)
-        if rules.opens_at is not None and self._now < rules.opens_at:
-            return Verdict(Outcome.NOT_OPEN, opens_at=rules.opens_at)
-        if rules.paused:
-            return Verdict(Outcome.PAUSED)
-        if rules.ends_at is not None and self._now >= rules.ends_at:
-            return Verdict(Outcome.ENDED)
-        if rules.required_tier is not None and command.tier < rules.required_tier:
-            return Verdict(Outcome.TIER_REQUIRED)
-        return None
 
     def _return_overdue_of(self, owner_id: str) -> None:
         """An owner's overdue holds count as released, even if the expirer has not run yet."""
@@ -182,15 +172,8 @@ class _Round:
 
     def _grant(self, command: Reserve, quantity: int) -> Verdict:
         now = self._now
-        reservation = Reservation(
-            command.reservation_id,
-            self._sku_id,
-            command.owner_id,
-            quantity,
-            _ACTIVE,
-            now,
-            now + command.ttl_ms,
-        )
+        id_, owner_id, expires_at = command.reservation_id, command.owner_id, now + command.ttl_ms
+        reservation = Reservation(id_, self._sku_id, owner_id, quantity, _ACTIVE, now, expires_at)
         self._reservations[command.reservation_id] = reservation
         self._created.append(command.reservation_id)
         heappush(self._deadlines, (reservation.expires_at, reservation.reservation_id))
@@ -238,15 +221,28 @@ class _Round:
         if reservation is None:
             return Verdict(Outcome.NOT_FOUND)
         sources, target = TRANSITIONS[command.transition]
-        if reservation.status is target:
+        is_reopening = command.transition is Transition.REOPEN
+        is_later_attempt = reservation.status is Status.SETTLING and reservation.attempts != command.attempt
+        if reservation.status is target or (is_reopening and is_later_attempt):
             return Verdict(Outcome.ALREADY, reservation)
         if reservation.status not in sources:
             return Verdict(Outcome.ILLEGAL, reservation)
-        return Verdict(Outcome.MOVED, self._end(reservation, target))
+        return Verdict(Outcome.MOVED, self._reopen(reservation) if is_reopening else self._end(reservation, target))
+
+    def _reopen(self, reservation: Reservation) -> Reservation:
+        """A deadline that has passed meanwhile takes effect: the payment has failed."""
+        if reservation.expires_at <= self._now:
+            return self._end(reservation, Status.FAILED)
+        reopened = replace(reservation, status=Status.ACTIVE)
+        self._put(reopened)
+        self._active += 1
+        heappush(self._deadlines, (reopened.expires_at, reopened.reservation_id))
+        self._record("reservation.reopened", reopened)
+        return reopened
 
     def _end(self, reservation: Reservation, status: Status) -> Reservation:
         """Move a reservation and its units to the next state."""
-        moved = replace(reservation, status=status)
+        moved = replace(reservation, status=status, attempts=reservation.attempts + (status is Status.SETTLING))
         self._put(moved)
         if reservation.status is Status.ACTIVE:
             self._active -= 1
@@ -396,4 +392,5 @@ class _Round:
 def _repeat(command: Reserve, first: Remembered) -> Verdict:
     if first.fingerprint != command.fingerprint:
         return Verdict(Outcome.KEY_REUSED)
-    return Verdict(Outcome.REPLAYED, replace(first.reservation, status=command.granted_status))
+    granted = replace(first.reservation, status=command.granted_status, attempts=command.granted_attempts)
+    return Verdict(Outcome.REPLAYED, granted)

@@ -120,7 +120,7 @@ def _command(command: Command) -> list[object]:
         case Extend():
             return ["extend", command.reservation_id, command.ttl_ms, _or_false(command.owner_id), command.max_hold_ms]
         case Move():
-            return [command.transition, command.reservation_id, _or_false(command.owner_id)]
+            return [command.transition, command.reservation_id, _or_false(command.owner_id), command.attempt]
         case Expire():
             return ["expire", command.limit]
         case Restock():
@@ -185,12 +185,12 @@ def pool_from(sku_id: str, values: Sequence[Any]) -> Pool:
 
 
 def reservation_values(r: Reservation) -> list[object]:
-    return [r.reservation_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at]
+    return [r.reservation_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at, r.attempts]
 
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
-    owner_id, quantity, status, created_at, expires_at = values
-    return Reservation(reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at)
+    owner_id, quantity, status, created_at, expires_at, attempts = values
+    return Reservation(reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at, attempts)
 
 
 def decode_verdicts(
@@ -224,8 +224,8 @@ def _reserve_verdict(
 def _granted(
     sku_id: str, reservation_id: str, command: Reserve, quantity: int, created_at: int, expires_at: int
 ) -> Reservation:
-    status = command.granted_status
-    return Reservation(reservation_id, sku_id, command.owner_id, quantity, status, created_at, expires_at)
+    status, attempts = command.granted_status, command.granted_attempts
+    return Reservation(reservation_id, sku_id, command.owner_id, quantity, status, created_at, expires_at, attempts)
 
 
 def _refusal(outcome: Outcome, values: Sequence[Any], now: int) -> Verdict:

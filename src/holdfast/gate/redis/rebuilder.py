@@ -219,7 +219,7 @@ def _as_stored(portion: Portion) -> list[int | str | bytes]:
     holds: list[int | str | bytes] = []
     deadlines: list[int | str | bytes] = []
     for reservation_id, *hold in map(tuple, portion.holds):
-        _, quantity, status, _, expires_at = hold
+        _, quantity, status, _, expires_at, _ = hold
         units += quantity
         holds += reservation_id, encode(hold)
         if status == ACTIVE:

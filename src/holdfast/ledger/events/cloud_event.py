@@ -16,7 +16,7 @@ from holdfast.runtime.times import rfc3339
 SOURCE = "/holdfast"
 CONTENT_TYPE = "application/cloudevents+json"
 
-_STATUS = {"created": "active", "extended": "active"}
+_STATUS = {"created": "active", "extended": "active", "reopened": "active"}
 
 
 def encode_event(event: Row[Any], facts: Facts, number: str) -> tuple[str, str]:

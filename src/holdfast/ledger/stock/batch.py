@@ -264,6 +264,7 @@ def _first_in(row: Row[Any]) -> list[Reservation]:
             Status(row.first_status),
             row.first_created_at,
             row.first_expires_at,
+            row.first_attempts,
         )
     ]
 

@@ -5,6 +5,7 @@ sees the reply; everything that waits for the pool's lock waits for them too. So
 SQLite a statement costs next to nothing, and plain values are faster than JSON.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from holdfast.ledger.tables.stock import events, idempotency, pools, reservation
 _EVENT_COLUMNS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
-_MOVED_COLUMNS = [reservations.c.status, reservations.c.expires_at]
+_MOVED_COLUMNS = [reservations.c.status, reservations.c.expires_at, reservations.c.attempts]
 _insert_pool = insert(pools)
 _of_pool = pools.c.sku_id == bindparam("of_sku_id")
 CREATED, SETTLING = "reservation.created", "reservation.settling"
@@ -134,13 +135,23 @@ def reservation_rows(made: Sequence[Reservation], counted: bool) -> Rows:
     # Plain values: for an enum or a bool, sqlite3 searches for an adapter each time.
     is_counted = int(counted)
     return [
-        (r.reservation_id, r.sku_id, r.owner_id, r.quantity, str(r.status), r.created_at, r.expires_at, is_counted)
+        (
+            r.reservation_id,
+            r.sku_id,
+            r.owner_id,
+            r.quantity,
+            str(r.status),
+            r.created_at,
+            r.expires_at,
+            is_counted,
+            r.attempts,
+        )
         for r in made
     ]
 
 
 def _moved_rows(moved: Sequence[Reservation]) -> Rows:
-    return [(r.reservation_id, r.status, r.expires_at) for r in moved]
+    return [(r.reservation_id, r.status, r.expires_at, r.attempts) for r in moved]
 
 
 def key_rows(firsts: Sequence[Remembered]) -> Rows:
@@ -160,22 +171,31 @@ class CreatedFacts(Struct, frozen=True, omit_defaults=True, gc=False):
     fingerprint: str | None = None
     # If it is not the time of the event.
     created_at: int | None = None
+    # Of one that a ledger lost and gets back.
+    attempts: int = 0
 
 
 def event_rows(changes: Changes, before: Pool | None, now: int, sale_id: str | None) -> Rows:
     """`before` is the pool as it was. `sale_id`: the sale whose settlements begin with this batch."""
     pool = changes.pool
     assert pool is not None
-    created = _Created(changes)
+    attempts = _attempts_before(changes)
+    created = _Created(changes, attempts)
     settling = _settling(changes) if sale_id is not None else frozenset()
     rows: Rows = []
     for e in changes.events:
         facts = NO_FACTS
         if e.type == CREATED:
             facts = created.facts_of(e)
-        elif e.type == SETTLING and e.reservation_id in settling:
-            # Where a journal is copied, the settlement begins later.
-            facts = encode_facts({"sale_id": sale_id} if e.at == now else {"sale_id": sale_id, "settling_at": now})
+        elif e.type == SETTLING and e.reservation_id is not None:
+            attempts[e.reservation_id] += 1
+            said: dict[str, object] = {}
+            if attempts[e.reservation_id] > 1:
+                said["attempts"] = attempts[e.reservation_id]
+            if e.reservation_id in settling:
+                # Where a journal is copied, the settlement begins later.
+                said |= {"sale_id": sale_id} if e.at == now else {"sale_id": sale_id, "settling_at": now}
+            facts = encode_facts(said)
         rows.append((pool.sku_id, e.reservation_id, e.type, e.at, e.quantity, e.expires_at, None, facts))
     if before is None or before.rules != pool.rules or before.ready != pool.ready:
         rows.append((pool.sku_id, None, POOL_CHANGED, now, None, None, None, _pool_facts(before, pool)))
@@ -183,8 +203,9 @@ def event_rows(changes: Changes, before: Pool | None, now: int, sale_id: str | N
 
 
 class _Created:
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, attempts: Mapping[str, int]) -> None:
         self._made = {r.reservation_id: r for r in changes.created}
+        self._attempts = attempts
         self.keys = {first.reservation.reservation_id: first for first in changes.remembered}
 
     def facts_of(self, event: Event) -> str:
@@ -194,7 +215,15 @@ class _Created:
         first = self.keys.pop(made.reservation_id, None)
         key, fingerprint = (None, None) if first is None else (first.key, first.fingerprint)
         created_at = None if made.created_at == event.at else made.created_at
-        return _encode(CreatedFacts(made.owner_id, key, fingerprint, created_at)).decode()
+        attempts = self._attempts.get(made.reservation_id, 0)
+        return _encode(CreatedFacts(made.owner_id, key, fingerprint, created_at, attempts)).decode()
+
+
+def _attempts_before(changes: Changes) -> Counter[str]:
+    """How often payments had begun before this batch, by reservation."""
+    begun = Counter(e.reservation_id for e in changes.events if e.type == SETTLING)
+    changed = (*changes.created, *changes.moved)
+    return Counter({r.reservation_id: r.attempts - begun[r.reservation_id] for r in changed if r.attempts})
 
 
 def _settling(changes: Changes) -> frozenset[str]:

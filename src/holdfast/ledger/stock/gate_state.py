@@ -27,7 +27,8 @@ Mark: TypeAlias = tuple[str, ...]
 START: Mark = ()
 # In the order in which they are sent.
 _HOLD = [
-    reservations.c[name] for name in ("reservation_id", "owner_id", "quantity", "status", "created_at", "expires_at")
+    reservations.c[name]
+    for name in ("reservation_id", "owner_id", "quantity", "status", "created_at", "expires_at", "attempts")
 ]
 # Plain strings, as they are in a row: an enum member is hashed ten times as slowly.
 _HELD, _LIVE, _RELEASED = (frozenset(status.value for status in some) for some in (HELD, LIVE, RELEASED))
@@ -57,7 +58,7 @@ def holds_and_owners_after(connection: Connection, sku_id: str, mark: Mark) -> t
     in_portion, mark = _portion_after(connection, sku_id, mark)
     found = connection.execute(select(*_HOLD).where(*in_portion)).all()
     owners: dict[str, tuple[int, int, list[str]]] = {}
-    for reservation_id, owner_id, quantity, status, _, _ in found:
+    for reservation_id, owner_id, quantity, status, *_ in found:
         live, released, active = owners.get(owner_id) or (0, 0, [])
         if status == _ACTIVE:
             active.append(reservation_id)

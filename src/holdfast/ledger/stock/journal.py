@@ -171,13 +171,13 @@ class Journal:
         assert pool is not None
         sold = _claimed(connection, sku_id)
         ids = [r.reservation_id for r in sold]
-        known = find_reservations(connection, sku_id, ids).keys()
+        known = find_reservations(connection, sku_id, ids)
         held, active = _held_besides(connection, sku_id, ids)
         sold_units = sum(r.quantity for r in sold)
         taken_back = _take_back(connection, sku_id, ids, sold_units + held + pool.sold - pool.total)
         changes = Changes(
             created=[r for r in sold if r.reservation_id not in known],
-            moved=[r for r in sold if r.reservation_id in known] + taken_back,
+            moved=[replace(r, status=Status.CONFIRMED) for r in known.values()] + taken_back,
             events=[event_of(r, now) for r in taken_back] + _events_of_sold(sold, known, now),
         )
         changes.pool = replace(

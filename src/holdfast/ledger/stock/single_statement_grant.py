@@ -237,7 +237,7 @@ def _inserted_reservations(granted: CTE, pool: CTE) -> CTE:
     g, at = granted.c, pool.c.at
     rows = select(
         g.reservation_id, _sku_id, g.owner_id, g.quantity, literal_column(f"'{Status.ACTIVE}'"), at, at + g.ttl_ms,
-        pool.c.counts_owners,
+        pool.c.counts_owners, literal_column("0"),
     ).join_from(granted, pool, true())  # fmt: skip
     return insert(reservations).from_select([c.name for c in reservations.c], rows).cte("made")
 

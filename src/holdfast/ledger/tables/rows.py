@@ -42,6 +42,7 @@ def reservation_from_row(row: Row[Any]) -> Reservation:
         Status(row.status),
         row.created_at,
         row.expires_at,
+        row.attempts,
     )
 
 

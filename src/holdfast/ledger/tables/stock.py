@@ -68,6 +68,8 @@ reservations = Table(
     # Whether the pool's rules count what its owners have. Only then is the reservation in the index by owner: owners
     # come in no order, so that index costs a batch as much as everything else it writes (ADR 5).
     Column("counted", Boolean, nullable=False, server_default=true()),
+    # How often a payment was begun for it.
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("quantity > 0", name="quantity_positive"),
     CheckConstraint(
         "status IN ('active', 'settling', 'confirmed', 'failed', 'cancelled', 'expired')", name="status_known"

@@ -12,7 +12,7 @@
 
 local OPERATIONS = {
   reserve = reserve, extend = extend, settle = move, confirm = move, fail = move, cancel = move, expire = expire,
-  give = give, take = take,
+  reopen = move, give = give, take = take,
 }
 
 local function answer(batch, command, max_total)

@@ -44,9 +44,10 @@ local function hold_of(batch, id)
     local stored = redis.call('HGET', batch.keys.holds, id)
     hold = false
     if stored and stored ~= '' then
-      local owner, quantity, status, created_at, expires_at = unpack(cmsgpack.unpack(stored))
+      local owner, quantity, status, created_at, expires_at, attempts = unpack(cmsgpack.unpack(stored))
       hold = {
         id = id, owner = owner, quantity = quantity, status = status, created_at = created_at, expires_at = expires_at,
+        attempts = attempts or 0,
       }
     end
     batch.holds[id] = hold
@@ -89,6 +90,7 @@ local function end_hold(batch, hold, status)
     leave_active(batch, hold)
   end
   hold.status = status
+  if status == 'settling' then hold.attempts = hold.attempts + 1 end
   touch(batch, hold)
   if status == 'confirmed' then
     pool.held = pool.held - hold.quantity
@@ -172,5 +174,5 @@ local function return_due_until(batch, enough, limit)
 end
 
 local function hold_values(hold)
-  return hold.owner, hold.quantity, hold.status, hold.created_at, hold.expires_at
+  return hold.owner, hold.quantity, hold.status, hold.created_at, hold.expires_at, hold.attempts
 end

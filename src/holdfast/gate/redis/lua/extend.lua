@@ -1,7 +1,7 @@
 -- extend: move the deadline of a hold
 --   command   {'extend', id, ttl_ms, owner or false, max_hold_ms}
---   answers   {outcome, owner, quantity, status, created_at, expires_at} with moved, illegal or extension_limit;
---             {'not_found'}
+--   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts} with moved, illegal or
+--             extension_limit; {'not_found'}
 --   events    reservation.extended
 
 local function extend(batch, command)

@@ -1,21 +1,38 @@
--- settle, confirm, fail, cancel: change the status of a reservation
---   command   {transition, id, owner or false}
---   answers   {outcome, owner, quantity, status, created_at, expires_at} with moved, already or illegal; {'not_found'}
---   events    reservation.settling, .confirmed, .failed, .cancelled; .expired for one whose deadline has passed
+-- settle, confirm, fail, cancel, reopen: change the status of a reservation
+--   command   {transition, id, owner or false, the attempt to pay that was declined (reopen only)}
+--   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts} with moved, already or illegal;
+--             {'not_found'}
+--   events    reservation.settling, .confirmed, .failed, .cancelled, .reopened; .expired for one whose deadline has
+--             passed
 
 local TRANSITIONS = {
   settle = {from = {active = true}, to = 'settling'},
   confirm = {from = {active = true, settling = true}, to = 'confirmed'},
   fail = {from = {settling = true}, to = 'failed'},
   cancel = {from = {active = true}, to = 'cancelled'},
+  reopen = {from = {settling = true}, to = 'active'},
 }
+
+-- A deadline that has passed meanwhile takes effect: the payment has failed.
+local function reopen_hold(batch, hold)
+  if hold.expires_at <= batch.now then return end_hold(batch, hold, 'failed') end
+  hold.status = 'active'
+  touch(batch, hold)
+  batch.pool.active = batch.pool.active + 1
+  if batch.counting then owner_of(batch, hold.owner).active[hold.id] = true end
+  heap_push(batch.fresh_deadlines, {hold.expires_at, hold.id})
+  record(batch, 'reservation.reopened', hold.id, hold.quantity, hold.expires_at)
+end
 
 local function move(batch, command)
   local transition = TRANSITIONS[command[1]]
   local hold = find(batch, command[2], command[3])
   if not hold then return {'not_found'} end
-  if hold.status == transition.to then return {'already', hold_values(hold)} end
+  local is_reopening = command[1] == 'reopen'
+  -- A later attempt has begun: its money may be moving.
+  local is_later = is_reopening and hold.status == 'settling' and hold.attempts ~= command[4]
+  if hold.status == transition.to or is_later then return {'already', hold_values(hold)} end
   if not transition.from[hold.status] then return {'illegal', hold_values(hold)} end
-  end_hold(batch, hold, transition.to)
+  if is_reopening then reopen_hold(batch, hold) else end_hold(batch, hold, transition.to) end
   return {'moved', hold_values(hold)}
 end

@@ -52,7 +52,7 @@ local function grant(batch, id, owner, quantity, ttl_ms)
   local pool = batch.pool
   local hold = {
     id = id, owner = owner, quantity = quantity, status = 'active', created_at = batch.now,
-    expires_at = batch.now + ttl_ms,
+    expires_at = batch.now + ttl_ms, attempts = 0,
   }
   batch.holds[id] = hold
   batch.is_created[id] = true

@@ -1,0 +1,16 @@
+"""How often a payment was begun for a reservation: one that was declined may be tried again."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    op.add_column("reservations", sa.Column("attempts", sa.BigInteger(), nullable=False, server_default="0"))
+    # So far a payment began once at most.
+    op.execute(
+        "UPDATE reservations SET attempts = 1 WHERE reservation_id IN "
+        "(SELECT reservation_id FROM events WHERE type = 'reservation.settling')"
+    )
