@@ -2,8 +2,9 @@
 
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
-`plan` is the output of `holdfast plan` with the given options. With `--check` nothing is written; every difference is
-listed, and so are links and paths to missing files, unknown settings and outdated defaults.
+`plan` is the output of `holdfast plan` with the given options. The clients come from the endpoint table. With `--check`
+nothing is written; every difference is listed, and so are links and paths to missing files, unknown settings and
+outdated defaults.
 """
 
 import re
@@ -19,6 +20,7 @@ from holdfast.lab.bench.document.markdown import milliseconds, number, percent, 
 from holdfast.lab.bench.document.page import document
 from holdfast.lab.bench.document.plots import plots_of
 from holdfast.lab.bench.measure.results import FILE, Bench, Measured, read_measured
+from holdfast.lab.clients import client_files, stale_client_files
 from holdfast.settings import Settings
 
 DOCS = Path("docs")
@@ -41,7 +43,8 @@ def pages() -> dict[Path, str]:
     measured = read_measured(DOCS)
     written = {path: rendered(path.read_text(), measured) for path in [Path("README.md"), *sorted(DOCS.rglob("*.md"))]}
     plots = {(DOCS / FILE).with_name(name): svg for name, svg in plots_of(measured).items()}
-    return written | plots | {DOCS / "BENCHMARKS.md": document(measured), PLAN_FIGURES: (DOCS / FILE).read_text()}
+    made = {DOCS / "BENCHMARKS.md": document(measured), PLAN_FIGURES: (DOCS / FILE).read_text()}
+    return written | plots | made | client_files()
 
 
 def rendered(text: str, measured: Measured) -> str:
@@ -120,10 +123,11 @@ def _rounded(bench: Bench, name: str = "holdfast") -> str:
 
 def problems(written: dict[Path, str]) -> Iterator[str]:
     for path, text in written.items():
-        if path.read_text() != text:
-            yield f"{path} is out of date: make docs"
+        if not path.exists() or path.read_text() != text:
+            yield f"{path} is out of date; run `make docs` or `python -m holdfast.lab.documents`"
         if path.suffix == ".md":
             yield from (f"{path}: {problem}" for problem in page_problems(path, text))
+    yield from (f"{path} is not generated any more; remove it" for path in stale_client_files(written))
 
 
 def page_problems(path: Path, text: str) -> Iterator[str]:
@@ -145,7 +149,10 @@ def main() -> int:
     written = pages()
     if not is_check:
         for path, text in written.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        for path in stale_client_files(written):
+            path.unlink()
     found = list(problems(written))
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0

@@ -1,0 +1,89 @@
+"""One call of the API before it is sent, and how its answer is read. No input or output happens here."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.client.errors import UnexpectedAnswer
+
+T = TypeVar("T")
+# What a status means: kinds of objects, tried in this order; a text; or nothing.
+Answers = Mapping[int, tuple[type, ...]]
+
+
+class Call(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
+    """What to send, and what may come back. `T` is what the caller gets."""
+
+    method: str
+    path: str
+    answers: Answers
+    query: Mapping[str, Any] = {}
+    headers: Mapping[str, str | None] = {}
+    body: Mapping[str, Any] | None = None
+    # Under which a repeat is known for one.
+    idempotency_key: str | None = None
+    # Whether it may be sent again if it is not known whether it was carried out.
+    is_repeatable: bool = True
+
+    def given_query(self) -> dict[str, str]:
+        return {name: _text(value) for name, value in self.query.items() if value is not UNSET}
+
+    def given_headers(self) -> dict[str, str]:
+        return {name: value for name, value in self.headers.items() if value is not None}
+
+    def content(self) -> bytes | None:
+        if self.body is None:
+            return None
+        return msgspec.json.encode({name: value for name, value in self.body.items() if value is not UNSET})
+
+    def read(self, status: int, content: bytes) -> Any:
+        """The answer as an object. Fields that this version does not know are ignored."""
+        kinds = self.answers.get(status)
+        if kinds is None:
+            raise UnexpectedAnswer(f"{self.method} {self.path} answered {status}, which this client does not know.")
+        if not kinds:
+            return None
+        return content.decode() if kinds == (str,) else _first_fitting(kinds, content)
+
+
+def _first_fitting(kinds: tuple[type, ...], content: bytes) -> Any:
+    reason: msgspec.DecodeError | None = None
+    for kind in kinds:
+        try:
+            return _decoder(kind).decode(content)
+        except msgspec.DecodeError as exc:
+            reason = exc
+    raise UnexpectedAnswer(f"The answer is not a {kinds[-1].__name__}: {reason}") from reason
+
+
+@cache
+def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def path_of(template: str, *values: str) -> str:
+    """The path with its parameters, in order. A slash in an ID stays part of the ID."""
+    parts = iter(values)
+    return "/".join(quote(next(parts), safe="") if part.startswith("{") else part for part in template.split("/"))
+
+
+def optional(value: T | None) -> T | UnsetType:
+    """Where leaving a field out and null mean the same, it is left out."""
+    return UNSET if value is None else value
+
+
+def new_key() -> str:
+    """An idempotency key for a call that came without one, so that a repeat is carried out once."""
+    return f"auto-{uuid4().hex}"

@@ -1,0 +1,39 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Calls of `console`."""
+
+from holdfast.client.call import Call
+from holdfast.client.types.console import Session
+
+
+def sign_in() -> Call[Session]:
+    """Sign in to the console with a service key.
+
+    Sets a cookie that lasts for half a day, and stands for the key where `Holdfast-Console: 1` is sent.
+    """
+    return Call(
+        method="POST",
+        path="/v1/console/session",
+        answers={200: (Session,)},
+    )
+
+
+def get_session() -> Call[Session]:
+    """Who is signed in."""
+    return Call(
+        method="GET",
+        path="/v1/console/session",
+        answers={200: (Session,)},
+    )
+
+
+def sign_out() -> Call[None]:
+    """Sign out.
+
+    At every server, from the next request on.
+    """
+    return Call(
+        method="DELETE",
+        path="/v1/console/session",
+        answers={204: ()},
+    )

@@ -1,0 +1,82 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Calls of `money`."""
+
+from msgspec import UNSET, UnsetType
+
+from holdfast.client.call import Call, new_key, optional, path_of
+from holdfast.client.types.money import Balance, Order, OrderPage, Refund, Wallet
+
+
+def list_orders(
+    *,
+    buyer_id: str | None = None,
+    sale_id: str | None = None,
+    to_source: bool | UnsetType = UNSET,
+    limit: int | UnsetType = UNSET,
+    starting_after: str | None = None,
+) -> Call[OrderPage]:
+    """List orders, newest first."""
+    return Call(
+        method="GET",
+        path="/v1/orders",
+        answers={200: (OrderPage,)},
+        query={
+            "buyer_id": optional(buyer_id),
+            "sale_id": optional(sale_id),
+            "to_source": to_source,
+            "limit": limit,
+            "starting_after": optional(starting_after),
+        },
+    )
+
+
+def get_order(order_id: str) -> Call[Order]:
+    """One order."""
+    return Call(
+        method="GET",
+        path=path_of("/v1/orders/{order_id}", order_id),
+        answers={200: (Order,)},
+    )
+
+
+def refund_order(
+    order_id: str, *, amount: int | None = None, restock: bool | UnsetType = UNSET, idempotency_key: str | None = None
+) -> Call[Refund]:
+    """Refund an order, or part of it.
+
+    Of an order that was paid outside (`external`), this only records that the money went back.
+    """
+    idempotency_key = idempotency_key or new_key()
+    return Call(
+        method="POST",
+        path=path_of("/v1/orders/{order_id}/refund", order_id),
+        answers={200: (Refund,)},
+        headers={"Idempotency-Key": idempotency_key},
+        body={"amount": optional(amount), "restock": restock},
+        idempotency_key=idempotency_key,
+    )
+
+
+def credit_wallet(buyer_id: str, *, amount: int, currency: str, idempotency_key: str | None = None) -> Call[Balance]:
+    """Add money to a buyer's wallet.
+
+    Once per buyer and key. A retry gets the first answer again.
+    """
+    idempotency_key = idempotency_key or new_key()
+    return Call(
+        method="POST",
+        path=path_of("/v1/wallets/{buyer_id}/credit", buyer_id),
+        answers={200: (Balance,)},
+        body={"amount": amount, "currency": currency, "idempotency_key": idempotency_key},
+        idempotency_key=idempotency_key,
+    )
+
+
+def get_wallet(buyer_id: str) -> Call[Wallet]:
+    """A buyer's balances."""
+    return Call(
+        method="GET",
+        path=path_of("/v1/wallets/{buyer_id}", buyer_id),
+        answers={200: (Wallet,)},
+    )

@@ -1,0 +1,246 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Calls of `operate`."""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from holdfast.client.call import Call, optional, path_of
+from holdfast.client.types.operate import (
+    Compensation,
+    Features,
+    FullReconciliation,
+    Health,
+    Lags,
+    ParkedPage,
+    Pools,
+    Ready,
+    Retried,
+    Timeline,
+)
+from holdfast.client.types.operate_2 import Live, NewServiceKey, Scope, ServiceKeyList, SystemHealth
+
+
+def live() -> Call[Health]:
+    """The process runs."""
+    return Call(
+        method="GET",
+        path="/healthz/live",
+        answers={200: (Health,)},
+    )
+
+
+def ready() -> Call[Ready]:
+    """Requests can be served."""
+    return Call(
+        method="GET",
+        path="/healthz/ready",
+        answers={200: (Ready,)},
+    )
+
+
+def metrics() -> Call[str]:
+    """Metrics for Prometheus."""
+    return Call(
+        method="GET",
+        path="/metrics",
+        answers={200: (str,)},
+    )
+
+
+def get_features() -> Call[Features]:
+    """What is on, and what is off right now.
+
+    So that a shop can turn off its own extras while the server is loaded. Cacheable for two seconds. `selling`,
+    `settling` and `joining` are what buyers need, by the last heartbeats; the rest gives way under load.
+    """
+    return Call(
+        method="GET",
+        path="/v1/features",
+        answers={200: (Features,)},
+    )
+
+
+def get_lag() -> Call[Lags]:
+    """How far background work is behind.
+
+    Read from the stores, at most a second ago, so it is true also where no worker runs.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/lag",
+        answers={200: (Lags,)},
+    )
+
+
+def get_pools() -> Call[Pools]:
+    """Every pool: does it add up, and do gate and ledger agree?.
+
+    As found by the last check, seconds ago, or now. A pool that could not be checked is `check_overdue`.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/pools",
+        answers={200: (Pools,)},
+    )
+
+
+def reconcile() -> Call[FullReconciliation]:
+    """Check every pool and every payment now.
+
+    `ok` is about the pools; `payments.ok` about money. What can be repaired will be within seconds.
+    """
+    return Call(
+        method="POST",
+        path="/v1/ops/reconcile",
+        answers={200: (FullReconciliation,)},
+    )
+
+
+def list_parked(
+    *,
+    kind: Literal["delivery", "journal", "refund", "settlement"] | None = None,
+    limit: int | UnsetType = UNSET,
+    starting_after: str | None = None,
+) -> Call[ParkedPage]:
+    """What needs attention, and why."""
+    return Call(
+        method="GET",
+        path="/v1/ops/parked",
+        answers={200: (ParkedPage,)},
+        query={"kind": optional(kind), "limit": limit, "starting_after": optional(starting_after)},
+    )
+
+
+def retry_all_parked(*, kind: Literal["delivery", "journal", "refund", "settlement"]) -> Call[Retried]:
+    """Retry everything of a kind."""
+    return Call(
+        method="POST",
+        path="/v1/ops/parked/retry",
+        answers={200: (Retried,)},
+        body={"kind": kind},
+    )
+
+
+def retry_parked(parked_id: str) -> Call[None]:
+    """Retry it, from where it stands."""
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/parked/{parked_id}/retry", parked_id),
+        answers={204: ()},
+    )
+
+
+def drop_parked(parked_id: str) -> Call[None]:
+    """Discard it, if no money was taken.
+
+    A settlement returns its units, once it is certain that no money was taken or set aside for it.
+    """
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/parked/{parked_id}/drop", parked_id),
+        answers={204: ()},
+    )
+
+
+def compensate(sale_id: str, *, deliverable_units: int | None) -> Call[Compensation]:
+    """More was sold than can be delivered: act by the sale's policy."""
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/sales/{sale_id}/compensate", sale_id),
+        answers={200: (Compensation,)},
+        body={"deliverable_units": deliverable_units},
+    )
+
+
+def get_audit(
+    *,
+    buyer_id: str,
+    sale_id: str | None = None,
+    sku_id: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int | UnsetType = UNSET,
+) -> Call[Timeline]:
+    """What happened to a buyer, refusals included.
+
+    The latest moments in order: refusals, and everything that happened to the buyer's reservations. Refusals
+    appear up to 100 ms after they were sent, and are those of the servers on this data directory.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/audit",
+        answers={200: (Timeline,)},
+        query={
+            "buyer_id": buyer_id,
+            "sale_id": optional(sale_id),
+            "sku_id": optional(sku_id),
+            "since": optional(since),
+            "until": optional(until),
+            "limit": limit,
+        },
+    )
+
+
+def get_live(sale_id: str) -> Call[Live]:
+    """A sale while it sells: poll it every second.
+
+    Made at most twice a second for all callers. Counts are of all server processes since the pool was made.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/ops/sales/{sale_id}/live", sale_id),
+        answers={200: (Live,)},
+    )
+
+
+def get_health() -> Call[SystemHealth]:
+    """Each dependency of the server.
+
+    As the last heartbeats found them, seconds ago; payment providers as the last payments did.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/health",
+        answers={200: (SystemHealth,)},
+    )
+
+
+def list_keys() -> Call[ServiceKeyList]:
+    """List service keys, revoked ones included.
+
+    The admin key is not among them: it is a setting.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/keys",
+        answers={200: (ServiceKeyList,)},
+    )
+
+
+def create_key(*, name: str, scopes: list[Scope]) -> Call[NewServiceKey]:
+    """Create a service key.
+
+    The key itself is in this answer only. A caller can give only scopes it has.
+    """
+    return Call(
+        method="POST",
+        path="/v1/ops/keys",
+        answers={201: (NewServiceKey,)},
+        body={"name": name, "scopes": scopes},
+        is_repeatable=False,
+    )
+
+
+def revoke_key(key_id: str) -> Call[None]:
+    """Revoke a service key.
+
+    With it go the keys made by it and the sessions begun with them. Every server refuses them from the next
+    request on. A repeat: 204.
+    """
+    return Call(
+        method="DELETE",
+        path=path_of("/v1/ops/keys/{key_id}", key_id),
+        answers={204: ()},
+    )

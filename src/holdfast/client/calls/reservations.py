@@ -1,0 +1,108 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Calls of `reservations`."""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from holdfast.client.call import Call, optional, path_of
+from holdfast.client.stream import StreamEvent
+from holdfast.client.types.inventory import Reservation
+from holdfast.client.types.reservations import History, ReservationPage, SaleReservation
+
+
+def list_reservations(
+    *,
+    sku_id: str | None = None,
+    owner_id: str | None = None,
+    status: Literal["active", "cancelled", "confirmed", "expired", "failed", "settling"] | None = None,
+    limit: int | UnsetType = UNSET,
+    starting_after: str | None = None,
+) -> Call[ReservationPage]:
+    """List reservations, newest first."""
+    return Call(
+        method="GET",
+        path="/v1/reservations",
+        answers={200: (ReservationPage,)},
+        query={
+            "sku_id": optional(sku_id),
+            "owner_id": optional(owner_id),
+            "status": optional(status),
+            "limit": limit,
+            "starting_after": optional(starting_after),
+        },
+    )
+
+
+def get_reservation(reservation_id: str, *, receipt: str | None = None) -> Call[SaleReservation | Reservation]:
+    """One reservation."""
+    return Call(
+        method="GET",
+        path=path_of("/v1/reservations/{reservation_id}", reservation_id),
+        answers={200: (SaleReservation, Reservation)},
+        headers={"Holdfast-Receipt": receipt},
+    )
+
+
+def get_history(reservation_id: str, *, receipt: str | None = None) -> Call[History]:
+    """Everything that happened to it."""
+    return Call(
+        method="GET",
+        path=path_of("/v1/reservations/{reservation_id}/history", reservation_id),
+        answers={200: (History,)},
+        headers={"Holdfast-Receipt": receipt},
+    )
+
+
+def confirm(
+    reservation_id: str, *, payment_method: str | None = None, receipt: str | None = None
+) -> Call[SaleReservation | Reservation]:
+    """Mark the units as sold; for a buyer: start to pay.
+
+    A service key confirms what was paid elsewhere: in an `external` sale, or without a sale. A buyer starts the
+    payment: 202, and events follow.
+    """
+    return Call(
+        method="POST",
+        path=path_of("/v1/reservations/{reservation_id}/confirm", reservation_id),
+        answers={200: (SaleReservation, Reservation), 202: (SaleReservation,)},
+        headers={"Holdfast-Receipt": receipt},
+        body={"payment_method": optional(payment_method)},
+    )
+
+
+def extend(reservation_id: str, *, ttl_seconds: int, receipt: str | None = None) -> Call[SaleReservation | Reservation]:
+    """Hold the units longer."""
+    return Call(
+        method="POST",
+        path=path_of("/v1/reservations/{reservation_id}/extend", reservation_id),
+        answers={200: (SaleReservation, Reservation)},
+        headers={"Holdfast-Receipt": receipt},
+        body={"ttl_seconds": ttl_seconds},
+        is_repeatable=False,
+    )
+
+
+def cancel(reservation_id: str, *, receipt: str | None = None) -> Call[None]:
+    """Return the units."""
+    return Call(
+        method="DELETE",
+        path=path_of("/v1/reservations/{reservation_id}", reservation_id),
+        answers={204: ()},
+        headers={"Holdfast-Receipt": receipt},
+    )
+
+
+def events(reservation_id: str, *, last_event_id: str | None = None, receipt: str | None = None) -> Call[StreamEvent]:
+    """What happens to it, as it happens.
+
+    Server-sent events: all so far, then each state change. Streams end after a minute at most; connect again with
+    `Last-Event-ID`.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/reservations/{reservation_id}/events", reservation_id),
+        answers={200: (StreamEvent,), 204: ()},
+        headers={"Last-Event-ID": last_event_id, "Holdfast-Receipt": receipt},
+    )

@@ -1,0 +1,45 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Reasons below `NotAllowed`."""
+
+from holdfast.client import errors
+
+
+class Unauthorized(errors.NotAllowed, reason="unauthorized"):
+    """401: Credentials are missing, unknown, expired or revoked."""
+
+
+class SignatureRefused(errors.NotAllowed, reason="signature_refused"):
+    """401: The signature is missing, wrong or too old."""
+
+
+class Forbidden(errors.NotAllowed, reason="forbidden"):
+    """403: These credentials are valid but do not allow this."""
+
+
+class TierRequired(errors.NotAllowed, reason="tier_required"):
+    """403: This needs a higher account tier."""
+
+
+class PaymentRequired(errors.NotAllowed, reason="payment_required"):
+    """403: This sale is paid through Holdfast: only its payment confirms the reservation."""
+
+
+class TicketInvalid(errors.NotAllowed, reason="ticket_invalid"):
+    """403: This is not a ticket of yours for this sale, or it has expired."""
+
+
+class ProofRequired(errors.NotAllowed, reason="proof_required"):
+    """403: This sale asks for proof of work."""
+
+
+class ProofInvalid(errors.NotAllowed, reason="proof_invalid"):
+    """403: This is not the solution of a challenge for this sale and buyer."""
+
+
+class ProofExpired(errors.NotAllowed, reason="proof_expired"):
+    """403: The challenge is too old."""
+
+
+class ProofSpent(errors.NotAllowed, reason="proof_spent"):
+    """403: This proof was used before."""

@@ -1,0 +1,21 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Reasons below `ServerProblem`."""
+
+from holdfast.client import errors
+
+
+class InternalError(errors.ServerProblem, reason="internal_error"):
+    """500: Something failed on our side. The request ID finds it in the logs."""
+
+
+class Busy(errors.ServerProblem, reason="busy"):
+    """503: Too many requests are waiting. Nothing was changed; retry shortly."""
+
+
+class NotReady(errors.ServerProblem, reason="not_ready"):
+    """503: The store cannot be reached. Nothing was changed; retry shortly."""
+
+
+class OutcomeUnknown(errors.ServerProblem, reason="outcome_unknown"):
+    """503: It is not known whether this was carried out."""

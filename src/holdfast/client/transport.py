@@ -1,0 +1,46 @@
+"""Calls as httpx's requests, and httpx's responses and errors as ours."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import httpx
+
+from holdfast.client import errors
+from holdfast.client.call import Call
+from holdfast.client.conversation import Reply, Send
+
+# With these nothing has been sent.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
+# A stream sends a comment at least this often while nothing happens.
+_STREAM_SILENCE_S = 60.0
+
+
+def headers_of(key: str | None) -> dict[str, str]:
+    try:
+        name = f"holdfast-python/{version('holdfast')}"
+    except PackageNotFoundError:
+        name = "holdfast-python"
+    authorized = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return {"User-Agent": name, "Accept": "application/json, */*;q=0.5"} | authorized
+
+
+def request_of(http: httpx.Client | httpx.AsyncClient, step: Send, *, is_stream: bool = False) -> httpx.Request:
+    call, content = step.call, step.call.content()
+    headers = call.given_headers() | ({} if content is None else {"Content-Type": "application/json"})
+    timeout = httpx.Timeout(step.timeout_s, read=_STREAM_SILENCE_S if is_stream else step.timeout_s)
+    return http.build_request(
+        call.method, call.path, params=call.given_query() or None, headers=headers, content=content, timeout=timeout
+    )
+
+
+def reply_of(response: httpx.Response) -> Reply:
+    return Reply(
+        response.status_code, {name.lower(): value for name, value in response.headers.items()}, response.content
+    )
+
+
+def failure_of(call: Call[Any], exc: httpx.TransportError) -> errors.Unreachable | errors.NoAnswer:
+    said = str(exc) or type(exc).__name__
+    if isinstance(exc, _NOT_SENT):
+        return errors.Unreachable(f"No connection: {said}")
+    return errors.NoAnswer(f"{call.method} {call.path} got no answer: {said}", call.idempotency_key)

@@ -1,0 +1,60 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `money`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from holdfast.client.types.sales import PaymentKind
+
+if TYPE_CHECKING:
+    OrderStatus = Literal["cancelled", "confirmed", "refunded"]
+else:
+    OrderStatus = str
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    order_id: str
+    reservation_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: int
+    amount: int
+    currency: str
+    status: OrderStatus
+    refunded_amount: int
+    created_at: datetime
+    payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
+    units_to_source: int  # Units of it that were sold and are missing from the stock.
+
+
+class OrderPage(Struct, frozen=True, kw_only=True):
+    data: list[Order]
+    has_more: bool
+
+
+class Refund(Struct, frozen=True, kw_only=True):
+    refund_id: str
+    order_id: str | None
+    amount: int
+    currency: str
+    restock_units: int
+    status: str  # `done`, `waiting` (the provider is being asked) or `parked` (needs attention).
+    created_at: datetime
+
+
+class Balance(Struct, frozen=True, kw_only=True):
+    buyer_id: str
+    balance: int
+    currency: str
+
+
+class Wallet(Struct, frozen=True, kw_only=True):
+    """`balance` and `currency` are those of the first, for buyers who have one currency only."""
+
+    buyer_id: str
+    balance: int
+    currency: str | None
+    balances: list[Balance]

@@ -1,0 +1,83 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `operate`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from holdfast.client.types.operate import (
+    AnswerTimes,
+    Attempts,
+    Drift,
+    LiveRoom,
+    Load,
+    Returned,
+    Settlement,
+    Stock,
+    TurnedAway,
+)
+from holdfast.client.types.sales import OperatorSale
+
+if TYPE_CHECKING:
+    Scope = Literal["admin", "inventory", "money", "operate", "read", "sales"]
+else:
+    Scope = str
+
+
+class Live(Struct, frozen=True, kw_only=True):
+    as_of: datetime  # When the figures were read, by the engine's clock.
+    sale: OperatorSale
+    stock: Stock | None
+    next_return_at: datetime | None
+    attempts: Attempts
+    returned_units: Returned
+    answer_ms: AnswerTimes
+    settlement: Settlement
+    room: LiveRoom | None
+    parked: dict[str, int]  # By kind, of all sales.
+    drift: Drift | None  # Null where this process does no background work.
+    turned_away: TurnedAway
+    health: Load
+
+
+class Dependency(Struct, frozen=True, kw_only=True):
+    name: str
+    kind: str  # `capability`, `store`, `gate`, `payment` or `agent`.
+    ok: bool
+    detail: str
+    age_ms: int | None = None  # Since it was last known to work.
+
+
+class SystemHealth(Struct, frozen=True, kw_only=True):
+    """Of the process that answers; others may see it differently."""
+
+    ok: bool
+    version: str
+    data: list[Dependency]
+    load: Load
+    parked: dict[str, int]  # By kind; empty if the store cannot be read.
+
+
+class ServiceKey(Struct, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    scopes: list[Scope]
+    created_at: datetime
+    revoked_at: datetime | None
+    created_by: str | None  # The key that made it, and takes it along when it is revoked.
+
+
+class ServiceKeyList(Struct, frozen=True, kw_only=True):
+    data: list[ServiceKey]
+
+
+class NewServiceKey(Struct, frozen=True, kw_only=True):
+    key_id: str
+    name: str
+    scopes: list[Scope]
+    created_at: datetime
+    revoked_at: datetime | None
+    created_by: str | None  # The key that made it, and takes it along when it is revoked.
+    key: str  # The key itself. Shown this once.

@@ -1,0 +1,42 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `reservations`."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from holdfast.client.types.inventory import Reservation, Status
+
+
+class ReservationPage(Struct, frozen=True, kw_only=True):
+    data: list[Reservation]
+    has_more: bool
+
+
+class SaleReservation(Struct, frozen=True, kw_only=True):
+    """A reservation in a sale."""
+
+    reservation_id: str
+    sku_id: str
+    owner_id: str
+    quantity: int
+    status: Status
+    created_at: datetime
+    expires_at: datetime
+    sale_id: str
+    amount: int  # What it costs in all, in the currency's smallest unit.
+    currency: str
+    failure_reason: str | None = None  # Why the payment was refused, if it failed: insufficient_funds, card_declined, …
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    type: str
+    at: datetime
+    quantity: int | None
+    expires_at: datetime | None
+    failure_reason: str | None = None  # Why the payment was refused: insufficient_funds, …
+
+
+class History(Struct, frozen=True, kw_only=True):
+    events: list[Event]

@@ -1,0 +1,76 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `room`."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from holdfast.client.types.sales import Lottery, RoomMode
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    ticket: str
+    position: int | None  # From 1. It is your turn when position ≤ serving. Null before a draw.
+    serving: int  # How many places have been called.
+    ahead: int | None  # People before you who have not been called. Null before a draw.
+    eta_seconds: int | None  # Null while it is unknown, or while forecasts are degraded.
+    odds: float | None  # The chance that something is left when it is your turn, from 0 to 1. Null while degraded.
+    likely_sold_out: bool  # Whether the chance is below 1 %. You are free to stay.
+    degraded_features: list[str]  # `odds` while the server is under pressure and makes no forecasts.
+
+
+class Pass(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
+    pass_: str  # A JWT, to be sent as `Holdfast-Pass` with the purchase.
+    expires_at: datetime
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    position: int | None
+    serving: int
+    retry_after_ms: int
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    rate_per_second: float
+    speed_per_second: float
+    shows: float  # The share of those called who come for their pass.
+    buys: float  # The share of passes that are used.
+    units_each: float
+    gate_latency_ms: float
+    settlement_lag_ms: float
+    available: int
+
+
+class RoomFacts(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    mode: RoomMode
+    opened_at: datetime | None
+    joined: int
+    serving: int
+    waiting: int
+    called: int  # Called a moment ago, and not come yet.
+    passes: int  # Given, neither used nor lapsed.
+    rate_per_second: int
+    paused: bool
+    admitting: int
+    passes_given: int
+    passes_used: int
+    passes_lapsed: int
+    calls_lapsed: int
+    units_taken: int
+    pace: Pace | None
+    lottery: Lottery
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    kty: str
+    crv: str
+    x: str
+    kid: str
+    alg: str
+    use: str
+
+
+class Jwks(Struct, frozen=True, kw_only=True):
+    keys: list[Key]

@@ -1,0 +1,173 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `sales`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    Checkout = Literal["cart", "instant"]
+    PaymentKind = Literal["external", "sandbox", "stripe", "wallet"]
+    OversellPolicy = Literal["cancel_last", "fulfil_first", "report"]
+    RoomMode = Literal["fifo", "lottery", "off"]
+    SaleState = Literal["closed", "loading", "ready"]
+    Phase = Literal["all_held", "ended", "open", "paused", "sold_out", "upcoming"]
+else:
+    Checkout = str
+    PaymentKind = str
+    OversellPolicy = str
+    RoomMode = str
+    SaleState = str
+    Phase = str
+
+
+class PriceIn(TypedDict):
+    amount: int
+    currency: str
+
+
+class RoomIn(TypedDict):
+    mode: NotRequired[RoomMode]
+    rate_per_second: NotRequired[int]
+    pass_seconds: NotRequired[int]
+    beacon: NotRequired[str | None]
+
+
+class ProofOfWorkIn(TypedDict):
+    cost: int
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    amount: int
+    currency: str
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    mode: RoomMode
+    rate_per_second: int
+    pass_seconds: int
+    beacon: str | None
+
+
+class ProofOfWork(Struct, frozen=True, kw_only=True):
+    cost: int
+
+
+class OperatorSale(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    sku_id: str
+    name: str
+    description: str | None
+    image_url: str | None
+    price: Price
+    starts_at: datetime
+    ends_at: datetime | None
+    per_buyer_limit: int | None
+    hold_seconds: int
+    max_hold_seconds: int
+    required_tier: int | None
+    checkout: Checkout
+    payment: PaymentKind
+    room: Room
+    proof_of_work: ProofOfWork | None
+    state: SaleState
+    problem: str | None  # Why a sale that is loading does not go on.
+    paused: bool
+    phase: Phase  # What buyers are told at /now.
+    hold_budget: int | None
+    units_per_address: int | None
+    oversell_policy: OversellPolicy
+    deliverable_units: int | None  # What can be delivered, if an operator said that it is too few.
+    total_units: int | None  # Null if the pool cannot be read now; so are the counts.
+    available: int | None
+    held: int | None
+    sold: int | None
+    created_at: datetime
+    updated_at: datetime
+    opened_at: datetime | None
+    closed_at: datetime | None
+
+
+class SalePage(Struct, frozen=True, kw_only=True):
+    data: list[OperatorSale]
+    has_more: bool
+
+
+class Sale(Struct, frozen=True, kw_only=True):
+    """What everyone may know. Service keys with the scope `sales` see the rest too."""
+
+    sale_id: str
+    sku_id: str
+    name: str
+    description: str | None
+    image_url: str | None
+    price: Price
+    starts_at: datetime
+    ends_at: datetime | None
+    per_buyer_limit: int | None
+    hold_seconds: int
+    max_hold_seconds: int
+    required_tier: int | None
+    checkout: Checkout
+    payment: PaymentKind
+    room: Room
+    proof_of_work: ProofOfWork | None
+
+
+class Lottery(Struct, frozen=True, kw_only=True):
+    seed_hash: str
+    seed: str | None = None  # From the draw on.
+    entrants: int | None = None  # From the closing of the list on.
+    digest: str | None = None  # Of the closed list.
+    beacon_source: str | None = None  # The public value that the draw waits for, as named beforehand.
+    beacon_value: str | None = None  # That value.
+    beacon: str | None = None  # SHA-256 of the digest, a line feed, and the value or nothing.
+
+
+class Now(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    state: Phase
+    available_hint: int | None
+    next_return_at: datetime | None  # If all is held, when the next unit may come back.
+    opens_at: datetime
+    next_poll_ms: int
+    serving: int
+    joined: int
+    rate_per_second: int
+    lottery: Lottery | None  # Null where the order is not drawn.
+
+
+class ChallengeFor(Struct, frozen=True, kw_only=True):
+    sale: str
+    buyer: str  # A mark of the buyer it is for; empty if no token was sent.
+
+
+class ChallengeParameters(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "key_length": "keyLength",
+        "key_prefix": "keyPrefix",
+        "key_signature": "keySignature",
+        "expires_at": "expiresAt",
+    },
+):
+    """As ALTCHA's clients read it; the names are theirs."""
+
+    algorithm: str
+    cost: int  # Rounds of one attempt.
+    key_length: int
+    key_prefix: str  # How the key begins whose number is sought.
+    nonce: str
+    salt: str
+    key_signature: str
+    expires_at: int  # In seconds since 1970.
+    data: ChallengeFor
+
+
+class Challenge(Struct, frozen=True, kw_only=True):
+    parameters: ChallengeParameters
+    signature: str

@@ -1,0 +1,41 @@
+"""Waiting until a payment is decided."""
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from holdfast.client import errors
+from holdfast.client.calls.reservations import get_reservation
+from holdfast.client.conversation import Options, Pause, Steps, conversation
+from holdfast.client.types import Reservation, SaleReservation
+
+# Nothing happens to a reservation after these.
+FINAL = frozenset({"confirmed", "failed", "cancelled", "expired"})
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class HasReservationId(Protocol):
+    @property
+    def reservation_id(self) -> str: ...
+
+
+def waiting(
+    reservation: str | HasReservationId,
+    until: Collection[str],
+    timeout_s: float,
+    options: Options,
+    clock: Callable[[], float],
+) -> Steps[Reservation | SaleReservation]:
+    """Look again and again, at longer and longer intervals."""
+    reservation_id = reservation if isinstance(reservation, str) else reservation.reservation_id
+    give_up_at, pause_s, was_settling = clock() + timeout_s, _FIRST_PAUSE_S, False
+    while True:
+        found = yield from conversation(get_reservation(reservation_id), options)
+        # A payment that was declined leaves the reservation active, to be tried again: that, too, is decided.
+        if found.status in until or (was_settling and found.status == "active"):
+            return found
+        was_settling = found.status == "settling"
+        left_s = give_up_at - clock()
+        if left_s <= 0:
+            raise errors.WaitTimedOut(f"{reservation_id} was still {found.status} after {timeout_s:g} s.")
+        yield Pause(min(pause_s, left_s))
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)

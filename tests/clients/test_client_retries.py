@@ -1,0 +1,106 @@
+"""What a client does when there is no answer, or a refusal: it sends again only what is safe to send again."""
+
+import random
+import time
+
+import pytest
+from scripted_server import BUSY, GRANTED, LOST, RESERVATION, UNKNOWN, Scripted, problem, scripted
+
+from holdfast.client import AsyncClient, Client, NoAnswer, Problem, UnexpectedAnswer, Unreachable, problems
+from holdfast.client.calls.inventory import reserve as reserve_call
+from holdfast.client.calls.reservations import extend as extend_call
+from holdfast.client.conversation import Options, pause_s
+from holdfast.client.types import Reservation
+from holdfast.lab.load.engines import free_port
+
+QUICK = {"first_pause_s": 0.01}
+
+
+def reserve(url: str, **options: float) -> Reservation:
+    with Client(url, key="hf_1") as client:
+        return client.with_options(**QUICK | options).reserve("sku", owner_id="ada", quantity=1)
+
+
+@pytest.mark.parametrize("trouble", [LOST, BUSY, UNKNOWN, Scripted(502, "<html>"), Scripted(504, "")])
+def test_a_reservation_is_sent_again_with_the_same_key(trouble: Scripted) -> None:
+    with scripted(trouble, trouble, GRANTED) as server:
+        assert reserve(server.url).reservation_id == "rsv_1"
+        keys = {body["idempotency_key"] for _, _, body, _ in server.received if body}
+    assert len(server.received) == 3
+    assert len(keys) == 1
+    assert next(iter(keys)).startswith("auto-")
+
+
+async def test_the_async_client_sends_again_in_the_same_way() -> None:
+    with scripted(LOST, BUSY, GRANTED) as server:
+        async with AsyncClient(server.url, key="hf_1") as client:
+            found = await client.with_options(**QUICK).reserve("sku", owner_id="ada", quantity=1, idempotency_key="k")
+        assert found.status == "active"
+        assert [body["idempotency_key"] for _, _, body, _ in server.received if body] == ["k"] * 3
+
+
+@pytest.mark.parametrize("trouble", [LOST, UNKNOWN, Scripted(502, "")])
+def test_what_may_not_be_done_twice_is_not_sent_again_if_it_may_have_been_done(trouble: Scripted) -> None:
+    assert not extend_call("rsv_1", ttl_seconds=60).is_repeatable
+    with scripted(trouble) as server, Client(server.url) as client:
+        with pytest.raises((NoAnswer, Problem)):
+            client.with_options(**QUICK).extend("rsv_1", ttl_seconds=60)
+        assert len(server.received) == 1
+
+
+def test_what_may_not_be_done_twice_is_sent_again_if_the_server_says_nothing_was_changed() -> None:
+    with scripted(BUSY, GRANTED) as server, Client(server.url) as client:
+        assert client.with_options(**QUICK).extend("rsv_1", ttl_seconds=60).status == "active"
+
+
+def test_a_lost_answer_names_the_key_that_finds_the_outcome() -> None:
+    with scripted(LOST, LOST) as server, pytest.raises(NoAnswer) as lost:
+        reserve(server.url, attempts=2)
+    assert lost.value.idempotency_key == server.received[0][2]["idempotency_key"]  # type: ignore[index]
+
+
+def test_a_refusal_that_time_does_not_change_is_raised_at_once() -> None:
+    refusal = problem(409, "sold_out", retryable=False, available=0)
+    with scripted(refusal) as server, pytest.raises(problems.SoldOut) as refused:
+        reserve(server.url)
+    assert (refused.value.reason, refused.value.status, refused.value.retryable) == ("sold_out", 409, False)
+    assert refused.value.members == {"available": 0}
+
+
+def test_a_reason_of_a_newer_server_is_raised_as_the_class_of_its_status() -> None:
+    with scripted(problem(409, "eclipse", retryable=False)) as server, pytest.raises(Problem) as refused:
+        reserve(server.url)
+    assert type(refused.value).__name__ == "Conflict"
+
+
+def test_fields_of_a_newer_server_are_ignored() -> None:
+    with scripted(Scripted(200, RESERVATION | {"status": "levitating"})) as server:
+        assert str(reserve(server.url).status) == "levitating"
+
+
+@pytest.mark.parametrize("odd", [Scripted(200, "<html>"), Scripted(200, {"a": 1}), Scripted(500, "")])
+def test_an_answer_that_is_not_of_holdfast_is_said_to_be_so(odd: Scripted) -> None:
+    with scripted(odd) as server, pytest.raises(UnexpectedAnswer):
+        reserve(server.url)
+
+
+def test_a_server_that_is_not_there_is_tried_again_and_then_unreachable() -> None:
+    begun = time.monotonic()
+    with pytest.raises(Unreachable):
+        reserve(f"http://127.0.0.1:{free_port()}", attempts=3)
+    assert time.monotonic() - begun < 5
+
+
+def test_pauses_are_jittered_and_never_shorter_than_the_server_asks_for() -> None:
+    random.seed(1)
+    refusal = Problem(503, {}, retry_after_s=2.0)
+    pauses = [pause_s(attempt, refusal, Options()) for attempt in (1, 2, 3, 9) for _ in range(50)]
+    assert min(pauses) >= 2.0
+    assert max(pauses) <= 2.0 + Options().longest_pause_s
+    assert len(set(pauses)) == len(pauses)
+
+
+def test_a_call_describes_itself_and_sends_nothing() -> None:
+    call = reserve_call("a/b", owner_id="ada", quantity=1, idempotency_key="k")
+    assert call.path == "/v1/inventory/a%2Fb/reserve"
+    assert call.content() == b'{"owner_id":"ada","quantity":1,"idempotency_key":"k"}'
