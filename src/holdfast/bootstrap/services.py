@@ -262,7 +262,8 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
 def build_sale_operations(settings: Settings, database: Database, engine: Engine) -> SaleOperations:
     missing = _missing_payment_settings(settings)
     sealer = sealer_of(settings)
-    return SaleOperations(database, engine.gate, _loader(database, engine), missing, sealer, engine.restocker)
+    loader = _loader(database, engine)
+    return SaleOperations(database, engine.gate, loader, missing, sealer, engine.restocker, settings.origins)
 
 
 def sealer_of(settings: Settings) -> Sealer:

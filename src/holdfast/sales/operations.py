@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.access.origins import origin_of
 from holdfast.domain.room.room import RoomState
 from holdfast.domain.sale.sale import FIXED_AT_START, PaymentKind, Room, RoomMode, Sale, SaleState, contradictions
 from holdfast.domain.stock.command import Verdict
@@ -62,16 +63,19 @@ class SaleOperations:
         missing_settings: Mapping[PaymentKind, str],
         sealer: Sealer,
         restocker: Restocker | None = None,
+        origins: frozenset[str] = frozenset(),
     ) -> None:
-        """`missing_settings`: the payment kinds that this server cannot take, each with the missing setting."""
+        """`missing_settings`: the payment kinds that this server cannot take, each with the missing setting.
+        `origins`: where a sale's `checkout_url` may be."""
         self._database = database
         self._restocking = Restocking(database, gate, restocker)
         self._loader = loader
         self._missing_settings = missing_settings
+        self._origins = origins
         self._sealer = sealer
 
     async def create(self, wanted: Sale) -> Created | Refusal | Contradiction:
-        wrong = self._contradictions(wanted)
+        wrong = self._contradictions(wanted) or self._foreign_checkout(wanted)
         if wrong is not None:
             return wrong
         try:
@@ -96,6 +100,11 @@ class SaleOperations:
         if setting is not None:
             wrong["payment"] = f"{sale.payment} needs the setting {setting} on this server"
         return Contradiction(wrong) if wrong else None
+
+    def _foreign_checkout(self, sale: Sale) -> Contradiction | None:
+        if sale.checkout_url is None or origin_of(sale.checkout_url) in self._origins:
+            return None
+        return Contradiction({"checkout_url": "must have an origin of the setting HOLDFAST_ALLOWED_ORIGINS"})
 
     def _insert(self, connection: Connection, wanted: Sale) -> Created | Refusal:
         found = find_sale(connection, wanted.sale_id)
@@ -145,7 +154,9 @@ class SaleOperations:
             return Contradiction({"starts_at": f"must be more than {SETTLED_BEFORE_MS // 1000} s from now"})
         if "ends_at" in new and changed.ends_at is not None and changed.ends_at <= now:
             return Contradiction({"ends_at": "must be in the future; POST …/close ends a sale now"})
-        return self._contradictions(changed)
+        # An origin may have left the settings since: that must not stop other changes.
+        foreign = self._foreign_checkout(changed) if "checkout_url" in new else None
+        return foreign or self._contradictions(changed)
 
     def _update(self, connection: Connection, sale: Sale, changed: Sale, new: Mapping[str, object], now: int) -> Sale:
         if new:

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, new_key, optional, path_of
 from holdfast.client.types.sales import (
+    BrandIn,
     Challenge,
     Checkout,
     Now,
@@ -42,6 +43,9 @@ def create_sale(
     units_per_address: int | None = None,
     description: str | None = None,
     image_url: str | None = None,
+    checkout_url: str | None = None,
+    brand: BrandIn | None = None,
+    locale: str | None = None,
     room: RoomIn | UnsetType = UNSET,
     proof_of_work: ProofOfWorkIn | None = None,
 ) -> Call[OperatorSale]:
@@ -72,6 +76,9 @@ def create_sale(
             "units_per_address": optional(units_per_address),
             "description": optional(description),
             "image_url": optional(image_url),
+            "checkout_url": optional(checkout_url),
+            "brand": optional(brand),
+            "locale": optional(locale),
             "room": room,
             "proof_of_work": optional(proof_of_work),
         },
@@ -106,6 +113,9 @@ def change_sale(
     name: str | None = None,
     description: str | UnsetType | None = UNSET,
     image_url: str | UnsetType | None = UNSET,
+    checkout_url: str | UnsetType | None = UNSET,
+    brand: BrandIn | UnsetType | None = UNSET,
+    locale: str | UnsetType | None = UNSET,
     price: PriceIn | None = None,
     starts_at: datetime | str | None = None,
     ends_at: datetime | str | UnsetType | None = UNSET,
@@ -133,6 +143,9 @@ def change_sale(
             "name": optional(name),
             "description": description,
             "image_url": image_url,
+            "checkout_url": checkout_url,
+            "brand": brand,
+            "locale": locale,
             "price": optional(price),
             "starts_at": optional(starts_at),
             "ends_at": ends_at,

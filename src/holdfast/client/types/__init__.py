@@ -50,6 +50,8 @@ from holdfast.client.types.purchase import Purchase
 from holdfast.client.types.reservations import Event, History, ReservationPage, SaleReservation
 from holdfast.client.types.room import Jwks, Key, Pace, Pass, Place, RoomFacts, Wait
 from holdfast.client.types.sales import (
+    Brand,
+    BrandIn,
     Challenge,
     ChallengeFor,
     ChallengeParameters,
@@ -88,6 +90,8 @@ __all__ = [
     "Attempts",
     "Availability",
     "Balance",
+    "Brand",
+    "BrandIn",
     "Challenge",
     "ChallengeFor",
     "ChallengeParameters",

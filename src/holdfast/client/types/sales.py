@@ -28,6 +28,16 @@ class PriceIn(TypedDict):
     currency: str
 
 
+class BrandIn(TypedDict):
+    """How the sale's page looks. All of it is optional."""
+
+    name: NotRequired[str | None]
+    logo_url: NotRequired[str | None]
+    accent: NotRequired[str | None]
+    background: NotRequired[str | None]
+    message: NotRequired[str | None]
+
+
 class RoomIn(TypedDict):
     mode: NotRequired[RoomMode]
     rate_per_second: NotRequired[int]
@@ -37,6 +47,14 @@ class RoomIn(TypedDict):
 
 class ProofOfWorkIn(TypedDict):
     cost: int
+
+
+class Brand(Struct, frozen=True, kw_only=True):
+    name: str | None
+    logo_url: str | None
+    accent: str | None
+    background: str | None
+    message: str | None
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -61,6 +79,9 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     name: str
     description: str | None
     image_url: str | None
+    checkout_url: str | None
+    brand: Brand | None
+    locale: str | None
     price: Price
     starts_at: datetime
     ends_at: datetime | None
@@ -103,6 +124,9 @@ class Sale(Struct, frozen=True, kw_only=True):
     name: str
     description: str | None
     image_url: str | None
+    checkout_url: str | None
+    brand: Brand | None
+    locale: str | None
     price: Price
     starts_at: datetime
     ends_at: datetime | None

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from holdfast.domain.sale.brand import Brand, brand_contradictions
 from holdfast.domain.stock.limits import MAX_HOLD_S
 from holdfast.domain.stock.pool import Availability, Rules
 
@@ -109,6 +110,11 @@ class Sale(Struct, frozen=True, kw_only=True):
     loaded_units: int = 0
     description: str | None = None
     image_url: str | None = None
+    # Where the shop takes the money itself: external carts link to it.
+    checkout_url: str | None = None
+    brand: Brand | None = None
+    # The page's language unless the visitor chose one, as a BCP 47 tag.
+    locale: str | None = None
     ends_at: int | None = None
     per_buyer_limit: int | None = 1
     hold_seconds: int = 300
@@ -207,4 +213,4 @@ def contradictions(sale: Sale) -> dict[str, str]:
         found["checkout"] = "must be cart if payment is external, because the server cannot start an external payment"
     if sale.price_amount * (sale.per_buyer_limit or 1) > MAX_AMOUNT:
         found["price.amount"] = f"must not make a purchase exceed {MAX_AMOUNT}"
-    return found
+    return found | brand_contradictions(sale.brand)

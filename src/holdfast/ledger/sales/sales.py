@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
@@ -61,5 +62,12 @@ def find_order(connection: Connection, order_id: str) -> Order | None:
 
 def sale_values(sale: Sale) -> dict[str, object]:
     """By column."""
-    work = None if sale.proof_of_work is None else msgspec.json.encode(sale.proof_of_work).decode()
-    return asdict(sale) | {"room": msgspec.json.encode(sale.room).decode(), "proof_of_work": work}
+    return asdict(sale) | {
+        "room": _json(sale.room),
+        "proof_of_work": _json(sale.proof_of_work),
+        "brand": _json(sale.brand),
+    }
+
+
+def _json(value: Struct | None) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
+from holdfast.domain.sale.brand import Brand
 from holdfast.domain.sale.sale import (
     Checkout,
     Order,
@@ -55,7 +56,7 @@ def remembered_from_row(row: Row[Any]) -> Remembered:
 
 def sale_from_row(row: Row[Any]) -> Sale:
     values = dict(row._mapping)  # noqa: SLF001 - the documented way to all columns of a row
-    work = values["proof_of_work"]
+    work, brand = values["proof_of_work"], values["brand"]
     return Sale(
         **values
         | {
@@ -65,6 +66,7 @@ def sale_from_row(row: Row[Any]) -> Sale:
             "state": SaleState(values["state"]),
             "room": msgspec.json.decode(values["room"], type=Room),
             "proof_of_work": None if work is None else msgspec.json.decode(work, type=ProofOfWork),
+            "brand": None if brand is None else msgspec.json.decode(brand, type=Brand),
         }
     )
 

@@ -58,6 +58,10 @@ sales = Table(
     # How many units can be delivered, if an operator declared that fewer exist than were sold.
     Column("deliverable_units", BigInteger),
     Column("units_per_address", BigInteger),
+    Column("checkout_url", String),
+    # As JSON, like the room.
+    Column("brand", Text),
+    Column("locale", String),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )

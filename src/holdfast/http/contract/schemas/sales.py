@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from holdfast.domain.sale.brand import Brand
 from holdfast.domain.sale.sale import (
     MAX_AMOUNT,
     Checkout,
@@ -22,6 +23,9 @@ from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.inventory import ReservationOut
 from holdfast.http.contract.schemas.values import (
+    COLOUR,
+    HTTP_URL,
+    LOCALE,
     PRINTABLE,
     TEXT,
     URL,
@@ -41,6 +45,20 @@ from holdfast.runtime.times import rfc3339
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE, examples=["Sneaker, size 42"])]
 Description = Annotated[str, Meta(max_length=5_000, pattern=TEXT)]
 ImageUrl = Annotated[str, Meta(max_length=2_000, pattern=URL)]
+CheckoutUrl = Annotated[
+    str,
+    Meta(
+        max_length=1_000,
+        pattern=HTTP_URL,
+        description="Your own checkout: external carts link to it, with `reservation_id`. "
+        "Its origin must be in `HOLDFAST_ALLOWED_ORIGINS`.",
+        examples=["https://shop.example.com/checkout"],
+    ),
+]
+Locale = Annotated[
+    str, Meta(pattern=LOCALE, description="Language of the sale's page, unless the visitor chose one.", examples=["de"])
+]
+Colour = Annotated[str, Meta(pattern=COLOUR, examples=["#0f766e"])]
 Units = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
 Tier = Annotated[int, Meta(ge=0, le=1_000_000)]
 StartsAt = Annotated[Moment, Meta(examples=["2026-03-01T10:00:00Z"])]
@@ -83,6 +101,16 @@ class ProofOfWorkIn(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class BrandIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the sale's page looks. All of it is optional."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=80, pattern=PRINTABLE)] | None = None
+    logo_url: ImageUrl | None = None
+    accent: Colour | None = None
+    background: Annotated[Colour, Meta(description="A light colour. Dark mode has its own.")] | None = None
+    message: Annotated[str, Meta(max_length=300, pattern=TEXT)] | None = None
+
+
 class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sale_id: SaleId
     sku_id: Annotated[SkuId, Meta(examples=["sneaker-42"])]
@@ -116,6 +144,9 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ) = None
     description: Description | None = None
     image_url: ImageUrl | None = None
+    checkout_url: CheckoutUrl | None = None
+    brand: BrandIn | None = None
+    locale: Locale | None = None
     room: RoomIn = RoomIn()
     proof_of_work: ProofOfWorkIn | None = None
 
@@ -134,6 +165,9 @@ class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
     image_url: ImageUrl | UnsetType | None = UNSET
+    checkout_url: CheckoutUrl | UnsetType | None = UNSET
+    brand: BrandIn | UnsetType | None = UNSET
+    locale: Locale | UnsetType | None = UNSET
     price: Annotated[PriceIn, _BEFORE_START] | UnsetType = UNSET
     starts_at: Annotated[Moment, _BEFORE_START] | UnsetType = UNSET
     ends_at: Moment | UnsetType | None = UNSET
@@ -166,6 +200,8 @@ def _terms(given: SaleIn | SalePatch) -> dict[str, Any]:
             terms[name] = Room(value.mode, value.rate_per_second, value.pass_seconds, value.beacon)
         elif isinstance(value, ProofOfWorkIn):
             terms[name] = ProofOfWork(value.cost)
+        elif isinstance(value, BrandIn):
+            terms[name] = Brand(*structs.astuple(value))
         else:
             terms[name] = int(value) if isinstance(value, Moment) else value
     return terms
@@ -216,6 +252,14 @@ class ProofOfWorkOut(Struct, frozen=True):
     cost: int
 
 
+class BrandOut(Struct, frozen=True):
+    name: str | None
+    logo_url: str | None
+    accent: str | None
+    background: str | None
+    message: str | None
+
+
 class SaleOut(Struct, frozen=True):
     """What everyone may know. Service keys with the scope `sales` see the rest too."""
 
@@ -224,6 +268,9 @@ class SaleOut(Struct, frozen=True):
     name: str
     description: str | None
     image_url: str | None
+    checkout_url: str | None
+    brand: BrandOut | None
+    locale: str | None
     price: PriceOut
     starts_at: Timestamp
     ends_at: Timestamp | None
@@ -280,6 +327,7 @@ def _nested(sale: Sale) -> dict[str, Any]:
         "price": PriceOut(sale.price_amount, sale.currency),
         "room": RoomOut(*structs.astuple(sale.room)),
         "proof_of_work": None if sale.proof_of_work is None else ProofOfWorkOut(sale.proof_of_work.cost),
+        "brand": None if sale.brand is None else BrandOut(*structs.astuple(sale.brand)),
     }
 
 

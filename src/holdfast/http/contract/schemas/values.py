@@ -27,6 +27,10 @@ CURRENCY = r"^[A-Z]{3}" + END
 METHOD = r"^(?!cus_)[A-Za-z0-9_.:~-]{1,200}" + END
 URL = r"^(https?:/)?/[^\x00-\x20\x7f]+" + END
 
+HTTP_URL = r"^https?://[^\x00-\x20\x7f\\@]+" + END
+COLOUR = r"^#[0-9A-Fa-f]{6}" + END
+LOCALE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}" + END
+
 # What a message says instead of a pattern.
 PATTERN_WORDS = {
     SKU: "must be letters, digits and . _ : ~ -, at most 100, a letter or digit first",
@@ -36,6 +40,9 @@ PATTERN_WORDS = {
     METHOD: "must be the provider's ID of one card or account, as in pm_…; its customer comes from the buyer's token",
     CURRENCY: "must be three capital letters, as in EUR",
     URL: "must be a path or an http address",
+    HTTP_URL: "must be an http or https address without a user name",
+    COLOUR: "must be a colour as in #0f766e",
+    LOCALE: "must be a language tag as in de or de-CH",
 }
 
 SkuId = Annotated[str, Meta(pattern=SKU)]
