@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser edge-tools test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -37,6 +37,11 @@ browser: ## Install Chromium for the browser tests if it is missing (Debian and 
 	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
+edge-tools: ## Install nginx with njs for the tests of the edge if it is missing (Debian and Ubuntu, as root)
+	@{ command -v nginx && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
+		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js; } || \
+		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js"; exit 1; }
+
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
@@ -45,7 +50,7 @@ BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-test-all: install-dev browser ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev browser edge-tools ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5

@@ -317,7 +317,9 @@ def test_nothing_happens_to_a_sale_that_does_not_exist(embedded: Server, action:
 def test_now_tells_everyone_how_the_sale_stands(store: Store) -> None:
     store.open(total_units=1, starts_at=in_seconds(3_600))
     answer = store.now()
-    assert (answer.headers["cache-control"], answer.json()["state"]) == ("public, max-age=1", "upcoming")
+    kept = "public, max-age=1, s-maxage=1, stale-while-revalidate=5"
+    assert (answer.headers["cache-control"], answer.json()["state"]) == (kept, "upcoming")
+    assert answer.headers["cache-tag"] == answer.headers["surrogate-key"] == f"sale-{store.sale_id}"
     unchanged = httpx.get(answer.url, headers={"If-None-Match": answer.headers["etag"]}, verify=False, trust_env=False)
     assert unchanged.status_code == 304
     assert answer.json().keys() == {

@@ -29,6 +29,7 @@ COMMANDS = {
     "reconcile": "Check stock and payments now and repair what is safe.",
     "recover": "Show what a ledger that went back lacks, and continue with it.",
     "lottery": "Verify the draw of a lottery.",
+    "edge": "Put a proxy or a CDN in front of Holdfast.",
     "doctor": "Check the setup and suggest fixes.",
     "sandbox": "Run a test payment provider with injectable faults.",
     "rush": "Load-test a sale with simulated buyers and verify the books.",

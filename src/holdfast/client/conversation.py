@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.client import errors
 from holdfast.client.call import Call
@@ -60,7 +61,7 @@ Steps = Generator[Send | Pause, Received, T]
 def conversation(call: Call[T], options: Options) -> Steps[T]:
     attempt = 1
     while True:
-        received = yield Send(call, options.timeout_s)
+        received = yield Send(call if attempt == 1 else _marked(call), options.timeout_s)
         failure = failure_of(call, received)
         if failure is None:
             assert isinstance(received, Reply)
@@ -70,6 +71,13 @@ def conversation(call: Call[T], options: Options) -> Steps[T]:
             raise failure
         yield Pause(pause_s(attempt, failure, options))
         attempt += 1
+
+
+def _marked(call: Call[T]) -> Call[T]:
+    """A proxy that answers for a sold-out sale lets retries through: the first attempt may have won."""
+    if call.idempotency_key is None:
+        return call
+    return replace(call, headers={**call.headers, "Holdfast-Retry": "1"})
 
 
 def failure_of(call: Call[Any], received: Received) -> errors.HoldfastError | None:

@@ -20,9 +20,18 @@ REQUIRED_KEY = Header(
 )
 TICKET = Header("Holdfast-Ticket", "As it came with the answer to joining.", missing=problems.TICKET_REQUIRED)
 PASS = Header("Holdfast-Pass", "Where the sale has a waiting room.")
+RETRY = Header(
+    "Holdfast-Retry",
+    "Any value, on a retry after a lost answer: a proxy that refuses for a sold-out sale lets it through.",
+)
 RECEIPT = Header("Holdfast-Receipt", "As it came with the answer to reserve.")
 IF_NONE_MATCH = Header("If-None-Match", "The ETag of an earlier answer.")
 LAST_EVENT_ID = Header("Last-Event-ID", "The ID of the last event that was seen.")
 
 REPLAYED_NOTE = "`true` if this is the first answer again."
 RECEIPT_NOTE = "Where Redis is the gate: proof that this was granted, to be sent back in the same header."
+FOR_THE_EDGE = "For proxies in front of the server: `state`, `room` and the server's `time` in seconds since 1970."
+CACHE_TAGS = {
+    "Cache-Tag": "`sale-` and the ID of the sale: a purge of this tag empties a CDN of it.",
+    "Surrogate-Key": "The same tag, under the name that other CDNs read.",
+}

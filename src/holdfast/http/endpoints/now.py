@@ -15,6 +15,7 @@ from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
+from holdfast.http.contract.caching import cache_headers
 from holdfast.http.contract.message import JSON, Answer, Request, encode
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.room import LotteryOut, NowOut
@@ -23,7 +24,6 @@ from holdfast.runtime.times import optional_rfc3339, rfc3339
 
 FRESH_S = 0.5
 KEPT_MAX = 10_000
-_CACHE = ("cache-control", "public, max-age=1")
 # When to poll again. Those who wait for the opening return in time for it, without all arriving at once.
 POLL_MS = {
     Phase.OPEN: 2_000,
@@ -38,6 +38,7 @@ SOONEST_POLL_MS, LATEST_POLL_MS = 2_000, 30_000
 
 class _Kept(Struct, frozen=True):
     body: bytes
+    headers: list[tuple[str, str]]
     etag: str
     until: float
 
@@ -53,8 +54,8 @@ class NowEndpoint:
             kept = await self._make(sale_id)
         known = request.header("if-none-match")
         if known is not None and kept.etag in known:
-            return Answer(304, [_CACHE, ("etag", kept.etag)], b"")
-        return Answer(200, [JSON, _CACHE, ("etag", kept.etag)], kept.body)
+            return Answer(304, kept.headers, b"")
+        return Answer(200, [JSON, *kept.headers], kept.body)
 
     async def _make(self, sale_id: str) -> _Kept:
         sale = await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
@@ -68,8 +69,12 @@ class NowEndpoint:
             if last is None:
                 raise
             return last
-        body = encode(now_out(sale, room, self._catalogue.now_ms(), view))
-        kept = _Kept(body, etag_of(body), monotonic() + FRESH_S)
+        now = self._catalogue.now_ms()
+        shown = now_out(sale, room, now, view)
+        body = encode(shown)
+        etag = etag_of(body)
+        headers = [*cache_headers(sale_id, shown.state), ("etag", etag), for_the_edge(sale, shown.state, now)]
+        kept = _Kept(body, headers, etag, monotonic() + FRESH_S)
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
         self._kept[sale_id] = kept
@@ -82,6 +87,11 @@ class NowEndpoint:
 
 def etag_of(body: bytes) -> str:
     return f'"{hashlib.blake2b(body, digest_size=9).hexdigest()}"'
+
+
+def for_the_edge(sale: Sale, state: Phase, now: int) -> tuple[str, str]:
+    """What a proxy needs to refuse by itself. `time` is the server's, because the proxy's clock may be wrong."""
+    return "holdfast-sale", f"state={state}, room={sale.room.mode}, time={now // 1000}"
 
 
 def now_out(sale: Sale, room: RoomState | None, now: int, view: PoolView | None) -> NowOut:

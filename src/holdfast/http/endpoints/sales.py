@@ -10,6 +10,7 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Pool
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
+from holdfast.http.contract.caching import facts_headers
 from holdfast.http.contract.message import JSON, REPLAYED, Answer, Request, encode, json
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import below_committed, invalid_request, refusal, restock_refusal, sale_refusal
@@ -32,8 +33,6 @@ from holdfast.sales.restocking import Unrestocked
 # Others see what the public sees.
 _SEES_ALL = frozenset({Scope.SALES, Scope.READ})
 
-# Facts that hardly change: a crowd reads them from caches, and a change is seen within minutes.
-_CACHE = ("cache-control", "public, max-age=300, stale-while-revalidate=60")
 _VARY = ("vary", "authorization, holdfast-console")
 _KEPT_MAX = 10_000
 
@@ -76,9 +75,10 @@ class SaleEndpoints:
             raise Problem(problems.SALE_NOT_FOUND)
         facts = self._facts_of(found)
         known = request.header("if-none-match")
+        headers = [*facts_headers(sale_id), ("etag", facts.etag), _VARY]
         if known is not None and facts.etag in known:
-            return Answer(304, [_CACHE, ("etag", facts.etag), _VARY], b"")
-        return Answer(200, [JSON, _CACHE, ("etag", facts.etag), _VARY], facts.body)
+            return Answer(304, headers, b"")
+        return Answer(200, [JSON, *headers], facts.body)
 
     async def change(self, _request: Request, sale_id: str, given: SalePatch) -> Answer:
         return await self._changed(await self._operations.change(sale_id, given.changes()))

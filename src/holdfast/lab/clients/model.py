@@ -23,7 +23,8 @@ Schema = dict[str, Any]
 # Where API.md has another name than the table.
 _NAMES = {"put_pool": "create_pool"}
 # An answer that was not changed has no body; a client without a cache never asks for it.
-_HEADERS_LEFT_OUT = frozenset({"If-None-Match"})
+# The second is sent by the clients themselves.
+_HEADERS_LEFT_OUT = frozenset({"If-None-Match", "Holdfast-Retry"})
 _HEADER_NAMES = {
     "Idempotency-Key": "idempotency_key",
     "Holdfast-Ticket": "ticket",

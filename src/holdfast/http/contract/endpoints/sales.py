@@ -14,7 +14,7 @@ from holdfast.http.contract.endpoint import (
     Priority,
     RateClass,
 )
-from holdfast.http.contract.headers import IF_NONE_MATCH, REPLAYED_NOTE, RESTOCK_KEY
+from holdfast.http.contract.headers import CACHE_TAGS, FOR_THE_EDGE, IF_NONE_MATCH, REPLAYED_NOTE, RESTOCK_KEY
 from holdfast.http.contract.schemas.room import ChallengeOut, NowOut
 from holdfast.http.contract.schemas.sales import (
     OperatorSaleOut,
@@ -64,7 +64,7 @@ GET_SALE = _endpoint(
     priority=Priority.READ,
     rate=RateClass.LOOK,
     headers=(IF_NONE_MATCH,),
-    answers={200: Answers("The sale", (SaleOut, OperatorSaleOut)), 304: _UNCHANGED},
+    answers={200: Answers("The sale", (SaleOut, OperatorSaleOut), CACHE_TAGS), 304: _UNCHANGED},
     problems=(problems.SALE_NOT_FOUND,),
     is_logged=False,
 )
@@ -136,7 +136,7 @@ NOW = _endpoint(
     rate=RateClass.LOOK,
     checks_path=False,
     headers=(IF_NONE_MATCH,),
-    answers={200: Answers("The sale now", NowOut), 304: _UNCHANGED},
+    answers={200: Answers("The sale now", NowOut, {"Holdfast-Sale": FOR_THE_EDGE, **CACHE_TAGS}), 304: _UNCHANGED},
     problems=(problems.SALE_NOT_FOUND,),
     is_logged=False,
 )

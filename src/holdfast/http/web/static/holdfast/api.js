@@ -44,11 +44,15 @@ export class ApiClient {
     return this.#read(response);
   }
 
-  /** Retries network failures and transient refusals until there is an answer. Throws other refusals as `ApiError`. */
+  /**
+   * Retries network failures and transient refusals until there is an answer. Throws other refusals as `ApiError`.
+   * `retryHeaders` are sent with retries only.
+   */
   async request(method, path, options = {}) {
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const response = await this.requestOnce(method, path, options);
+        const headers = { ...options.headers, ...(attempt > 0 && options.retryHeaders) };
+        const response = await this.requestOnce(method, path, { ...options, headers });
         this.#onTrouble(null);
         return response;
       } catch (error) {

@@ -15,6 +15,8 @@ const NOTHING_GRANTED = new Set([
 ]); // prettier-ignore
 /** Ask this long after a hold's deadline, so that the server has expired it. */
 const EXPIRY_MARGIN_MS = 400;
+/** A proxy that answers for a sold-out sale lets retries through: the first attempt may have won. */
+const RETRY = { "holdfast-retry": "1" };
 const ORDER_ATTEMPTS = 5;
 const ORDER_RETRY_MS = 500;
 
@@ -52,12 +54,16 @@ const needsProof = (sale) => sale.proof_of_work !== null && sale.room.mode === "
 /** The idempotency key is stored before it is sent: a reload repeats the request and cannot buy twice. */
 async function purchase(session, proof) {
   const { storage, quantity, paymentMethod } = session;
-  const { key, request } = await storage.beginPurchase({ quantity, ...(paymentMethod && { payment_method: paymentMethod }) });
+  const { key, request, isRepeat } = await storage.beginPurchase({ quantity, ...(paymentMethod && { payment_method: paymentMethod }) });
   session.key = key;
   const pass = storage.get("pass");
-  const headers = { "idempotency-key": key, ...(pass && { "holdfast-pass": pass }) };
+  const headers = { "idempotency-key": key, ...(pass && { "holdfast-pass": pass }), ...(isRepeat && RETRY) };
   const body = { ...request, ...(proof && { proof }) };
-  const { body: reservation } = await session.request("POST", paths.purchase(session.saleId), { body, headers });
+  const { body: reservation } = await session.request("POST", paths.purchase(session.saleId), {
+    body,
+    headers,
+    retryHeaders: RETRY,
+  });
   storage.set({ reservation: { reservation_id: reservation.reservation_id, receipt: reservation.receipt } });
   return reservation;
 }

@@ -63,8 +63,9 @@ export class SaleStorage {
   beginPurchase(request) {
     return withLock(this.#name, () => {
       if (!this.get("key")) this.set({ key: newKey() });
-      if (!this.get("request")) this.set({ request });
-      return { key: this.get("key"), request: this.get("request") };
+      const isRepeat = this.get("request") !== undefined;
+      if (!isRepeat) this.set({ request });
+      return { key: this.get("key"), request: this.get("request"), isRepeat };
     });
   }
 

@@ -1,0 +1,119 @@
+"""`holdfast edge`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.options import Data, settings_from
+from holdfast.cli.output import examples, warn
+from holdfast.edge.nginx_config import (
+    BUYING_RATE_PER_SECOND,
+    LOOPBACK,
+    RATE_PER_SECOND,
+    SCRIPT,
+    TEMPLATES,
+    EdgeOptions,
+    nginx_config,
+)
+from holdfast.errors import SettingsError
+from holdfast.room.tokens import edge_keys
+from holdfast.runtime.signing import parse_signing_keys
+
+app = typer.Typer(
+    help="Put a proxy or a CDN in front of Holdfast.",
+    no_args_is_help=True,
+    epilog=examples(
+        "holdfast edge nginx --listen 0.0.0.0:80 --upstream 127.0.0.1:8000 --dir edge",
+        "nginx -c $PWD/edge/nginx.conf",
+    ),
+)
+
+CONFIG = "nginx.conf"
+
+
+# Keeps `nginx` a subcommand.
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command(
+    epilog=examples(
+        "holdfast edge nginx --listen 0.0.0.0:80 --upstream api:8000 > edge.conf",
+        "holdfast edge nginx --listen 0.0.0.0:80 --upstream a:8000,b:8000 --dir edge",
+    )
+)
+def nginx(
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where nginx listens.")],
+    upstream: Annotated[str, typer.Option(metavar="HOST:PORT[,…]", help="The Holdfast servers, separated by commas.")],
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="Write nginx.conf and edge.js there. Default: the configuration on stdout."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where nginx keeps cache, log and PID.  [default: /var/cache/holdfast-edge]"),
+    ] = None,
+    rate: Annotated[int, typer.Option(min=1, help="Requests per second per address.")] = RATE_PER_SECOND,
+    buying_rate: Annotated[
+        int, typer.Option(min=1, help="Joins and purchases per second per address.")
+    ] = BUYING_RATE_PER_SECOND,
+    exempt: Annotated[
+        list[str] | None, typer.Option(metavar="NETWORK", help="A network without limits; may be repeated.")
+    ] = None,
+    limit_loopback: Annotated[bool, typer.Option(help="Apply the limits to loopback clients as well.")] = False,
+    data: Data = None,
+) -> None:
+    """Print an nginx configuration that caches, verifies passes and absorbs a crowd."""
+    keys = edge_keys(parse_signing_keys(settings_from(data).signing_key_text()))
+    state = _state_directory(state)
+    config = nginx_config(
+        EdgeOptions(
+            listen=listen,
+            upstreams=tuple(part.strip() for part in upstream.split(",")),
+            keys=keys,
+            state=state,
+            script_directory=TEMPLATES if directory is None else directory.resolve(),
+            rate_per_second=rate,
+            buying_rate_per_second=buying_rate,
+            exempt=(*(exempt or ()), *(() if limit_loopback else LOOPBACK)),
+        )
+    )
+    _make_state(state)
+    if directory is None:
+        warn("it contains secrets that passes are checked with: keep it readable by its owner only")
+        typer.echo(config, nl=False)
+        return
+    _write(directory, config)
+    typer.echo(
+        f"Wrote {directory / CONFIG} and {directory / SCRIPT}. Start it: nginx -c {directory.resolve() / CONFIG}"
+    )
+
+
+def _state_directory(given: Path | None) -> Path:
+    if given is not None:
+        return given.resolve()
+    return Path("/var/cache/holdfast-edge") if os.geteuid() == 0 else Path.home() / ".cache" / "holdfast-edge"
+
+
+def _make_state(state: Path) -> None:
+    """nginx makes the directories inside, but not this one."""
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise SettingsError(f"{state} cannot be made ({exc.strerror}); choose another with --state") from exc
+
+
+def _write(directory: Path, config: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / SCRIPT).write_text((TEMPLATES / SCRIPT).read_text())
+    # A new file takes the old one's place at once, and nobody else may read it at any time.
+    draft = directory / f".{CONFIG}.new"
+    draft.unlink(missing_ok=True)
+    draft.touch(0o600)
+    draft.write_text(config)
+    draft.replace(directory / CONFIG)

@@ -1,0 +1,131 @@
+/**
+ * What nginx decides about a buyer's request before it reaches Holdfast.
+ *
+ * It knows two things: the header `Holdfast-Sale` of the cached `now` (state, room, the server's time), and the secrets
+ * that edge tags of passes are made with. It only ever refuses. Whatever it lets through is verified again by Holdfast,
+ * so a mistake here is never a sale too many, and a refusal is wrong for as long as `now` is cached at most. What it
+ * does not know for certain goes to Holdfast.
+ */
+import crypto from 'crypto';
+
+const ORIGIN = '@edge_origin';
+const PASS_MAX = 2000;
+/** Of 18 bytes in base64. */
+const TAG_LENGTH = 24;
+
+/** POST …/purchase */
+function purchase(r) {
+    const sale = readSale(r);
+    if (sale === null) {
+        return r.internalRedirect(ORIGIN);
+    }
+    const isRetry = r.headersIn['Holdfast-Retry'] !== undefined;
+    if (sale.room !== 'off') {
+        const found = judge(r.headersIn['Holdfast-Pass'], r, sale);
+        if (found === 'unknown_key') {
+            return r.internalRedirect('@edge_unknown_key');
+        }
+        // The answer to a purchase may have been lost, and the pass may have expired since.
+        if (found === 'refused' || (found === 'expired' && !isRetry)) {
+            return r.internalRedirect(refusalBy(sale) || '@edge_admission_required');
+        }
+        return r.internalRedirect(sale.isShedding && !isRetry ? '@edge_busy' : ORIGIN);
+    }
+    return r.internalRedirect(isRetry ? ORIGIN : refusalBy(sale) || ORIGIN);
+}
+
+/** POST …/queue and …/admission */
+function join(r) {
+    const sale = readSale(r);
+    r.internalRedirect(sale === null ? ORIGIN : refusalBy(sale) || ORIGIN);
+}
+
+function refusalBy(sale) {
+    if (sale.state === 'sold_out') {
+        return '@edge_sold_out';
+    }
+    if (sale.state === 'ended') {
+        return '@edge_sale_ended';
+    }
+    return sale.isShedding ? '@edge_busy' : '';
+}
+
+/** A pass signed with a key that this configuration does not have. Holdfast decides, if it publishes such a key. */
+async function unknownKey(r) {
+    const reply = await r.subrequest('/_edge/jwks');
+    const kid = keyIdOf(r.headersIn['Holdfast-Pass']);
+    let isPublished = reply.status !== 200;
+    try {
+        isPublished = isPublished || JSON.parse(reply.responseText).keys.some((key) => key.kid === kid);
+    } catch (e) {
+        isPublished = true;
+    }
+    r.internalRedirect(isPublished ? ORIGIN : '@edge_admission_required');
+}
+
+/** The fields of `Holdfast-Sale`, or null if the state of the sale is not known for certain. */
+function readSale(r) {
+    const text = r.variables.edge_sale;
+    if (!text || r.variables.edge_sale_cache === 'STALE') {
+        return null;
+    }
+    const found = /^state=(\w+), room=(\w+), time=(\d+)(, shed)?/.exec(text);
+    return found && { state: found[1], room: found[2], time: Number(found[3]), isShedding: found[4] !== undefined };
+}
+
+/** 'good', 'refused', 'expired' or 'unknown_key'. */
+function judge(token, r, sale) {
+    const parts = token && token.length <= PASS_MAX ? token.split('.') : [];
+    const claims = parts.length === 3 ? parse(parts[1]) : null;
+    const kid = keyIdOf(token);
+    if (claims === null || kid === null || claims.sale !== r.variables.sale || typeof claims.exp !== 'number') {
+        return 'refused';
+    }
+    const secret = secretOf(kid, r.variables.edge_keys);
+    if (secret === null) {
+        return 'unknown_key';
+    }
+    const expected = crypto.createHmac('sha256', secret)
+        .update(`${claims.jti}.${claims.sale}.${claims.exp}`).digest('base64url').slice(0, TAG_LENGTH);
+    if (!isSame(expected, String(claims.edge))) {
+        return 'refused';
+    }
+    return sale.time < claims.exp ? 'good' : 'expired';
+}
+
+function keyIdOf(token) {
+    const header = token && token.length <= PASS_MAX ? parse(token.split('.', 1)[0]) : null;
+    return header !== null && header.typ === 'holdfast-pass' && typeof header.kid === 'string' ? header.kid : null;
+}
+
+/** `keys` is `kid=secret kid=secret`. */
+function secretOf(kid, keys) {
+    const found = keys.split(' ').find((pair) => pair.slice(0, pair.lastIndexOf('=')) === kid);
+    return found === undefined ? null : found.slice(found.lastIndexOf('=') + 1);
+}
+
+/** The object that a part of a token encodes, or null. */
+function parse(part) {
+    try {
+        const value = JSON.parse(Buffer.from(part, 'base64url').toString());
+        return typeof value === 'object' && !Array.isArray(value) ? value : null;
+    } catch (e) {
+        return null;
+    }
+}
+
+/** In the same time wherever the two differ. */
+function isSame(left, right) {
+    let difference = left.length ^ right.length;
+    for (let i = 0; i < left.length; i++) {
+        difference |= left.charCodeAt(i) ^ right.charCodeAt(i);
+    }
+    return difference === 0;
+}
+
+/** Who asks, as part of a cache key: cache files must not contain credentials. */
+function callerDigest(r) {
+    return crypto.createHash('sha256').update(String(r.headersIn.Authorization)).digest('hex');
+}
+
+export default { purchase, join, unknownKey, callerDigest };

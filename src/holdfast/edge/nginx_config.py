@@ -1,0 +1,151 @@
+"""Makes the nginx configuration of `holdfast edge nginx`: a template, filled with addresses, keys and refusals.
+
+The refusals are those of the problem catalogue, so that a client cannot tell who refused it.
+"""
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import SettingsError
+from holdfast.http.contract import problems
+from holdfast.http.contract.problem import RETRY_LATER, ProblemKind
+
+TEMPLATES = Path(__file__).parent / "nginx"
+SCRIPT = "edge.js"
+# Of `holdfast edge nginx`, per client address. A household or a small office stays below, a script does not.
+RATE_PER_SECOND, BUYING_RATE_PER_SECOND = 100, 10
+# How many seconds' worth may come at once: a page loads its files together, and its buyer clicks when it opens.
+BURST_S, BUYING_BURST_S = 2, 3
+LOOPBACK = ("127.0.0.0/8", "::1")
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_NETWORK = re.compile(r"[0-9A-Fa-f:.]+(/\d{1,3})?")
+# What a path may contain: it stands in the configuration without quotes.
+_PATH = re.compile(r"/[A-Za-z0-9._/-]*")
+_INDENT = " " * 8
+
+_SAFE_DETAIL = "The server cannot be reached for a moment. Your place and your reservations are safe; retry shortly."
+_UNKNOWN_DETAIL = (
+    "The server did not answer. Your place and your reservations are safe. It is not known whether this was carried "
+    "out: retry with the same `Idempotency-Key`."
+)
+_REFUSALS = {
+    "admission_required": problems.ADMISSION_REQUIRED,
+    "sold_out": problems.SOLD_OUT,
+    "sale_ended": problems.SALE_ENDED,
+    "busy": problems.BUSY,
+    "rate_limited": problems.RATE_LIMITED,
+    "body_too_large": problems.BODY_TOO_LARGE,
+}
+_UNREADABLE = (problems.INVALID_HEADER, problems.PATH_TOO_LONG)
+
+
+class EdgeOptions(Struct, frozen=True, kw_only=True):
+    listen: str
+    upstreams: tuple[str, ...]
+    # By the key ID of a pass.
+    keys: Mapping[str, str]
+    # Where nginx keeps its cache, its process ID and its log.
+    state: Path
+    # Where `edge.js` is.
+    script_directory: Path = TEMPLATES
+    rate_per_second: int = RATE_PER_SECOND
+    buying_rate_per_second: int = BUYING_RATE_PER_SECOND
+    # Networks without limits.
+    exempt: tuple[str, ...] = LOOPBACK
+
+
+def nginx_config(options: EdgeOptions) -> str:
+    _check(options)
+    values = {
+        "LISTEN": options.listen,
+        "STATE": str(options.state),
+        "SCRIPT_DIRECTORY": str(options.script_directory),
+        "KEYS": " ".join(f"{key_id}={secret}" for key_id, secret in options.keys.items()),
+        "UPSTREAMS": "\n".join(_upstream(each, len(options.upstreams)) for each in options.upstreams),
+        "EXEMPT": "\n".join(f"{_INDENT}{network} 0;" for network in options.exempt),
+        "RATE": str(options.rate_per_second),
+        "BURST": str(options.rate_per_second * BURST_S),
+        "BUYING_RATE": str(options.buying_rate_per_second),
+        "BUYING_BURST": str(options.buying_rate_per_second * BUYING_BURST_S),
+        "BUSY": _quoted(_document(problems.BUSY, detail=_SAFE_DETAIL)),
+        "OUTCOME_UNKNOWN": _quoted(_document(problems.OUTCOME_UNKNOWN, detail=_UNKNOWN_DETAIL)),
+        "REFUSALS": "\n".join(_refusals()),
+        **_busy_page(),
+    }
+    return _fill((TEMPLATES / "nginx.conf").read_text(), values)
+
+
+def _check(options: EdgeOptions) -> None:
+    for name, addresses in (("--listen", [options.listen]), ("--upstream", options.upstreams)):
+        if not addresses or not all(map(_is_address, addresses)):
+            raise SettingsError(f"{name} must be HOST:PORT, such as 127.0.0.1:8000 or [::1]:8000")
+    for path in (options.state, options.script_directory):
+        if _PATH.fullmatch(str(path)) is None:
+            raise SettingsError(f"{path}: use a path of letters, digits, dots, hyphens and underscores")
+    if not all(map(_NETWORK.fullmatch, options.exempt)):
+        raise SettingsError("--exempt must be a network such as 10.0.0.0/8")
+
+
+def _is_address(text: str) -> bool:
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[1]) < 65_536
+
+
+def _upstream(address: str, count: int) -> str:
+    """A server that failed is left out for a second. A single one is always tried."""
+    return f"{_INDENT}server {address}{' max_fails=2 fail_timeout=1s' if count > 1 else ' max_fails=0'};"
+
+
+def _refusals() -> Iterator[str]:
+    for name, kind in _REFUSALS.items():
+        yield _location(f"@edge_{name}", kind.status, f"'{_quoted(_document(kind))}'")
+    for kind in _UNREADABLE:
+        yield _location(f"= /_edge/{kind.reason}", kind.status, f"'{_quoted(_document(kind))}'")
+    yield _location("@edge_unreachable", 503, "$edge_unreachable")
+
+
+def _location(name: str, status: int, body: str) -> str:
+    lines = [
+        "internal;",
+        "default_type application/problem+json;",
+        "add_header Cache-Control no-store always;",
+        "add_header X-Content-Type-Options nosniff always;",
+        "add_header X-Request-Id $request_id always;",
+        "add_header Holdfast-Cache EDGE always;",
+        *(["add_header Retry-After $edge_retry_after always;"] if status in RETRY_LATER else []),
+        f"return {status} {body};",
+    ]
+    inside = "\n".join(f"{_INDENT}    {line}" for line in lines)
+    return f"{_INDENT}location {name} {{\n{inside}\n{_INDENT}}}"
+
+
+def _document(kind: ProblemKind, **more: str) -> str:
+    return msgspec.json.encode(kind.document(**more)).decode()
+
+
+def _busy_page() -> dict[str, str]:
+    style = (TEMPLATES / "busy.css").read_text().replace("\n", "")
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = _fill((TEMPLATES / "busy.html").read_text(), {"STYLE": style})
+    return {"BUSY_PAGE": _quoted(page), "POLICY": f"default-src 'none'; style-src 'sha256-{digest}'"}
+
+
+def _quoted(text: str) -> str:
+    """For single quotes in nginx's syntax."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"@([A-Z_]+)@", partial(_value, values), template)
+
+
+def _value(values: Mapping[str, str], name: re.Match[str]) -> str:
+    return values[name[1]]
