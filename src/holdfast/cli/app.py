@@ -24,6 +24,8 @@ COMMANDS = {
     "keys": "Create, list and revoke service keys; sign test tokens.",
     "webhooks": "Manage webhooks and inspect their deliveries.",
     "migrate": "Upgrade the database schema to this version.",
+    "backup": "Back up a running server's ledger and keys into one file.",
+    "restore": "Restore a backup into an empty place.",
     "verify": "Prove from the ledger that nothing went wrong.",
     "audit": "Show everything that happened to a buyer.",
     "reconcile": "Check stock and payments now and repair what is safe.",
