@@ -9,6 +9,7 @@ import msgspec
 from holdfast import __version__
 from holdfast.http.contract import problems
 from holdfast.http.contract.endpoint import Answers, Document, Endpoint, Header
+from holdfast.http.contract.openapi_webhooks import WebhookEvent, webhooks
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS
 from holdfast.http.contract.problem import MEDIA_TYPE, RETRY_LATER, ProblemKind
 from holdfast.http.contract.schemas.operate import DisabledOut
@@ -40,15 +41,20 @@ _IDENTIFIED = (problems.UNAUTHORIZED, problems.FORBIDDEN)
 def openapi_document(endpoints: Iterable[Endpoint]) -> Schema:
     shown = [endpoint for endpoint in endpoints if endpoint.is_documented]
     paths: dict[str, Schema] = {}
+    refused: dict[str, Schema] = {}
     for endpoint in shown:
-        paths.setdefault(endpoint.template, {})[endpoint.method.lower()] = _operation(endpoint)
+        paths.setdefault(endpoint.template, {})[endpoint.method.lower()] = _operation(endpoint, refused)
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Holdfast", "version": __version__, "description": _DESCRIPTION},
-        "servers": [{"url": "/", "description": "This server"}],
+        "servers": [
+            {"url": "/", "description": "This server"},
+            {"url": "http://127.0.0.1:8000", "description": "The demo on your machine: `make run`"},
+        ],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
-        "components": {"schemas": _components(shown), "securitySchemes": {"bearer": _bearer()}},
+        "webhooks": webhooks(),
+        "components": {"schemas": {**_components(shown), **refused}, "securitySchemes": {"bearer": _bearer()}},
     }
     plain: Schema = _plain(document)
     return plain
@@ -58,8 +64,15 @@ def _bearer() -> Schema:
     return {"type": "http", "scheme": "bearer", "description": "A service key (`hf_…`) or a buyer's JWT."}
 
 
-def _operation(endpoint: Endpoint) -> Schema:
-    operation: Schema = {"tags": [endpoint.tag], "summary": endpoint.summary, "operationId": endpoint.operation_id}
+def operation_name(endpoint: Endpoint) -> str:
+    """`sales.create`: the tag, and what is done with it. Generated clients make `sales.create(…)` of it."""
+    subject = (endpoint.tag, endpoint.tag.removesuffix("s"))
+    words = [word for word in endpoint.operation_id.split("_") if word not in subject]
+    return f"{endpoint.tag}.{'_'.join(words)}"
+
+
+def _operation(endpoint: Endpoint, refused: dict[str, Schema]) -> Schema:
+    operation: Schema = {"tags": [endpoint.tag], "summary": endpoint.summary, "operationId": operation_name(endpoint)}
     if endpoint.description:
         operation["description"] = endpoint.description
     parameters = [*_path(endpoint), *_query(endpoint), *map(_header, endpoint.headers)]
@@ -69,7 +82,7 @@ def _operation(endpoint: Endpoint) -> Schema:
         operation["requestBody"] = {"required": endpoint.is_body_required, "content": _json(endpoint.body)}
     operation["responses"] = {
         **{str(status): _answer(answer) for status, answer in answers_of(endpoint).items()},
-        **_refusals(endpoint),
+        **_refusals(endpoint, refused),
     }
     operation["security"] = [{"bearer": []}] if endpoint.access.is_required else []
     operation["x-access"] = endpoint.access.name
@@ -149,10 +162,34 @@ def _document(document: Document) -> Schema:
     return {"type": "object", "required": [*fields], "properties": fields}
 
 
-def _refusals(endpoint: Endpoint) -> Schema:
-    """Problems by status, each with an example, so that a generated client knows the reasons."""
+def _refusals(endpoint: Endpoint, refused: dict[str, Schema]) -> Schema:
+    """Problems by status, each with an example; the reasons are an enum, so that a generated client knows them.
+
+    Operations that refuse for the same reasons share a schema, which is added to `refused`.
+    """
     by_status = sorted(problems_of(endpoint), key=lambda kind: kind.status)
-    return {str(status): _refusal(list(kinds)) for status, kinds in groupby(by_status, key=lambda kind: kind.status)}
+    told = {}
+    for status, group in groupby(by_status, key=lambda kind: kind.status):
+        kinds = list(group)
+        told[str(status)] = _refusal(kinds, _problem_schema(endpoint, kinds, refused))
+    return told
+
+
+def _problem_schema(endpoint: Endpoint, kinds: list[ProblemKind], refused: dict[str, Schema]) -> str:
+    reasons = sorted(kind.reason for kind in kinds)
+    schema = {
+        "allOf": [
+            {"$ref": _REF.format(name="Problem")},
+            {"type": "object", "properties": {"reason": {"type": "string", "enum": reasons}}},
+        ]
+    }
+    same = next((name for name, found in refused.items() if found == schema), None)
+    if same is not None:
+        return same
+    subject = reasons[0] if len(reasons) == 1 else f"{endpoint.operation_id}_{kinds[0].status}"
+    name = "".join(word.capitalize() for word in subject.split("_")) + "Problem"
+    refused[name] = schema
+    return name
 
 
 def problems_of(endpoint: Endpoint) -> list[ProblemKind]:
@@ -170,13 +207,13 @@ def problems_of(endpoint: Endpoint) -> list[ProblemKind]:
     return list({kind.reason: kind for kind in found}.values())
 
 
-def _refusal(kinds: list[ProblemKind]) -> Schema:
+def _refusal(kinds: list[ProblemKind], schema_name: str) -> Schema:
     reasons = ", ".join(f"`{kind.reason}`" for kind in kinds)
     told: Schema = {
         "description": f"{kinds[0].title}: {reasons}" if len(kinds) == 1 else f"Refused: {reasons}",
         "content": {
             MEDIA_TYPE: {
-                "schema": {"$ref": _REF.format(name="Problem")},
+                "schema": {"$ref": _REF.format(name=schema_name)},
                 "examples": {kind.reason: {"summary": kind.title, "value": kind.document()} for kind in kinds},
             }
         },
@@ -195,7 +232,7 @@ def _json(body: Any) -> Schema:
 
 
 def _components(endpoints: list[Endpoint]) -> Mapping[str, Schema]:
-    used: list[Any] = [ProblemOut]
+    used: list[Any] = [ProblemOut, WebhookEvent]
     for endpoint in endpoints:
         bodies = [endpoint.body, *(answer.body for answer in answers_of(endpoint).values())]
         for body in bodies:

@@ -8,6 +8,7 @@ from holdfast.http.contract.openapi import openapi_document
 from holdfast.http.contract.problem import NOSNIFF
 from holdfast.http.contract.problems import CATALOGUE
 from holdfast.http.web.documents import send_document
+from holdfast.http.web.example import with_examples
 from holdfast.http.web.pages import transport_security
 from holdfast.http.web.reference import render
 
@@ -44,4 +45,4 @@ def _page() -> bytes:
 
 @cache
 def _document() -> bytes:
-    return encode(openapi_document(ENDPOINTS))
+    return encode(with_examples(openapi_document(ENDPOINTS)))

@@ -67,6 +67,16 @@ class Examples:
         told = operation.get("x-example", {})
         return pretty({name: told.get(name, old) for name, old in value.items()} if isinstance(value, dict) else value)
 
+    def add_to(self, operation: Schema) -> None:
+        body = operation.get("requestBody", {})
+        schema = json_schema(body)
+        if schema is not None:
+            body["content"]["application/json"]["example"] = self._request(schema)
+        for status, response in operation["responses"].items():
+            answer = self.answer(operation, response) if status.startswith("2") and json_schema(response) else None
+            if answer is not None:
+                response["content"]["application/json"]["example"] = json.loads(answer)
+
     def _address(self, path: str, operation: Schema) -> str:
         query: dict[str, Any] = {}
         for parameter in operation.get("parameters", []):
@@ -98,6 +108,15 @@ class Examples:
         if "properties" in inner:
             return {key: self._value(key, part) for key, part in inner["properties"].items()}
         return _PLAIN.get(inner.get("type", ""))
+
+
+def with_examples(document: Schema) -> Schema:
+    """The document with an example of every JSON body, for generators of clients and of mock servers."""
+    examples = Examples(document)
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            examples.add_to(operation)
+    return document
 
 
 def json_schema(carrier: Schema) -> Schema | None:
