@@ -137,7 +137,9 @@ def test_a_repeat_gets_the_first_answer_and_takes_nothing() -> None:
     assert len(decision.changes.created) == len(decision.changes.remembered) == 1
 
 
-@pytest.mark.parametrize("later", [Move(Transition.CANCEL, "a"), Extend("a", MINUTE), Move(Transition.CONFIRM, "a")])
+@pytest.mark.parametrize(
+    "later", [Move(Transition.CANCEL, "a"), Extend("a", 2 * MINUTE), Move(Transition.CONFIRM, "a")]
+)
 def test_a_repeat_gets_the_first_answer_whatever_became_of_it(later: Move | Extend) -> None:
     verdicts = decide(state_of(9), [reserve("a", key="k"), later, reserve("b", key="k")], NOW).verdicts
     assert outcomes(verdicts) == [RESERVED, MOVED, Outcome.REPLAYED]

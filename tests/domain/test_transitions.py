@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.stock.command import Command, Extend, Move, Transition
+from holdfast.domain.stock.command import Command, Extend, Move, Transition, Verdict
 from holdfast.domain.stock.limits import MAX_HOLD_MS
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
@@ -38,7 +38,7 @@ COUNTS = {Status.ACTIVE: (3, 0, 1), Status.SETTLING: (3, 0, 0), Status.CONFIRMED
 
 def command_named(name: str, reservation_id: str, owner_id: str | None = None) -> Command:
     if name == "extend":
-        return Extend(reservation_id, MINUTE, owner_id)
+        return Extend(reservation_id, 2 * MINUTE, owner_id)
     return Move(Transition(name), reservation_id, owner_id, attempt=1)
 
 
@@ -121,24 +121,43 @@ def opened(created_ago: int, due_in: int) -> Reservation:
     return Reservation("a", "sku", "ada", 1, Status.ACTIVE, NOW - created_ago, NOW + due_in)
 
 
-def test_an_extension_adds_to_the_deadline_and_not_to_now() -> None:
-    [verdict] = decide(state_of(1, opened(0, MINUTE)), [Extend("a", MINUTE)], NOW).verdicts
-    assert verdict.reservation == opened(0, 2 * MINUTE)
+def test_an_extension_counts_from_now() -> None:
+    [verdict] = decide(state_of(1, opened(MINUTE, 1)), [Extend("a", MINUTE)], NOW).verdicts
+    assert verdict.outcome is Outcome.MOVED
+    assert verdict.reservation == opened(MINUTE, MINUTE)
 
 
-def test_a_hold_can_last_exactly_as_long_as_the_cap_and_not_a_millisecond_longer() -> None:
-    state = state_of(1, opened(10 * MINUTE, MINUTE))
-    room = MAX_HOLD_MS - 11 * MINUTE
-    just, over = (decide(state, [Extend("a", ms)], NOW).verdicts[0] for ms in (room, room + 1))
-    assert just.outcome is Outcome.MOVED
-    assert over.outcome is Outcome.EXTENSION_LIMIT
-    assert over.latest_expires_at == NOW - 10 * MINUTE + MAX_HOLD_MS
-    assert over.reservation == opened(10 * MINUTE, MINUTE)
+@pytest.mark.parametrize("ttl_ms", [1, MINUTE - 1, MINUTE])
+def test_an_extension_never_brings_a_deadline_forward(ttl_ms: int) -> None:
+    decision = decide(state_of(1, opened(0, MINUTE)), [Extend("a", ttl_ms)], NOW)
+    assert decision.verdicts == [Verdict(Outcome.ALREADY, opened(0, MINUTE))]
+    assert not decision.changes.events
 
 
-def test_extensions_add_up_within_a_batch() -> None:
-    batch = [Extend("a", MAX_HOLD_MS // 2), Extend("a", MAX_HOLD_MS // 2), Extend("a", 1)]
-    decision = decide(state_of(1, opened(0, 0 + MINUTE)), batch, NOW)
-    limit, moved = Outcome.EXTENSION_LIMIT, Outcome.MOVED
-    assert [v.outcome for v in decision.verdicts] == [moved, limit, moved]
+@pytest.mark.parametrize("beyond", [0, 1, 30 * MINUTE])
+def test_an_extension_past_the_cap_ends_at_the_cap(beyond: int) -> None:
+    state, room = state_of(1, opened(10 * MINUTE, MINUTE)), MAX_HOLD_MS - 10 * MINUTE
+    [verdict] = decide(state, [Extend("a", room + beyond)], NOW).verdicts
+    assert verdict == Verdict(Outcome.MOVED, opened(10 * MINUTE, room))
+
+
+def test_an_extension_is_refused_only_when_nothing_can_be_added() -> None:
+    at_cap = opened(10 * MINUTE, MAX_HOLD_MS - 10 * MINUTE)
+    [refused] = decide(state_of(1, at_cap), [Extend("a", 1)], NOW).verdicts
+    assert refused == Verdict(Outcome.EXTENSION_LIMIT, at_cap, latest_expires_at=at_cap.expires_at)
+    [cut] = decide(state_of(1, opened(10 * MINUTE, 5)), [Extend("a", MINUTE, max_hold_ms=9 * MINUTE)], NOW).verdicts
+    assert cut.outcome is Outcome.EXTENSION_LIMIT
+
+
+def test_extensions_within_a_batch_follow_one_another() -> None:
+    batch = [Extend("a", 2 * MINUTE), Extend("a", MINUTE), Extend("a", MAX_HOLD_MS), Extend("a", MAX_HOLD_MS)]
+    decision = decide(state_of(1, opened(0, MINUTE)), batch, NOW)
+    moved, already = Outcome.MOVED, Outcome.ALREADY
+    assert [v.outcome for v in decision.verdicts] == [moved, already, moved, Outcome.EXTENSION_LIMIT]
     assert len(decision.changes.moved) == 1
+
+
+def test_only_a_confirmed_reservation_has_the_time_of_its_confirmation() -> None:
+    moves = [Move(Transition.SETTLE, "a"), Move(Transition.CONFIRM, "a"), Move(Transition.CONFIRM, "a")]
+    verdicts = decide(state_of(1, opened(0, MINUTE)), moves, NOW).verdicts
+    assert [v.reservation and v.reservation.confirmed_at for v in verdicts] == [None, NOW, NOW]

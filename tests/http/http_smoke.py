@@ -20,13 +20,15 @@ def walk(server: Server) -> None:
     assert problem_of(shop.reserve("bob", 2), 409, "insufficient_inventory")["available"] == 1
     assert body_of(shop.reserve("bob", 2, min_quantity=1))["quantity"] == 1
     assert body_of(shop.available())["state"] == "all_held"
-    extended = body_of(shop.extend(held["reservation_id"], 30))
-    assert seconds_between(held["expires_at"], extended["expires_at"]) == 30
+    extended = body_of(shop.extend(held["reservation_id"], 1800))
+    assert seconds_between(held["created_at"], extended["expires_at"]) == 1800
     problem_of(shop.extend(held["reservation_id"], 1800), 409, "extension_limit")
     with server.connect(buyer_token("ada")) as ada:
         assert body_of(ada.get(f"/v1/reservations/{held['reservation_id']}")) == extended
         problem_of(ada.get(f"{shop.path}/available"), 403, "forbidden")
-    assert body_of(shop.confirm(held["reservation_id"])) == extended | {"status": "confirmed"}
+    confirmed = body_of(shop.confirm(held["reservation_id"]))
+    assert confirmed == extended | {"status": "confirmed", "confirmed_at": confirmed["confirmed_at"]}
+    assert seconds_between(confirmed["created_at"], confirmed["confirmed_at"]) >= 0
     problem_of(shop.cancel(held["reservation_id"]), 409, "reservation_confirmed")
     _, *bobs = reversed(shop.page()["data"])
     assert shop.cancel(bobs[0]["reservation_id"]).status_code == 204

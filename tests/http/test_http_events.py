@@ -93,7 +93,7 @@ def test_a_stream_tells_what_happened_and_then_what_happens_until_it_ends(store:
             assert first["event"] == "reservation.created"
             told = json.loads(first["data"])
             assert (told["reservation_id"], told["type"]) == (reservation_id, "reservation.created")
-            body_of(ada.client.post(f"{path}/extend", json={"ttl_seconds": 10}))
+            body_of(ada.client.post(f"{path}/extend", json={"ttl_seconds": 1_000}))
             second = listener.next()
             assert second["event"] == "reservation.extended"
             body_of(store.server.client.post(f"{path}/confirm"))

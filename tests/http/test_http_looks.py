@@ -42,7 +42,8 @@ def test_an_address_is_the_same_however_it_is_written(embedded: Server) -> None:
         problem_of(embedded.client.get(path), 404, "not_found")
     for path in (f"/v1/reservations/{written}%20", f"/v1/reservations/{written.upper()}"):
         problem_of(embedded.client.get(path), 404, "reservation_not_found")
-    assert body_of(embedded.client.post(f"/v1/reservations/{written}/confirm")) == held | {"status": "confirmed"}
+    confirmed = body_of(embedded.client.post(f"/v1/reservations/{written}/confirm"))
+    assert confirmed == held | {"status": "confirmed", "confirmed_at": confirmed["confirmed_at"]}
 
 
 @pytest.mark.parametrize(("action", "allowed"), [("", "DELETE, GET"), ("/confirm", "POST"), ("/extend", "POST")])

@@ -193,5 +193,5 @@ def test_what_to_do_about_an_unknown_outcome_is_what_can_be_done(endpoint: Endpo
     problem = from_engine(OutcomeUnknown("lost"), endpoint.if_unknown)
     assert (problem.status, problem.reason) == (503, "outcome_unknown")
     assert advice in problem.detail
-    checked_first = {"extend", "change_room", "create_key", "create_webhook", "rotate_secret", "send_test"}
+    checked_first = {"change_room", "create_key", "create_webhook", "rotate_secret", "send_test"}
     assert problem.retryable is (endpoint.operation_id not in checked_first)

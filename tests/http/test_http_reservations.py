@@ -25,7 +25,7 @@ def test_confirming_sells_the_units_once_however_often_it_is_asked(shop: Shop) -
     shop.provision(3)
     held = body_of(shop.reserve(quantity=2))
     first, again = (body_of(shop.confirm(held["reservation_id"])) for _ in range(2))
-    assert first == again == held | {"status": "confirmed"}
+    assert first == again == held | {"status": "confirmed", "confirmed_at": first["confirmed_at"]}
     assert shop.counts() == (1, 0, 2, 3)
 
 
@@ -39,12 +39,12 @@ def test_cancelling_returns_the_units_once_however_often_it_is_asked(shop: Shop)
     assert shop.counts() == (3, 0, 0, 3)
 
 
-def test_extending_adds_to_the_deadline(shop: Shop) -> None:
+def test_an_extension_counts_from_now_and_never_brings_the_deadline_forward(shop: Shop) -> None:
     shop.provision(1)
     held = body_of(shop.reserve(ttl_seconds=60))
-    for extended_by in (30, 60):
-        extended = body_of(shop.extend(held["reservation_id"], 30))
-        assert seconds_between(held["expires_at"], extended["expires_at"]) == extended_by
+    extended = body_of(shop.extend(held["reservation_id"], 90))
+    assert 90 <= seconds_between(held["created_at"], extended["expires_at"]) < 120
+    assert body_of(shop.extend(held["reservation_id"], 30)) == extended
     assert body_of(shop.show(held["reservation_id"])) == extended
     assert body_of(shop.available())["next_return_at"] == extended["expires_at"]
 
@@ -52,7 +52,7 @@ def test_extending_adds_to_the_deadline(shop: Shop) -> None:
 def test_nothing_is_held_longer_than_half_an_hour_in_all(shop: Shop) -> None:
     shop.provision(1)
     held = body_of(shop.reserve(ttl_seconds=300))
-    last = body_of(shop.extend(held["reservation_id"], 1500))
+    last = body_of(shop.extend(held["reservation_id"], 1800))
     assert seconds_between(held["created_at"], last["expires_at"]) == 1800
     problem_of(shop.extend(held["reservation_id"], 1), 409, "extension_limit")
     assert body_of(shop.show(held["reservation_id"])) == last
@@ -71,13 +71,14 @@ def test_an_extension_is_from_one_second_to_half_an_hour(shop: Shop, ttl_seconds
 def test_the_history_tells_everything_that_happened_in_order(shop: Shop) -> None:
     shop.provision(2)
     held = body_of(shop.reserve(quantity=2))
-    extended = body_of(shop.extend(held["reservation_id"], 30))
+    extended = body_of(shop.extend(held["reservation_id"], 600))
     shop.confirm(held["reservation_id"])
     shop.confirm(held["reservation_id"])
     events = shop.events(held["reservation_id"])
     assert [e["type"] for e in events] == ["reservation.created", "reservation.extended", "reservation.confirmed"]
     assert [e["expires_at"] for e in events[:2]] == [held["expires_at"], extended["expires_at"]]
     assert all(seconds_between(held["created_at"], e["at"]) >= 0 for e in events)
+    assert (held["confirmed_at"], body_of(shop.show(held["reservation_id"]))["confirmed_at"]) == (None, events[2]["at"])
 
 
 def _cancelled(shop: Shop, _server: Server) -> str:

@@ -81,7 +81,7 @@ async def test_what_is_not_there_is_not_found(shop: SetClock) -> None:
 
 
 async def test_a_history_tells_all_that_happened_in_order(shop: SetClock) -> None:
-    await SqlGate(shop).apply("one", [Extend("r3", MINUTE), Move(Transition.CANCEL, "r3")])
+    await SqlGate(shop).apply("one", [Extend("r3", 3 * MINUTE), Move(Transition.CANCEL, "r3")])
     told = await shop.read(lambda connection: history(connection, "r3"))
     assert [(e.type, e.at, e.expires_at) for e in told] == [
         ("reservation.created", NOW, NOW + 4 * MINUTE),

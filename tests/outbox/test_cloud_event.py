@@ -121,7 +121,7 @@ async def test_a_receiver_reads_it_with_the_library_of_cloudevents(world: Outbox
 async def test_a_reservation_is_told_as_it_was_at_the_time(world: OutboxWorld) -> None:
     webhook = await in_sale(world)
     [granted] = await world.gate.apply(SKU, [reserve(RESERVATION, "ada", 2)])
-    await world.gate.apply(SKU, [Extend(RESERVATION, 1_000), Move(Transition.CONFIRM, RESERVATION)])
+    await world.gate.apply(SKU, [Extend(RESERVATION, 30 * 60_000), Move(Transition.CONFIRM, RESERVATION)])
     heard = await told(world, webhook)
     assert granted.reservation is not None
     created, extended = heard["reservation.created"]["data"], heard["reservation.extended"]["data"]

@@ -260,16 +260,26 @@ class GateConformance(DeadlineConformance):
 
     async def test_an_extension_is_kept_and_capped(self, harness: GateHarness) -> None:
         await harness.apply(Provision(1), reserve("a"))
-        assert await harness.outcomes(Extend("a", MAX_HOLD_MS - MINUTE)) == [MOVED]
+        harness.clock.advance(MINUTE // 2)
+        assert await harness.outcomes(Extend("a", MINUTE)) == [MOVED]
+        assert (await harness.reservation("a")).expires_at == NOW + MINUTE // 2 + MINUTE
+        assert await harness.outcomes(Extend("a", MAX_HOLD_MS)) == [MOVED]
         assert (await harness.reservation("a")).expires_at == NOW + MAX_HOLD_MS
         assert await harness.outcomes(Extend("a", 1)) == [Outcome.EXTENSION_LIMIT]
 
+    async def test_a_shorter_extension_than_is_left_changes_nothing(self, harness: GateHarness) -> None:
+        await harness.apply(Provision(1), reserve("a"))
+        before = await harness.snapshot()
+        assert await harness.outcomes(Extend("a", MINUTE), Extend("a", 1)) == [ALREADY, ALREADY]
+        assert await harness.snapshot() == before
+
     async def test_a_sale_may_cap_extensions_earlier(self, harness: GateHarness) -> None:
         await harness.apply(Provision(1), reserve("a"))
-        [refused] = await harness.apply(Extend("a", MINUTE, max_hold_ms=2 * MINUTE - 1))
+        assert await harness.outcomes(Extend("a", MAX_HOLD_MS, max_hold_ms=2 * MINUTE)) == [MOVED]
+        assert (await harness.reservation("a")).expires_at == NOW + 2 * MINUTE
+        [refused] = await harness.apply(Extend("a", MINUTE, max_hold_ms=2 * MINUTE))
         assert refused.outcome is Outcome.EXTENSION_LIMIT
-        assert refused.latest_expires_at == NOW + 2 * MINUTE - 1
-        assert await harness.outcomes(Extend("a", MINUTE, max_hold_ms=2 * MINUTE)) == [MOVED]
+        assert refused.latest_expires_at == NOW + 2 * MINUTE
 
     async def test_what_is_paid_for_at_once_begins_as_settling_and_has_no_deadline(self, harness: GateHarness) -> None:
         instant = replace(reserve("a", quantity=2, key="k"), settle=True)
@@ -307,7 +317,7 @@ class GateConformance(DeadlineConformance):
         await harness.apply(*[Move(Transition.SETTLE, name) for name in names])
         assert await harness.outcomes(*[reopen(name, 1) for name in names]) == [MOVED] * 3
         assert (await harness.snapshot()).pool == Pool(SKU, 3, held=3, active_reservations=3)
-        assert await harness.outcomes(Extend("a", MINUTE), cancel("b")) == [MOVED, MOVED]
+        assert await harness.outcomes(Extend("a", 2 * MINUTE), cancel("b")) == [MOVED, MOVED]
         harness.clock.advance(MINUTE)
         assert await harness.outcomes(Expire(9), reserve("d", quantity=2)) == [MOVED, RESERVED]
         assert (await harness.history("c"))[-1] == "reservation.expired"
@@ -340,13 +350,13 @@ class GateConformance(DeadlineConformance):
             Extend("", 1),
         ]
         assert await harness.outcomes(*commands) == [Outcome.NOT_FOUND] * 5
-        assert await harness.outcomes(Extend("a", 1, "ada"), cancel("a", "ada")) == [MOVED, MOVED]
+        assert await harness.outcomes(Extend("a", HOUR, "ada"), cancel("a", "ada")) == [MOVED, MOVED]
 
     async def test_a_reservation_lives_its_whole_life_in_one_batch(self, harness: GateHarness) -> None:
         await harness.apply(Provision(2))
         life: list[tuple[Command, Outcome]] = [
             (reserve("a", key="k"), RESERVED),
-            (Extend("a", MINUTE), MOVED),
+            (Extend("a", 2 * MINUTE), MOVED),
             (Move(Transition.SETTLE, "a"), MOVED),
             (Move(Transition.FAIL, "a"), MOVED),
             (reserve("b", key="k"), Outcome.REPLAYED),
@@ -364,7 +374,7 @@ class GateConformance(DeadlineConformance):
     async def test_a_repeat_finds_the_first_answer_through_any_gate_and_at_any_time(self, harness: GateHarness) -> None:
         await harness.apply(Provision(1))
         first = await harness.granted(reserve("a", key="k"))
-        await harness.apply(Extend("a", MINUTE), cancel("a"), reserve("b", "bob"))
+        await harness.apply(Extend("a", 2 * MINUTE), cancel("a"), reserve("b", "bob"))
         harness.clock.advance(23 * HOUR)
         assert await harness.another().apply(reserve("c", key="k")) == [Verdict(Outcome.REPLAYED, first)]
 

@@ -120,3 +120,15 @@ class DeadlineConformance:
         verdicts = await harness.gate.apply(SKU, [*moves, *[reserve(f"new{n}") for n in range(4)]])
         assert [v.outcome for v in verdicts[3:]] == [RESERVED] * 3 + [Outcome.ALL_HELD]
         assert verdicts[-1].next_return_at == NOW + 4_000
+
+    async def test_the_time_of_a_confirmation_is_kept(self, harness: GateHarness) -> None:
+        await harness.apply(Provision(3), reserve("a"), reserve("b"), reserve("c"), Move(Transition.CONFIRM, "c"))
+        harness.clock.advance(1_000)
+        await harness.apply(Move(Transition.SETTLE, "a"))
+        harness.clock.advance(1_000)
+        await harness.apply(Move(Transition.CONFIRM, "a"), Move(Transition.CANCEL, "b"))
+        harness.clock.advance(1_000)
+        [again] = await harness.apply(Move(Transition.CONFIRM, "a"))
+        assert again.reservation == await harness.reservation("a")
+        found = (await harness.snapshot()).reservations
+        assert {id_: r.confirmed_at for id_, r in found.items()} == {"a": NOW + 2_000, "b": None, "c": NOW}

@@ -30,6 +30,6 @@ EVERY_OUTCOME: dict[Outcome, tuple[State, Command]] = {
     Outcome.NOT_FOUND: (state_of(5), Move(Transition.CANCEL, "unknown")),
     Outcome.ALREADY: (state_of(5, _SOLD), Move(Transition.CONFIRM, "sold")),
     Outcome.ILLEGAL: (state_of(5, _SOLD), Move(Transition.CANCEL, "sold")),
-    Outcome.EXTENSION_LIMIT: (state_of(5, hold("a")), Extend("a", MAX_HOLD_MS)),
+    Outcome.EXTENSION_LIMIT: (state_of(5, hold("a", due_in=MAX_HOLD_MS)), Extend("a", 1)),
     Outcome.MOVED: (state_of(5), Restock(1)),
 }

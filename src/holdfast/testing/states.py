@@ -37,7 +37,9 @@ def hold(
     due_in: int = MINUTE,
 ) -> Reservation:
     attempts = int(status is Status.SETTLING)
-    return Reservation(reservation_id, SKU, owner_id, quantity, status, NOW - 10 * MINUTE, NOW + due_in, attempts)
+    confirmed_at = NOW - 1 if status is Status.CONFIRMED else None
+    times = NOW - 10 * MINUTE, NOW + due_in
+    return Reservation(reservation_id, SKU, owner_id, quantity, status, *times, attempts, confirmed_at)
 
 
 def state_of(

@@ -105,7 +105,8 @@ class ReplayedRows:
     def _move(self, event: Row[Any], what: str, facts: Mapping[str, Any]) -> None:
         status = "active" if what in ("created", "extended", "reopened") else what
         key = (event.reservation_id,)
-        values: Values = {"status": status, "expires_at": event.expires_at}
+        confirmed_at = event.at if what == "confirmed" else None
+        values: Values = {"status": status, "expires_at": event.expires_at, "confirmed_at": confirmed_at}
         if what == "created":
             values["attempts"] = facts.get("attempts", 0)
         elif what == "settling":

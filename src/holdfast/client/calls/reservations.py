@@ -73,14 +73,18 @@ def confirm(
 
 
 def extend(reservation_id: str, *, ttl_seconds: int, receipt: str | None = None) -> Call[SaleReservation | Reservation]:
-    """Hold the units longer."""
+    """Hold the units longer.
+
+    They are held for `ttl_seconds` from now, but never past the limit: 1,800 s after `created_at`, or the sale's
+    `max_hold_seconds` for a buyer. A deadline is never brought forward. 409 `extension_limit` only if it is at the
+    limit already.
+    """
     return Call(
         method="POST",
         path=path_of("/v1/reservations/{reservation_id}/extend", reservation_id),
         answers={200: (SaleReservation, Reservation)},
         headers={"Holdfast-Receipt": receipt},
         body={"ttl_seconds": ttl_seconds},
-        is_repeatable=False,
     )
 
 

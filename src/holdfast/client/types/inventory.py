@@ -35,3 +35,4 @@ class Reservation(Struct, frozen=True, kw_only=True):
     status: Status
     created_at: datetime
     expires_at: datetime
+    confirmed_at: datetime | None

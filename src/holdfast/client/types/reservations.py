@@ -24,6 +24,7 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
     status: Status
     created_at: datetime
     expires_at: datetime
+    confirmed_at: datetime | None
     sale_id: str
     amount: int  # What it costs in all, in the currency's smallest unit.
     currency: str

@@ -44,7 +44,10 @@ class Reserve(Struct, frozen=True, gc=False):
 
 
 class Extend(Struct, frozen=True, gc=False):
-    """Extend the deadline by `ttl_ms`, at most to `max_hold_ms` after the reservation was created."""
+    """Hold the units for `ttl_ms` from now, at most until `max_hold_ms` after the reservation was created.
+
+    A deadline is never moved forward: a shorter time than is left changes nothing.
+    """
 
     reservation_id: str
     ttl_ms: int

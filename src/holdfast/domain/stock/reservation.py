@@ -30,6 +30,7 @@ class Reservation(Struct, frozen=True, gc=False):
     expires_at: int
     # How often a payment was begun for it.
     attempts: int = 0
+    confirmed_at: int | None = None
 
     def is_due(self, now: int) -> bool:
         return self.status is Status.ACTIVE and self.expires_at <= now

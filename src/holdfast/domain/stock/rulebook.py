@@ -207,9 +207,12 @@ class _Round:
             return Verdict(Outcome.NOT_FOUND)
         if reservation.status is not Status.ACTIVE:
             return Verdict(Outcome.ILLEGAL, reservation)
-        latest, expires_at = reservation.created_at + command.max_hold_ms, reservation.expires_at + command.ttl_ms
-        if expires_at > latest:
+        latest = reservation.created_at + command.max_hold_ms
+        if reservation.expires_at >= latest:
             return Verdict(Outcome.EXTENSION_LIMIT, reservation, latest_expires_at=latest)
+        expires_at = min(self._now + command.ttl_ms, latest)
+        if expires_at <= reservation.expires_at:
+            return Verdict(Outcome.ALREADY, reservation)
         extended = replace(reservation, expires_at=expires_at)
         self._put(extended)
         heappush(self._deadlines, (expires_at, extended.reservation_id))
@@ -242,8 +245,9 @@ class _Round:
 
     def _end(self, reservation: Reservation, status: Status) -> Reservation:
         """Move a reservation and its units to the next state."""
-        moved = replace(reservation, status=status, attempts=reservation.attempts + (status is Status.SETTLING))
-        self._put(moved)
+        attempts = reservation.attempts + (status is Status.SETTLING)
+        confirmed_at = self._now if status is Status.CONFIRMED else None
+        self._put(moved := replace(reservation, status=status, attempts=attempts, confirmed_at=confirmed_at))
         if reservation.status is Status.ACTIVE:
             self._active -= 1
         if status is Status.CONFIRMED:

@@ -189,8 +189,10 @@ def reservation_values(r: Reservation) -> list[object]:
 
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
-    owner_id, quantity, status, created_at, expires_at, attempts = values
-    return Reservation(reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at, attempts)
+    owner_id, quantity, status, created_at, expires_at, attempts, *confirmed_at = values
+    return Reservation(
+        reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at, attempts, *confirmed_at
+    )
 
 
 def decode_verdicts(

@@ -96,7 +96,6 @@ class IfUnknown(StrEnum):
     SAME_KEY = "Retry with the same idempotency key."
     SAME_KEY_OR_TOTAL = "Retry with the same `Idempotency-Key`; without one, check `total_units` first."
     SAME_KEY_OR_LIST = "Retry with the same idempotency key; without one, look for it among the owner's reservations."
-    CHECK_DEADLINE = "Check the reservation's `expires_at` before you retry: extending twice holds the units longer."
     CHECK_SERVING = "Check the room's `serving` before you send `admit` again: it would admit as many more."
     CHECK_KEYS = "List the keys before you retry: revoke one that was created without its answer."
     CHECK_WEBHOOKS = "List the webhooks before you retry: delete one that was created without its answer."

@@ -24,7 +24,7 @@ from holdfast.ledger.tables.stock import events, idempotency, pools, reservation
 _EVENT_COLUMNS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
-_MOVED_COLUMNS = [reservations.c.status, reservations.c.expires_at, reservations.c.attempts]
+_MOVED_COLUMNS = [reservations.c[name] for name in ("status", "expires_at", "attempts", "confirmed_at")]
 _insert_pool = insert(pools)
 _of_pool = pools.c.sku_id == bindparam("of_sku_id")
 CREATED, SETTLING = "reservation.created", "reservation.settling"
@@ -145,13 +145,14 @@ def reservation_rows(made: Sequence[Reservation], counted: bool) -> Rows:
             r.expires_at,
             is_counted,
             r.attempts,
+            r.confirmed_at,
         )
         for r in made
     ]
 
 
 def _moved_rows(moved: Sequence[Reservation]) -> Rows:
-    return [(r.reservation_id, r.status, r.expires_at, r.attempts) for r in moved]
+    return [(r.reservation_id, r.status, r.expires_at, r.attempts, r.confirmed_at) for r in moved]
 
 
 def key_rows(firsts: Sequence[Remembered]) -> Rows:

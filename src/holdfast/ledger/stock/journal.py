@@ -169,7 +169,7 @@ class Journal:
         """
         sku_id, pool = locked.sku_id, locked.pool
         assert pool is not None
-        sold = _claimed(connection, sku_id)
+        sold = _claimed(connection, sku_id, now)
         ids = [r.reservation_id for r in sold]
         known = find_reservations(connection, sku_id, ids)
         held, active = _held_besides(connection, sku_id, ids)
@@ -177,7 +177,7 @@ class Journal:
         taken_back = _take_back(connection, sku_id, ids, sold_units + held + pool.sold - pool.total)
         changes = Changes(
             created=[r for r in sold if r.reservation_id not in known],
-            moved=[replace(r, status=Status.CONFIRMED) for r in known.values()] + taken_back,
+            moved=[replace(r, status=Status.CONFIRMED, confirmed_at=now) for r in known.values()] + taken_back,
             events=[event_of(r, now) for r in taken_back] + _events_of_sold(sold, known, now),
         )
         changes.pool = replace(
@@ -334,11 +334,13 @@ def insert_claims(connection: Connection, granted: Sequence[Reservation], now: i
         connection.execute(insert(claims), rows)
 
 
-def _claimed(connection: Connection, sku_id: str) -> list[Reservation]:
+def _claimed(connection: Connection, sku_id: str, now: int) -> list[Reservation]:
     """Claims that are not recorded as sold yet, as sold reservations."""
     rows = connection.execute(select(claims).where(claims.c.sku_id == sku_id).order_by(claims.c.reservation_id))
     return [
-        Reservation(r.reservation_id, r.sku_id, r.owner_id, r.quantity, Status.CONFIRMED, r.created_at, r.expires_at)
+        Reservation(
+            r.reservation_id, r.sku_id, r.owner_id, r.quantity, Status.CONFIRMED, r.created_at, r.expires_at, 0, now
+        )
         for r in rows
     ]
 

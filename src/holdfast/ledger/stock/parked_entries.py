@@ -202,7 +202,9 @@ def _without_excess(connection: Connection, locked: LockedPool, entry: Entry) ->
     changes = entry.changes
 
     def returned(found: Sequence[Reservation]) -> list[Reservation]:
-        return [replace(r, status=Status.CANCELLED) if r.reservation_id in over else r for r in found]
+        return [
+            replace(r, status=Status.CANCELLED, confirmed_at=None) if r.reservation_id in over else r for r in found
+        ]
 
     events = [
         replace(e, type="reservation.cancelled") if e.reservation_id in over and e.type.endswith(".confirmed") else e

@@ -34,7 +34,7 @@ def restore(
     still = lacking(connection, lost)
     stored = find_reservations(connection, sku_id, [each.reservation_id for each in still])
     for each in still:
-        wanted, before = each.reservation, stored.get(each.reservation_id)
+        wanted, before = _as_of(each.reservation, now), stored.get(each.reservation_id)
         after = _counted(pool, before, wanted)
         if after is None:
             continue
@@ -47,6 +47,11 @@ def restore(
         changes.pool = pool
         queries.store(connection, locked, changes, now)
     return [r.reservation_id for r in (*changes.created, *changes.moved)]
+
+
+def _as_of(reservation: Reservation, now: int) -> Reservation:
+    """The ledger says when it was confirmed by the time of the event."""
+    return replace(reservation, confirmed_at=now if reservation.status is Status.CONFIRMED else None)
 
 
 def _counted(pool: Pool, before: Reservation | None, after: Reservation) -> Pool | None:

@@ -239,7 +239,8 @@ def _inserted_reservations(granted: CTE, pool: CTE) -> CTE:
         g.reservation_id, _sku_id, g.owner_id, g.quantity, literal_column(f"'{Status.ACTIVE}'"), at, at + g.ttl_ms,
         pool.c.counts_owners, literal_column("0"),
     ).join_from(granted, pool, true())  # fmt: skip
-    return insert(reservations).from_select([c.name for c in reservations.c], rows).cte("made")
+    names = [c.name for c in reservations.c if c is not reservations.c.confirmed_at]
+    return insert(reservations).from_select(names, rows).cte("made")
 
 
 def _inserted_events(granted: CTE, pool: CTE) -> CTE:

@@ -44,6 +44,7 @@ def reservation_from_row(row: Row[Any]) -> Reservation:
         row.created_at,
         row.expires_at,
         row.attempts,
+        row.confirmed_at,
     )
 
 

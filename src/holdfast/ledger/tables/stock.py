@@ -70,6 +70,7 @@ reservations = Table(
     Column("counted", Boolean, nullable=False, server_default=true()),
     # How often a payment was begun for it.
     Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("confirmed_at", Millis),
     CheckConstraint("quantity > 0", name="quantity_positive"),
     CheckConstraint(
         "status IN ('active', 'settling', 'confirmed', 'failed', 'cancelled', 'expired')", name="status_known"

@@ -44,10 +44,10 @@ local function hold_of(batch, id)
     local stored = redis.call('HGET', batch.keys.holds, id)
     hold = false
     if stored and stored ~= '' then
-      local owner, quantity, status, created_at, expires_at, attempts = unpack(cmsgpack.unpack(stored))
+      local owner, quantity, status, created_at, expires_at, attempts, confirmed_at = unpack(cmsgpack.unpack(stored))
       hold = {
         id = id, owner = owner, quantity = quantity, status = status, created_at = created_at, expires_at = expires_at,
-        attempts = attempts or 0,
+        attempts = attempts or 0, confirmed_at = confirmed_at,
       }
     end
     batch.holds[id] = hold
@@ -93,6 +93,7 @@ local function end_hold(batch, hold, status)
   if status == 'settling' then hold.attempts = hold.attempts + 1 end
   touch(batch, hold)
   if status == 'confirmed' then
+    hold.confirmed_at = batch.now
     pool.held = pool.held - hold.quantity
     pool.sold = pool.sold + hold.quantity
   elseif RETURNED[status] then
@@ -173,6 +174,7 @@ local function return_due_until(batch, enough, limit)
   return returned
 end
 
+-- The last only if it is confirmed: Lua ends a list at the first nil.
 local function hold_values(hold)
-  return hold.owner, hold.quantity, hold.status, hold.created_at, hold.expires_at, hold.attempts
+  return hold.owner, hold.quantity, hold.status, hold.created_at, hold.expires_at, hold.attempts, hold.confirmed_at
 end

@@ -9,7 +9,8 @@
 --   pool       hash    counts, rules, time of the last decision, epoch, sequence, state (open:2, closed or loading), the
 --                      manifest, the last transfer number given to and taken from each other pool, and under 'call:…'
 --                      the reply to the last call of a caller, so that a retry changes nothing
---   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at, attempts}; ended ones are kept only
+--   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at, attempts} and, if confirmed, when;
+--                      ended ones are kept only
 --                      until the ledger has them
 --   deadlines  zset    active reservations by expires_at
 --   owners     hash    owner -> {live units, released holds, ids of active ones}; only if the rules count owners

@@ -1,7 +1,7 @@
 -- settle, confirm, fail, cancel, reopen: change the status of a reservation
 --   command   {transition, id, owner or false, the attempt to pay that was declined (reopen only)}
---   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts} with moved, already or illegal;
---             {'not_found'}
+--   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts, confirmed_at or nil} with moved,
+--             already or illegal; {'not_found'}
 --   events    reservation.settling, .confirmed, .failed, .cancelled, .reopened; .expired for one whose deadline has
 --             passed
 

@@ -10,7 +10,6 @@ from holdfast.http.contract.endpoint import (
     Answers,
     Document,
     Endpoint,
-    IfUnknown,
     Priority,
 )
 from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
@@ -81,13 +80,15 @@ EXTEND = _endpoint(
     "extend",
     "POST /v1/reservations/{reservation_id}/extend",
     summary="Hold the units longer",
+    description="They are held for `ttl_seconds` from now, but never past the limit: 1,800 s after `created_at`, or "
+    "the sale's `max_hold_seconds` for a buyer. A deadline is never brought forward. 409 `extension_limit` only if it "
+    "is at the limit already.",
     access=OWNER_OR_INVENTORY,
     priority=Priority.FINISH,
     headers=(RECEIPT,),
     body=ExtendIn,
     answers=_RESERVATION,
     problems=(*problems.MOVE_REFUSALS, problems.EXTENSION_LIMIT),
-    if_unknown=IfUnknown.CHECK_DEADLINE,
     example={"expires_at": "2026-03-01T10:10:00.000Z"},
     is_logged=False,
 )

@@ -118,11 +118,19 @@ class ReservationOut(Struct, frozen=True, gc=False):
     status: Status
     created_at: Timestamp
     expires_at: Timestamp
+    confirmed_at: Timestamp | None
 
     @classmethod
     def of(cls, r: Reservation) -> "ReservationOut":
         return cls(
-            r.reservation_id, r.sku_id, r.owner_id, r.quantity, r.status, rfc3339(r.created_at), rfc3339(r.expires_at)
+            r.reservation_id,
+            r.sku_id,
+            r.owner_id,
+            r.quantity,
+            r.status,
+            rfc3339(r.created_at),
+            rfc3339(r.expires_at),
+            None if r.confirmed_at is None else rfc3339(r.confirmed_at),
         )
 
 

@@ -376,6 +376,7 @@ def reservation_out(
         r.status,
         rfc3339(r.created_at),
         rfc3339(r.expires_at),
+        None if r.confirmed_at is None else rfc3339(r.confirmed_at),
         sale.sale_id,
         sale.amount_of(r.quantity),
         sale.currency,

@@ -17,6 +17,8 @@ export { hasBegun } from "./holdfast/storage.js";
 export { buyerOf } from "./holdfast/tokens.js";
 
 const EXTEND_S = 60;
+/** The most that one request may ask for. */
+const HOLD_MAX_S = 1800;
 
 async function buy(session) {
   const sale = await session.load();
@@ -67,10 +69,11 @@ class Buying {
     return this.#session.clock.now();
   }
 
-  /** Extends the hold. Sent once and not retried, because each call adds time; the cart then shows the new deadline. */
+  /** Adds time to the hold, up to `state.latestExpiresAt`; the cart then shows the new deadline. */
   extend(seconds = EXTEND_S) {
-    const body = { ttl_seconds: seconds };
-    return this.#inCart((session, id) => session.requestOnce("POST", paths.extend(id), { body }));
+    const left = Math.ceil((this.state.expiresAt - this.now()) / 1000);
+    const body = { ttl_seconds: Math.min(Math.max(left, 0) + seconds, HOLD_MAX_S) };
+    return this.#inCart((session, id) => session.request("POST", paths.extend(id), { body }));
   }
 
   giveBack() {

@@ -113,16 +113,23 @@ export async function complete(session, reservation) {
 }
 
 async function holdCart(session, reservation) {
-  session.dispatch({ to: "cart", reservation, expiresAt: Date.parse(reservation.expires_at), isBusy: false });
+  session.dispatch({ to: "cart", reservation, ...deadlinesOf(reservation, session.state.sale), isBusy: false });
   while (reservation.status === "active" && !session.signal.aborted) {
     const left = session.state.expiresAt - session.clock.now() + EXPIRY_MARGIN_MS;
     await Promise.race([session.cartChanged(), sleep(Math.max(left, EXPIRY_MARGIN_MS), session.signal)]);
     if (session.signal.aborted) break;
     reservation = { ...reservation, ...(await fetchReservation(session, reservation)) };
-    const expiresAt = Date.parse(reservation.expires_at);
-    if (reservation.status === "active") session.dispatch({ from: "cart", reservation, expiresAt });
+    const until = deadlinesOf(reservation, session.state.sale);
+    if (reservation.status === "active") session.dispatch({ from: "cart", reservation, ...until });
   }
   return reservation;
+}
+
+/** When the hold ends, and the latest that extensions can move it to. The answer to a purchase has no `created_at`. */
+function deadlinesOf({ created_at: created, expires_at: expires }, sale) {
+  const expiresAt = Date.parse(expires);
+  const createdAt = created ? Date.parse(created) : expiresAt - sale.hold_seconds * 1000;
+  return { expiresAt, latestExpiresAt: createdAt + sale.max_hold_seconds * 1000 };
 }
 
 async function reportResult(session, reservation) {

@@ -103,7 +103,7 @@ export default {
     total: "Summe",
     pay: (price) => `${price} bezahlen`,
     external: "Bezahlen Sie an der Kasse des Shops. Diese Seite aktualisiert sich automatisch.",
-    extend: "1 Minute verlängern",
+    extend: (seconds) => (seconds === 60 ? "1 Minute verlängern" : `${seconds} s verlängern`),
     extendLimit: "Länger kann es nicht reserviert werden. Bitte bezahlen Sie rechtzeitig.",
     giveBack: "Entfernen",
     giveBackSure: "Aus dem Warenkorb entfernen? Dann kann es jemand anderes kaufen.",

@@ -103,7 +103,7 @@ export default {
     total: "Total",
     pay: (price) => `Pay ${price}`,
     external: "Pay at the shop's checkout. This page updates automatically.",
-    extend: "Add 1 minute",
+    extend: (seconds) => (seconds === 60 ? "Add 1 minute" : `Add ${seconds} s`),
     extendLimit: "Maximum hold time reached. Pay before the time runs out.",
     giveBack: "Remove from cart",
     giveBackSure: "Remove it from your cart? Someone else can buy it then.",

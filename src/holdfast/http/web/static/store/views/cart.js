@@ -5,6 +5,7 @@ import { useTime } from "../hooks.js";
 import { ConfirmButton } from "./confirm-button.js";
 
 const HURRY_MS = 60_000;
+const EXTEND_S = 60;
 
 export function CartView(page) {
   const { state, sale, t, language, buying } = page;
@@ -24,7 +25,7 @@ export function CartView(page) {
     </button>`}
     ${problem && html`<p class="note warn" role="alert">${problemText(problem, t)}</p>`}
     <div class="foot">
-      <button type="button" class="button plain" disabled=${isBusy} onClick=${() => buying.extend()}>${t.cart.extend}</button>
+      <${ExtendButton} ...${page} />
       <${ConfirmButton}
         label=${t.cart.giveBack}
         question=${t.cart.giveBackSure}
@@ -35,6 +36,16 @@ export function CartView(page) {
       />
     </div>
   `;
+}
+
+/** Says how much time it would add, and disappears once the hold is as long as it can be. */
+function ExtendButton({ state, t, buying }) {
+  const seconds = Math.min(Math.floor((state.latestExpiresAt - state.expiresAt) / 1000), EXTEND_S);
+  if (seconds < 1) return html`<p class="note">${t.cart.extendLimit}</p>`;
+  const label = t.cart.extend(seconds);
+  return html`<button type="button" class="button plain" disabled=${state.isBusy} onClick=${() => buying.extend(seconds)}>
+    ${label}
+  </button>`;
 }
 
 const problemText = ({ reason }, t) =>
