@@ -144,6 +144,14 @@ class Settings(BaseSettings):
         "", description="Networks that many people share, exempt from `units_per_address`, as in `198.51.100.0/24`."
     )
     limit_loopback: bool = Field(False, description="Apply the address limits to loopback clients as well.")
+    edge_url: str = Field("", description="URL of the cache in front; sales are warmed there before they open.")
+    edge_cache_directories: str = Field(
+        "", description="Cache directories of nginx on this host, separated by commas, purged when a sale changes."
+    )
+    edge_purge_url: str = Field(
+        "", description="CDN URL that gets a POST with a sale's cache tag when it changes; `{tag}` is replaced."
+    )
+    edge_purge_token: SecretStr = Field(SecretStr(""), description="Bearer token of that CDN.")
     webhook_private: bool = Field(False, description="Allow webhooks to loopback and private addresses.")
     keep_days: int = Field(
         0,
@@ -201,7 +209,7 @@ class Settings(BaseSettings):
             return url
         return _http_url(url, "/login/token or https://shop.example.com/login/token")
 
-    @field_validator("payment_sandbox_url", "stripe_api_base")
+    @field_validator("payment_sandbox_url", "stripe_api_base", "edge_url", "edge_purge_url")
     @classmethod
     def _provider_url_is_http(cls, url: str) -> str:
         return _http_url(url, "http://127.0.0.1:8081")

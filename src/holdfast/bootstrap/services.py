@@ -18,6 +18,8 @@ from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
 from holdfast.bootstrap.pruner import Pruner, retentions_of
 from holdfast.bootstrap.stores import database_file, open_engine, open_ledger
+from holdfast.caches.purging import Purger, directories_from
+from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.checkout.address_limits import AddressLimits
 from holdfast.checkout.holds import Holds
 from holdfast.checkout.passes import Passes
@@ -270,6 +272,11 @@ def sealer_of(settings: Settings) -> Sealer:
     return Sealer(parse_signing_keys(settings.signing_key_text()))
 
 
+def purger_of(settings: Settings) -> Purger:
+    token = settings.edge_purge_token.get_secret_value()
+    return Purger(directories_from(settings.edge_cache_directories), settings.edge_purge_url, token)
+
+
 def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
     """The payment kinds that this server cannot take, each with the missing setting."""
     needed = {
@@ -330,4 +337,7 @@ def background_agents(
         PoolUpdates(database).agent(),
         deliverer.agent(),
     ]
+    purger = purger_of(settings)
+    if settings.edge_url or purger.is_needed:
+        agents.append(SaleWatcher(database, engine.look_at, purger, settings.edge_url).agent())
     return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

@@ -1,13 +1,16 @@
 """`holdfast edge`."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from holdfast.caches.purging import Purger, directories_from
+from holdfast.caches.warming import warm as warm_sale
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import examples, warn
+from holdfast.cli.output import AsJson, examples, print_either, print_json, print_table, warn
 from holdfast.edge.nginx_config import (
     BUYING_RATE_PER_SECOND,
     LOOPBACK,
@@ -31,12 +34,6 @@ app = typer.Typer(
 )
 
 CONFIG = "nginx.conf"
-
-
-# Keeps `nginx` a subcommand.
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command(
@@ -92,6 +89,53 @@ def nginx(
     typer.echo(
         f"Wrote {directory / CONFIG} and {directory / SCRIPT}. Start it: nginx -c {directory.resolve() / CONFIG}"
     )
+
+
+@app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge/cache"))
+def purge(
+    sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale whose answers are removed.")],
+    cache: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A cache directory of nginx here; may be repeated.")
+    ] = None,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Where a CDN takes purges; `{tag}` is replaced by the cache tag.")
+    ] = "",
+    as_json: AsJson = False,
+    data: Data = None,
+) -> None:
+    """Remove a sale's answers from the caches, as named here or in the settings."""
+    settings = settings_from(data)
+    token = settings.edge_purge_token.get_secret_value()
+    purger = Purger(cache or directories_from(settings.edge_cache_directories), url or settings.edge_purge_url, token)
+    if not purger.is_needed:
+        raise SettingsError("name a cache: --cache DIR, --url URL, or the settings HOLDFAST_EDGE_…")
+    purged = asyncio.run(purger.purge(sale_id))
+    shown = {"sale_id": sale_id, "ok": purged.is_complete, "files": purged.files, "cdn_status": purged.cdn_status}
+    cdn = "" if purged.cdn_status is None else f" The CDN answered {purged.cdn_status or 'nothing'}."
+    print_either(as_json, shown, f"Removed {purged.files} files from nginx's cache.{cdn}")
+    raise typer.Exit(0 if purged.is_complete else 1)
+
+
+@app.command(epilog=examples("holdfast edge warm drop-1 --url https://shop.example.com"))
+def warm(
+    sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale.")],
+    url: Annotated[str, typer.Option(metavar="URL", help="Where buyers reach it.  [env var: HOLDFAST_EDGE_URL]")] = "",
+    as_json: AsJson = False,
+    data: Data = None,
+) -> None:
+    """Fetch a sale's page, files, pictures, facts and `now` through the cache, and say what it keeps."""
+    address = url or settings_from(data).edge_url
+    if not address.startswith(("http://", "https://")):
+        raise SettingsError("--url must be the address of the cache, such as https://shop.example.com")
+    warmed = asyncio.run(warm_sale(address, sale_id))
+    is_warm = all(one.is_warm for one in warmed)
+    if as_json:
+        items = [{"path": w.path, "status": w.status, "first": w.first, "then": w.then} for w in warmed]
+        print_json({"sale_id": sale_id, "ok": is_warm, "items": items})
+    else:
+        rows = [(w.path, w.status or "no answer", w.first or "-", w.then or "-") for w in warmed]
+        print_table(("path", "status", "first", "then"), rows)
+    raise typer.Exit(0 if is_warm else 1)
 
 
 def _state_directory(given: Path | None) -> Path:

@@ -5,6 +5,7 @@ sale is running, longer once it is sold out or over, because a purge announces t
 answer about a sale carries its cache tag, so that one purge finds all of them.
 """
 
+from holdfast.caches.purging import cache_tag
 from holdfast.domain.sale.sale import Phase
 
 # Facts change rarely, but a price must not be shown for long after it changed: CDNs ask again after a second, and may
@@ -14,10 +15,6 @@ FACTS_ON_CDN = "public, max-age=1, stale-if-error=300"
 _FINAL = frozenset({Phase.SOLD_OUT, Phase.ENDED})
 _NOW_FINAL = "public, max-age=1, s-maxage=30, stale-if-error=60"
 _NOW = "public, max-age=1, s-maxage=1, stale-while-revalidate=5"
-
-
-def cache_tag(sale_id: str) -> str:
-    return f"sale-{sale_id}"
 
 
 def tag_headers(sale_id: str) -> list[tuple[str, str]]:

@@ -1,0 +1,111 @@
+"""Purges the caches of a sale when it changes, and warms them before it opens.
+
+A sale has changed if its row was written (PATCH, pause, resume, close), or if buyers see another phase of it (opened,
+sold out, back in stock after a restock or a return). The second purge follows because servers read a sale again only
+after a moment: one that had not seen the change may have filled the cache again after the first.
+"""
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+import structlog
+
+from holdfast.caches.purging import Purger
+from holdfast.caches.warming import Warmed, warm
+from holdfast.domain.sale.sale import Phase, Sale, SaleState
+from holdfast.errors import Unavailable
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sale_lists import changed_sales
+from holdfast.ledger.stock.shared_reads import LookAt
+from holdfast.runtime.agent import Agent
+
+log = structlog.get_logger()
+
+INTERVAL_S = 0.5
+# Longer than any server goes by what it read before.
+AGAIN_S = 2.0
+WARM_BEFORE_MS = 300_000
+# As in `sales/catalogue.py`.
+OVERLAP_MS = 10_000
+SALES_MAX = 10_000
+
+Warm = Callable[[str, str], Awaitable[list[Warmed]]]
+
+
+class SaleWatcher:
+    def __init__(
+        self, database: Database, look_at: LookAt, purger: Purger, edge_url: str = "", warm_sale: Warm = warm
+    ) -> None:
+        self._database = database
+        self._look_at = look_at
+        self._purger = purger
+        self._edge_url = edge_url
+        self._warm = warm_sale
+        self._sales: dict[str, Sale] = {}
+        self._phases: dict[str, Phase] = {}
+        self._again: dict[str, float] = {}
+        self._warmed: set[str] = set()
+        self._newest = 0
+
+    def agent(self) -> Agent[None]:
+        return Agent("sale_watcher", self.pass_once, INTERVAL_S, longest_pass_s=120.0)
+
+    async def pass_once(self) -> None:
+        now, found = await self._database.read(
+            lambda c: (self._database.now_ms(c), changed_sales(c, self._newest - OVERLAP_MS, limit=SALES_MAX))
+        )
+        written = [sale for sale in found if self._is_news(sale)]
+        for sale in written:
+            self._sales[sale.sale_id] = sale
+            self._newest = max(self._newest, sale.updated_at)
+        changed = dict.fromkeys([*[sale.sale_id for sale in written], *await self._phase_changes(now)])
+        due = [sale_id for sale_id, at in self._again.items() if at <= monotonic() and sale_id not in changed]
+        await self._purge_all(list(changed), due)
+        await self._warm_soon(now)
+        self._forget_closed()
+
+    def _is_news(self, sale: Sale) -> bool:
+        known = self._sales.get(sale.sale_id)
+        return known is None or known.updated_at < sale.updated_at
+
+    async def _phase_changes(self, now: int) -> list[str]:
+        live = [sale for sale in self._sales.values() if sale.state is SaleState.READY and sale.starts_at <= now]
+        views = await self._look_at({sale.sku_id for sale in live}) if live else {}
+        changed = []
+        for sale in live:
+            view = views.get(sale.sku_id)
+            if view is None or isinstance(view, Unavailable):
+                continue
+            phase = sale.phase(now, view.pool.availability)
+            if self._phases.get(sale.sale_id, phase) is not phase:
+                changed.append(sale.sale_id)
+            self._phases[sale.sale_id] = phase
+        return changed
+
+    async def _purge_all(self, changed: list[str], due: list[str]) -> None:
+        if not self._purger.is_needed:
+            return
+        for sale_id in changed:
+            self._again[sale_id] = monotonic() + AGAIN_S
+        for sale_id in due:
+            del self._again[sale_id]
+        for sale_id in [*changed, *due]:
+            purged = await self._purger.purge(sale_id)
+            if not purged.is_complete:
+                log.warning("cache_purge_failed", sale_id=sale_id, status=purged.cdn_status)
+                self._again[sale_id] = monotonic() + AGAIN_S
+
+    async def _warm_soon(self, now: int) -> None:
+        for sale in self._sales.values() if self._edge_url else ():
+            if 0 < sale.starts_at - now <= WARM_BEFORE_MS and sale.sale_id not in self._warmed:
+                self._warmed.add(sale.sale_id)
+                warmed = await self._warm(self._edge_url, sale.sale_id)
+                cold = [one.path for one in warmed if not one.is_warm]
+                log.info("cache_warmed", sale_id=sale.sale_id, files=len(warmed), cold=cold)
+
+    def _forget_closed(self) -> None:
+        """Those that were written a while ago: a later write is news again."""
+        for sale in [sale for sale in self._sales.values() if sale.state is SaleState.CLOSED]:
+            if sale.updated_at < self._newest - OVERLAP_MS:
+                self._sales.pop(sale.sale_id)
+                self._phases.pop(sale.sale_id, None)
