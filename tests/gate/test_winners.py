@@ -19,10 +19,11 @@ from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Res
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Rules
 from holdfast.errors import LedgerWentBack, OutcomeUnknown, Unavailable
-from holdfast.gate import winners as winners_module
+from holdfast.gate import owner_filter
 from holdfast.gate.batcher import Batcher
+from holdfast.gate.owner_filter import FILTER_BITS
 from holdfast.gate.sql import SqlGate
-from holdfast.gate.winners import FILTER_BITS, Winners
+from holdfast.gate.winners import Winners
 from holdfast.ledger.engine.database import Database
 from holdfast.settings import load_settings
 from holdfast.testing.conformance import cancel
@@ -338,7 +339,7 @@ async def test_a_full_filter_asks_the_store(database: Database) -> None:
 async def test_filters_are_bounded_in_number_and_made_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winners_module, "POOLS_MAX", 2)
+    monkeypatch.setattr(owner_filter, "POOLS_MAX", 2)
     winners = Winners(database, lambda: 1)
     for name in ("a", "b", "c"):
         winners.prepare(name, [])

@@ -30,6 +30,7 @@ from holdfast.checkout.reserve import ReserveUnits
 from holdfast.domain.sale.sale import PaymentKind
 from holdfast.errors import Cause
 from holdfast.gate.batcher import Batcher, SplitBatcher
+from holdfast.gate.confirmed_refusals import ConfirmedRefusals
 from holdfast.gate.engine import Engine, GateLink
 from holdfast.gate.expirer import Expirer
 from holdfast.gate.winners import Winners
@@ -188,6 +189,7 @@ def build_services(
         timeout_s=settings.queue_timeout_ms / 1000,
         cache_s=settings.sold_out_cache_ms / 1000,
         winners=_winners(settings, database),
+        confirmed=_confirmed_refusals(settings, database, engine),
     )
     # With a JWKS URL a secret would never be used, so none is generated.
     secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
@@ -239,10 +241,19 @@ def build_services(
 
 def _winners(settings: Settings, database: Database) -> Winners | None:
     """Only for a process that no other grants beside: on SQLite the lock of the server makes sure of that."""
-    if settings.has_redis or not settings.is_embedded:
+    is_alone = settings.is_embedded and not settings.has_redis
+    return Winners(database, partial(_term_of, database)) if is_alone else None
+
+
+def _confirmed_refusals(settings: Settings, database: Database, engine: Engine) -> ConfirmedRefusals | None:
+    if engine.owner_feed is None:
         return None
+    return ConfirmedRefusals(engine.owner_feed, partial(_term_of, database), settings.sold_out_cache_ms / 1000)
+
+
+def _term_of(database: Database) -> int | None:
     guard = database.guard
-    return Winners(database, lambda: guard.recoveries if guard.finding is None else None)
+    return guard.recoveries if guard.finding is None else None
 
 
 def _breakers_of(database: Database, link: GateLink | None) -> list[Breaker]:

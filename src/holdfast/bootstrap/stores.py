@@ -10,7 +10,8 @@ from holdfast.gate.engine import Engine
 from holdfast.gate.reconciler import Reconciler
 from holdfast.gate.sql import SqlGate
 from holdfast.gate.sql_audit import SqlAudit
-from holdfast.ledger.engine.database import Database
+from holdfast.gate.sql_owners import SqlOwners
+from holdfast.ledger.engine.database import Database, SharedDatabase
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
@@ -82,6 +83,7 @@ def sql_engine(database: Database) -> Engine:
         reconciler,
         acknowledged=gate.acknowledged,
         locked_pools=gate.locked_pools,
+        owner_feed=SqlOwners(database) if isinstance(database, SharedDatabase) else None,
     )
 
 

@@ -110,7 +110,7 @@ class PurchaseUnits:
             verdict = await self._replays.find(sale, _command(sale, wanted))
             if verdict.reservation is None:
                 return Denied.ADMISSION_REQUIRED if admission is Admission.EXPIRED else Unproven(entry)
-        elif (refused := self._cached_refusal(sale, wanted)) is not None:
+        elif (refused := await self._refusal(sale, wanted)) is not None:
             return Refused(sale, refused)
         else:
             decided = await self._reserve_within_limit(sale, _command(sale, wanted), wanted, wait)
@@ -127,11 +127,12 @@ class PurchaseUnits:
     async def _check_proof(self, sale: Sale, wanted: Wanted) -> Entry:
         return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
 
-    def _cached_refusal(self, sale: Sale, wanted: Wanted) -> Verdict | None:
+    async def _refusal(self, sale: Sale, wanted: Wanted) -> Verdict | None:
         """What the gate is known to answer. A limit per address is checked before it."""
         if sale.units_per_address is not None or sale.state is SaleState.CLOSED:
             return None
-        return self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
+        known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
+        return known if known is None or isinstance(known, Verdict) else await known
 
     async def _reserve_within_limit(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | None:
         """None if the address has as many units as it may have."""

@@ -19,11 +19,17 @@ class ReserveUnits:
         if not is_sku_id(sku_id):
             return None
         least = quantity if min_quantity is None else min_quantity
+        refused: Verdict | asyncio.Future[Verdict | None] | None
         if key is None:
             refused = self._batcher.cached_refusal(sku_id)
         else:
             refused = self._batcher.cached_refusal_with_key(sku_id, owner_id, least, tier=0)
-        if refused is not None:
+        if isinstance(refused, Verdict):
             return refused
         command = Reserve(new_reservation_id(sku_id, owner_id), owner_id, quantity, least, ttl_ms, key)
+        if refused is not None:
+            return asyncio.ensure_future(self._confirm(sku_id, command, refused))
         return self._batcher.submit(sku_id, command)
+
+    async def _confirm(self, sku_id: str, command: Reserve, refused: "asyncio.Future[Verdict | None]") -> Verdict:
+        return await refused or await self._batcher.submit(sku_id, command)

@@ -8,6 +8,7 @@ Sold-out cache. After a refusal for lack of stock, attempts within `cache_s` get
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key may repeat one that was granted,
 in this process or another, and the same key must get the same answer. So it is answered from the cache only if its
 owner is known to have nothing in the pool (`winners.py`), and if no rule can tell it from the attempt that was refused.
+Where other processes grant, too, the store is asked once for all that arrive meanwhile (`confirmed_refusals.py`).
 While the cache lasts, batches of that pool start at least `GATHER_S` apart: nothing is gained by being quick, and the
 attempts that gather share one look at their keys. An attempt that comes after a pause does not wait.
 
@@ -26,6 +27,8 @@ from msgspec import Struct
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.shards import whole_of
+from holdfast.gate.cached_refusal import OUT_OF_STOCK, CachedRefusal, count_refusals, lasting_s
+from holdfast.gate.confirmed_refusals import ConfirmedRefusals
 from holdfast.gate.port import Gate
 from holdfast.gate.winners import Winners
 from holdfast.runtime import counters, metrics
@@ -37,10 +40,6 @@ GATHER_S = 0.003
 # How long the duration of a batch says something about the gate.
 SLOWNESS_S = 1.0
 
-_OUT_OF_STOCK = frozenset({Outcome.SOLD_OUT, Outcome.ALL_HELD})
-_COUNTERS = {outcome: counters.TOLD + outcome for outcome in _OUT_OF_STOCK}
-
-
 # A batch with nothing but these found the pool as it was.
 _NOTHING_NEW = frozenset({Outcome.REPLAYED, Outcome.KEY_REUSED})
 
@@ -48,17 +47,6 @@ _NOTHING_NEW = frozenset({Outcome.REPLAYED, Outcome.KEY_REUSED})
 # Once so many were refused from the cache, one attempt is decided before the cache ends. Otherwise all would have to be
 # that come until the pool was found empty again, and at such a rate they are many.
 REFRESHED_AFTER = 32
-
-
-class CachedRefusal(Struct):
-    verdict: Verdict
-    since: float
-    until: float
-    # Of the attempt that was refused: it was within the limit per owner, and of a sufficient tier.
-    min_quantity: int
-    tier: int
-    # How many were refused from the cache; None once an attempt was sent to be decided.
-    given: int | None = 0
 
 
 class _Took(Struct, frozen=True):
@@ -76,6 +64,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         timeout_s: float = 2.0,
         cache_s: float = 0.1,
         winners: Winners | None = None,
+        confirmed: ConfirmedRefusals | None = None,
     ) -> None:
         super().__init__(
             self._decide,
@@ -91,6 +80,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         self._gate = gate
         self._cache_s = cache_s
         self._winners = winners
+        self._confirmed = confirmed
         self._refusals: dict[str, CachedRefusal] = {}
         self._took: dict[str, _Took] = {}
 
@@ -105,12 +95,19 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         cached = self._cached(sku_id)
         return None if cached is None else self._give(sku_id, cached)
 
-    def cached_refusal_with_key(self, sku_id: str, owner_id: str, min_quantity: int, tier: int) -> Verdict | None:
-        """The answer to an attempt that cannot repeat one that was granted, if the pool was just found to be empty."""
+    def cached_refusal_with_key(
+        self, sku_id: str, owner_id: str, min_quantity: int, tier: int
+    ) -> "Verdict | asyncio.Future[Verdict | None] | None":
+        """The answer to an attempt that cannot repeat one that was granted, if the pool was just found to be empty. A
+        future where the store has to confirm it; with None the gate has to decide."""
         cached = self._cached(sku_id)
-        if cached is None or self._winners is None or min_quantity > cached.min_quantity or tier < cached.tier:
+        if cached is None or not cached.covers(min_quantity, tier):
             return None
-        return None if self._winners.may_include(sku_id, owner_id) else self._give(sku_id, cached)
+        if self._confirmed is not None:
+            return self._confirmed.ask(sku_id, owner_id, cached)
+        if self._winners is None or self._winners.may_include(sku_id, owner_id):
+            return None
+        return self._give(sku_id, cached)
 
     def _cached(self, sku_id: str) -> CachedRefusal | None:
         cached = self._refusals.get(sku_id)
@@ -125,15 +122,15 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             if cached.given > REFRESHED_AFTER and monotonic() - cached.since > self._cache_s / 2:
                 cached.given = None
                 return None
-        outcome = cached.verdict.outcome
-        metrics.count_outcome(outcome)
-        counters.count(sku_id, _COUNTERS[outcome])
+        count_refusals(sku_id, cached.verdict.outcome)
         return cached.verdict
 
     async def drain(self) -> None:
         await super().drain()
         if self._winners is not None:
             await self._winners.drain()
+        if self._confirmed is not None:
+            await self._confirmed.drain()
 
     def slowness_ms(self) -> dict[str, float]:
         """By pool with recent commands: how long the last answer took, or the oldest command has waited if longer."""
@@ -189,14 +186,14 @@ class Batcher(KeyedBatcher[Command, Verdict]):
     def _cache(self, sku_id: str, command: Command, last: Verdict, started: float) -> None:
         """Keep the last verdict of a batch if it is about stock. Its age counts from before the batch was decided."""
         self._refusals.pop(sku_id, None)
-        if last.outcome not in _OUT_OF_STOCK or not isinstance(command, Reserve):
+        if last.outcome not in OUT_OF_STOCK or not isinstance(command, Reserve):
             return
-        lasts_s = self._cache_s
-        if last.retry_after_ms is not None:
-            lasts_s = min(lasts_s, last.retry_after_ms / 1000)
+        lasts_s = lasting_s(last, self._cache_s)
         self._refusals[sku_id] = CachedRefusal(last, started, started + lasts_s, command.min_quantity, command.tier)
         if self._winners is not None and lasts_s > 0:
             self._winners.prepare(sku_id, self._waiting_in(sku_id))
+        if self._confirmed is not None and lasts_s > 0:
+            self._confirmed.prepare(sku_id)
 
 
 class SplitBatcher(Batcher):

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from holdfast.domain.stock.command import Command
 from holdfast.domain.stock.reservation import Reservation
+from holdfast.gate.confirmed_refusals import OwnerFeed
 from holdfast.gate.lag import Lag
 from holdfast.gate.locked_pools import LockedPools
 from holdfast.gate.port import Gate
@@ -87,3 +88,5 @@ class Engine(Struct, frozen=True, eq=False):
     evidence: Evidence | None = None
     journal_lag: Callable[[], Awaitable[dict[str, Lag]]] | None = None
     """By pool, what the ledger lacks of the gate's journal."""
+    owner_feed: OwnerFeed | None = None
+    """Where other processes may grant, too: tells who has got something."""

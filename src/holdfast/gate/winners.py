@@ -10,7 +10,7 @@ The invariants. A filter answers once it is complete. It is filled with the owne
 was made; and with those whom this process grants something after that, before anybody is told of the grant. Attempts
 that are queued or being decided may be granted, so their owners count too; those of a batch whose outcome is unknown
 count for good. Nobody else may grant: `term` is None unless this process is the only one that does, and changes
-whenever it was not, which makes the filters of before worthless.
+whenever it was not, which makes the filters of before worthless. Where others grant, too, see `confirmed_refusals.py`.
 
 When it fails. If the ledger cannot be read, the filter is dropped, and made again after the next refusal.
 """
@@ -21,35 +21,24 @@ from collections.abc import Callable, Iterable, Sequence
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import EngineError
+from holdfast.gate import owner_filter
+from holdfast.gate.owner_filter import OwnerFilter
+from holdfast.gate.sql_owners import load_owners
 from holdfast.ledger.engine.database import Database
-from holdfast.ledger.stock.gate_state import START, owner_ids_after
 
-# 256 KiB for a pool. Of 100,000 owners 5 % more ask the store than have won, of a million 38 %.
-FILTER_BITS = 2**21
-# At most 16 MiB in all. The filter that was made first is dropped.
-POOLS_MAX = 64
-
-_MASK = FILTER_BITS - 1
 _RESERVED = Outcome.RESERVED
 
 
-class _Filter:
+class _Filter(OwnerFilter):
     def __init__(self, term: int, queued: Iterable[str]) -> None:
+        super().__init__()
         self.term = term
         self.is_complete = False
         self.queued = set(queued)
         self.deciding: set[str] = set()
-        self._bits = bytearray(FILTER_BITS // 8)
-
-    def add(self, owner_ids: Iterable[str]) -> None:
-        for owner_id in owner_ids:
-            bit = hash(owner_id) & _MASK
-            self._bits[bit >> 3] |= 1 << (bit & 7)
 
     def may_have(self, owner_id: str) -> bool:
-        bit = hash(owner_id) & _MASK
-        is_set = self._bits[bit >> 3] & 1 << (bit & 7)
-        return is_set != 0 or owner_id in self.queued or owner_id in self.deciding
+        return super().may_have(owner_id) or owner_id in self.queued or owner_id in self.deciding
 
 
 class Winners:
@@ -72,7 +61,7 @@ class Winners:
         if term is None or (found is not None and found.term == term):
             return
         self._filters.pop(sku_id, None)
-        if len(self._filters) >= POOLS_MAX:
+        if len(self._filters) >= owner_filter.POOLS_MAX:
             del self._filters[next(iter(self._filters))]
         made = self._filters[sku_id] = _Filter(term, _owners_of(queued))
         load = asyncio.create_task(self._load(sku_id, made))
@@ -80,14 +69,8 @@ class Winners:
         load.add_done_callback(self._loads.discard)
 
     async def _load(self, sku_id: str, filling: _Filter) -> None:
-        mark = START
         try:
-            while True:
-                after = mark
-                owner_ids, mark = await self._database.read(lambda c: owner_ids_after(c, sku_id, after))  # noqa: B023
-                filling.add(owner_ids)
-                if mark == START:
-                    break
+            await load_owners(self._database, sku_id, filling.add)
         except EngineError:
             if self._filters.get(sku_id) is filling:
                 del self._filters[sku_id]

@@ -25,6 +25,23 @@ from holdfast.ledger.stock.splits import totals
 log = structlog.get_logger()
 
 
+VIEW = "holdfast_view_v2"
+
+
+def view_call(keys: Keys, now: int) -> list[str | bytes | int]:
+    """The call as one command, for those who send others with it."""
+    return ["FCALL", VIEW, len(keys.all), *keys.all, now]
+
+
+def gate_pool(sku_id: str, reply: bytes) -> GatePool | None:
+    """The pool in a reply; None if there is no such pool."""
+    match decode(reply):
+        case [now, epoch, seq, state, values, units, count, deadline]:
+            pool = pool_from(sku_id, values)
+            return GatePool(now, Position(epoch, seq), state, pool, units, count, deadline or None)
+    return None
+
+
 class WholePool(Struct, frozen=True):
     """A split pool, summed over its shards. Overdue holds count as free."""
 
@@ -55,12 +72,7 @@ class RedisViews:
 
     async def pool(self, sku_id: str) -> GatePool | None:
         now = self._database.known_now_ms() or 0
-        reply = await self._client.call_function("holdfast_view_v2", Keys(sku_id).all, [now])
-        match decode(reply):
-            case [now, epoch, seq, state, values, units, count, deadline]:
-                pool = pool_from(sku_id, values)
-                return GatePool(now, Position(epoch, seq), state, pool, units, count, deadline or None)
-        return None
+        return gate_pool(sku_id, await self._client.call_function(VIEW, Keys(sku_id).all, [now]))
 
     async def look_at(self, sku_ids: Iterable[str]) -> Views:
         asked = list(sku_ids)

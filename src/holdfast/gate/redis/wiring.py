@@ -13,6 +13,7 @@ from holdfast.gate.redis.evidence import RedisEvidence
 from holdfast.gate.redis.gate import RedisGate
 from holdfast.gate.redis.journal_lag import JournalLag
 from holdfast.gate.redis.link.durability import DurabilityWatch, check_durability
+from holdfast.gate.redis.owners import RedisOwners
 from holdfast.gate.redis.rebuilder import Rebuilder
 from holdfast.gate.redis.shards.audit import ShardAudit
 from holdfast.gate.redis.shards.gate import ShardedGate
@@ -77,4 +78,5 @@ def _redis_engine(
         beat=partial(client.beat, replicas_min=replicas_min),
         evidence=RedisEvidence(client, database),
         journal_lag=JournalLag(database, client).by_pool,
+        owner_feed=RedisOwners(client, database) if database.dialect_name == "postgresql" else None,
     )

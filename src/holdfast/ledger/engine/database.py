@@ -53,6 +53,14 @@ class Database(Protocol):
 
 
 @runtime_checkable
+class SharedDatabase(Database, Protocol):
+    """One that several processes use."""
+
+    async def read_statement(self, work: Work[T]) -> T:
+        """Run work that is a single statement and only reads, in one round trip."""
+
+
+@runtime_checkable
 class Monitored(Protocol):
     """A database that heartbeats watch."""
 

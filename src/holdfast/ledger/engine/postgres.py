@@ -143,6 +143,9 @@ class PostgresDatabase:
     async def read(self, work: Work[T]) -> T:
         return await self._run(self._engine, self._checked(work), TRANSACTION_TIMEOUT_S)
 
+    async def read_statement(self, work: Work[T]) -> T:
+        return await self._run(self._autocommit_engine, self._checked(work), TRANSACTION_TIMEOUT_S)
+
     async def lock_free_read(self, work: Work[T]) -> T:
         return await self._run(self._lock_free, self._checked(work), TRANSACTION_TIMEOUT_S)
 

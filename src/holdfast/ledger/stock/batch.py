@@ -127,7 +127,7 @@ class BatchQueries:
         self._later = earliest.where(reservations.c.expires_at > bindparam("now"))
         first = earliest.limit(1).subquery("first")
         named = [c.label(f"first_{c.name}") for c in first.c]
-        self._see_pool = select(pools, *named).select_from(pools.outerjoin(first, true())).where(of_name)
+        self.see_pool = select(pools, *named).select_from(pools.outerjoin(first, true())).where(of_name)
 
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
@@ -160,10 +160,10 @@ class BatchQueries:
 
         Of the reservations that is the one with the earliest deadline: if it is due, something will change.
         """
-        row = connection.execute(self._see_pool, {"sku_id": sku_id}).one_or_none()
+        row = connection.execute(self.see_pool, {"sku_id": sku_id}).one_or_none()
         if row is None:
             return State(sku_id), 0
-        pool, first = pool_from_row(row), _first_in(row)
+        pool, first = pool_from_row(row), first_in(row)
         tallies = self._load_tallies(connection, sku_id, attempts) if pool.rules.count_owners else {}
         keys = self._load_keys(connection, sku_id, attempts)
         return State(sku_id, pool, {r.reservation_id: r for r in first}, keys, tallies), row.decided_at
@@ -251,7 +251,7 @@ def _locked(dialect_name: str, pool: Select[Any]) -> Select[Any]:
     return select(locked, POSTGRES_NOW_MS.label("locked_at"), until.label("hold_ms"))
 
 
-def _first_in(row: Row[Any]) -> list[Reservation]:
+def first_in(row: Row[Any]) -> list[Reservation]:
     """The reservation with the earliest deadline, where the row of a pool was read together with it."""
     if row.first_reservation_id is None:
         return []

@@ -1,0 +1,103 @@
+"""Who has got something in a pool on PostgreSQL since it was last read, where any number of processes may grant.
+
+Every grant writes the row of its pool and an event, under the lock of that row. So the events of one pool are committed
+in the order of their numbers, and whoever has read them up to one has missed none before it. One statement sees one
+moment: the row of the pool, its earliest deadline, and, unless the row is the version that was seen before, the events
+since.
+
+The first mark is the last number of any pool. A transaction that gave this pool such a number had the pool's lock by
+then, so it has ended once the lock was to be had; what is read after that includes it.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Row,
+    Select,
+    String,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    null,
+    select,
+)
+from sqlalchemy import literal_column as literal
+
+from holdfast.ledger.engine.limits import waiting_for_lock
+from holdfast.ledger.tables.stock import events, pools, reservations
+
+# Of all pools since the last event of this one. More take longer to read than a filter does to be made anew.
+EVENTS_MAX = 20_000
+LOCK_WAIT_MS = 1_000
+
+_sku_id = bindparam("sku_id", type_=String)
+_mark = bindparam("mark", type_=BigInteger)
+# The transaction that wrote the row.
+_version = cast(literal("pools.xmin"), Text)
+_last_event = select(func.coalesce(func.max(events.c.seq), literal("0")))
+_lock = (
+    select(pools.c.sku_id)
+    .where(pools.c.sku_id == _sku_id, waiting_for_lock(bindparam("wait_ms", type_=String)))
+    .with_for_update(read=True)
+)
+_decode = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
+
+
+class OwnersMark(Struct, frozen=True):
+    """Up to which event of a pool everybody is known, and the version of its row then."""
+
+    seq: int
+    version: str = ""
+
+
+class NewOwners(Struct, frozen=True):
+    pool: Row[Any]
+    owner_ids: list[str]
+    mark: OwnersMark
+
+
+def first_mark(connection: Connection, sku_id: str) -> OwnersMark | None:
+    """Every owner of before is found by what is read after this. None if there is no such pool."""
+    last = connection.execute(_last_event).scalar_one()
+    locked = connection.execute(_lock, {"sku_id": sku_id, "wait_ms": str(LOCK_WAIT_MS)}).one_or_none()
+    return None if locked is None else OwnersMark(last)
+
+
+def new_owners(connection: Connection, statement: Select[Any], sku_id: str, mark: OwnersMark) -> NewOwners | None:
+    """By a statement that `with_new_owners` made. None if there is no such pool, or too much has happened since."""
+    given = {"sku_id": sku_id, "mark": mark.seq, "version": mark.version}
+    row = connection.execute(statement, given).one_or_none()
+    if row is None:
+        return None
+    if row.later is None:
+        return NewOwners(row, [], mark)
+    if row.last_event > mark.seq + EVENTS_MAX:
+        return None
+    later = _decode(row.later)
+    seq = max([mark.seq, *(seq for seq, _ in later)])
+    return NewOwners(row, [owner_id for _, owner_id in later if owner_id is not None], OwnersMark(seq, row.version))
+
+
+def with_new_owners(pool: Select[Any]) -> Select[Any]:
+    """A query for the row of the pool `:sku_id`, and with it who has got something since `:mark`."""
+    is_new = _version != bindparam("version", type_=Text)
+    e, r = events.c, reservations.c
+    of_pool = and_(e.seq > _mark, e.seq <= _mark + literal(str(EVENTS_MAX)), e.sku_id == _sku_id)
+    # Only grants name an owner; the others move the mark.
+    is_grant = and_(r.reservation_id == e.reservation_id, e.type == literal("'reservation.created'"))
+    told = select(func.json_agg(func.json_build_array(e.seq, r.owner_id))).select_from(
+        events.outerjoin(reservations, is_grant)
+    )
+    later = func.coalesce(cast(told.where(of_pool).scalar_subquery(), Text), literal("'[]'"))
+    return pool.add_columns(
+        _version.label("version"),
+        case((is_new, later), else_=null()).label("later"),
+        case((is_new, _last_event.scalar_subquery()), else_=null()).label("last_event"),
+    )
