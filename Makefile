@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser edge-tools test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -42,6 +42,12 @@ edge-tools: ## Install nginx with njs for the tests of the edge if it is missing
 		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js; } || \
 		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js"; exit 1; }
 
+# Kafka itself is fetched by the tests that need it.
+broker: ## Install Java and Maven for the tests with Kafka if they are missing (Debian and Ubuntu, as root)
+	@{ command -v java && command -v mvn; } >/dev/null || \
+		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
+		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
+
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
@@ -50,11 +56,11 @@ BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-test-all: install-dev browser edge-tools ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev browser edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
-faults: install-dev ## Inject every family of faults, from SEEDS=5 seeds each
+faults: install-dev broker ## Inject every family of faults, from SEEDS=5 seeds each
 	$(PYTEST) --faults --seeds $(SEEDS) --hypothesis-profile all
 
 # One process, because the last test of each engine judges all requests before it. Another SEED sends other requests.

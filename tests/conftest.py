@@ -17,6 +17,7 @@ from databases import (
     sqlite_url,
     sweep,
 )
+from holdfast.lab.load.kafka_broker import Broker, kafka_broker
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.opening import open_database
 from profiles import seed_of
@@ -56,6 +57,13 @@ def exercised(name: str) -> None:
 def postgres_url() -> Iterator[str]:
     with postgres_server() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A Kafka broker. Without Java or Maven this fails: nothing is skipped."""
+    with kafka_broker() as broker:
+        yield broker
 
 
 @pytest.fixture(params=ENGINES)

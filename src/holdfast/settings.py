@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
 
 from holdfast.access.origins import parse_origins
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
+from holdfast.ledger.engine.database_url import check_database_url
 from holdfast.runtime.client_address import Networks, parse_networks
 from holdfast.runtime.private_files import make_private_directory
+from holdfast.streams.kafka.kafka_url import parse_kafka_url
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")
@@ -62,6 +62,11 @@ class Settings(BaseSettings):
         0, ge=0, description="Redis replicas that must acknowledge a batch before it is answered."
     )
     redis_timeout_ms: int = Field(2000, ge=10, description="Timeout of one Redis call.")
+    kafka_url: str = Field(
+        "",
+        description="Publish events to Kafka: `kafka://host:9092,host:9092` or `kafka+ssl://user:password@host:9093`; "
+        "needs `holdfast[kafka]`.",
+    )
     shed_lag_max: int = Field(
         100_000, ge=1, description="Journal entries of a pool that the ledger may lack before it answers `busy`."
     )
@@ -248,7 +253,7 @@ class Settings(BaseSettings):
     def _default_database(self) -> "Settings":
         if not self.database_url:
             self.database_url = f"sqlite:///{self.data.resolve() / 'holdfast.db'}"
-        _check_database_url(self.database_url)
+        check_database_url(self.database_url)
         return self
 
     @model_validator(mode="after")
@@ -259,6 +264,12 @@ class Settings(BaseSettings):
                 raise SettingsError(
                     "HOLDFAST_REDIS_URL needs PostgreSQL as its ledger: set HOLDFAST_DATABASE_URL=postgresql://…"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _kafka_url_is_one(self) -> "Settings":
+        if self.kafka_url:
+            parse_kafka_url(self.kafka_url)
         return self
 
     @property
@@ -276,6 +287,10 @@ class Settings(BaseSettings):
     @property
     def has_redis(self) -> bool:
         return bool(self.redis_url)
+
+    @property
+    def has_kafka(self) -> bool:
+        return bool(self.kafka_url)
 
     @property
     def audit_directory(self) -> Path:
@@ -379,20 +394,3 @@ def _blame_toml(message: str) -> str:
 
 def _read_toml() -> dict[str, Any]:
     return tomllib.loads(TOML.read_text()) if TOML.exists() else {}
-
-
-def _check_database_url(url: str) -> None:
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError) as exc:
-        # The URL may contain a password, so it is not repeated.
-        raise SettingsError(
-            "HOLDFAST_DATABASE_URL is not a URL; use sqlite:///path or postgresql://user:password@host:5432/name"
-        ) from exc
-    backend = parsed.get_backend_name()
-    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise SettingsError("HOLDFAST_DATABASE_URL: name a file, as in sqlite:///data/holdfast.db")
-    if backend not in ("sqlite", "postgresql"):
-        raise SettingsError(
-            f"HOLDFAST_DATABASE_URL: {backend}:// is not supported; use sqlite:///path or postgresql://…"
-        )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 from cloudevents.core.formats.json import JSONFormat
@@ -15,6 +16,7 @@ from holdfast.gate.reconciler import Reconciler
 from holdfast.gate.sql_audit import SqlAudit
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.cloud_event import CONTENT_TYPE
+from holdfast.ledger.events.event_schemas import event_schema
 from holdfast.ledger.events.webhooks import Webhook
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import payments, refunds
@@ -42,6 +44,7 @@ CONTRACT = [
     "reservation.cancelled",
     "reservation.expired",
     "reservation.settling",
+    "reservation.reopened",
     "reservation.confirmed",
     "reservation.failed",
     "order.confirmed",
@@ -73,9 +76,12 @@ async def in_sale(world: OutboxWorld) -> Webhook:
 
 
 async def told(world: OutboxWorld, webhook: Webhook) -> dict[str, dict[str, Any]]:
-    """Each event by its type."""
+    """Each event by its type. Every one is as its schema says."""
     await world.relay_all()
-    return {delivery.type: delivery.event for delivery in await world.log(webhook)}
+    log = await world.log(webhook)
+    for delivery in log:
+        jsonschema_rs.validate(event_schema(delivery.type), delivery.event, validate_formats=True)
+    return {delivery.type: delivery.event for delivery in log}
 
 
 async def write_event(world: OutboxWorld, kind: str, subject: str, reservation_id: str | None = None) -> None:

@@ -37,17 +37,22 @@ TIMEOUT_S = 1.5
 ROLE_FRESH_S = 2.8
 PADDING_BYTES = 256 * 1024
 
-# The background work of a worker; in Redis mode also the drainer.
+# The background work of a worker; in Redis mode also the drainer, with Kafka also its relay.
 ROLES = (
     "archivist", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pool_updates", "pruner",
     "reconciler", "refunder", "relay", "sale_lifecycle", "settler",
 )  # fmt: skip
 DRAINER = "drainer"
+KAFKA_RELAY = "kafka_relay"
 # The ledger lacks what it had; nothing is sold, in Redis mode either, until a person has decided.
 WENT_BACK = "ledger_went_back"
 
 
-def build_readiness(store: str, *, has_redis: bool) -> Readiness:
+def roles_of(*, has_redis: bool, has_kafka: bool) -> list[str]:
+    return [*ROLES, *[DRAINER] * has_redis, *[KAFKA_RELAY] * has_kafka]
+
+
+def build_readiness(store: str, *, has_redis: bool, has_kafka: bool = False) -> Readiness:
     of_redis = ["redis", DRAINER] if has_redis else []
     readiness = Readiness(
         {
@@ -59,18 +64,20 @@ def build_readiness(store: str, *, has_redis: bool) -> Readiness:
     for name in [store, *of_redis[:1]]:
         readiness.watch(name)
     readiness.report("ledger", None)
-    for role in [*ROLES, *of_redis[1:]]:
+    for role in roles_of(has_redis=has_redis, has_kafka=has_kafka):
         readiness.watch(role, fresh_s=ROLE_FRESH_S, silence="no_worker")
     return readiness
 
 
 class LedgerHeartbeat:
-    def __init__(self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool) -> None:
+    def __init__(
+        self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool, has_kafka: bool = False
+    ) -> None:
         self._database, self._agents, self._readiness = database, agents, readiness
         self._process = secrets.token_hex(8)
         self._revision = newest_revision()
         self._store = database.dialect_name
-        self._roles = [*ROLES, DRAINER] if has_redis else ROLES
+        self._roles = roles_of(has_redis=has_redis, has_kafka=has_kafka)
         self._failed_writes = 0
         self._is_doubted = False
         # Of every other process: when its row was written, and when that was by our clock.

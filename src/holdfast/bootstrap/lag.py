@@ -15,6 +15,7 @@ from holdfast.gate.lag import Lag
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import backlog as delivery_backlog
 from holdfast.ledger.events.outbox import unrelayed
+from holdfast.ledger.events.streams import KAFKA, stream_lag
 from holdfast.ledger.money.settle_batch import backlog as settlement_backlog
 from holdfast.ledger.stock.queries import pool_queries
 
@@ -30,12 +31,14 @@ class Lags(Struct, frozen=True):
     webhooks: Lag
     # Holds past their deadline whose units are not back.
     sweeper: Lag
+    # Events that were not published to Kafka. Always nothing without it.
+    streams: Lag = Lag()
     journal_by_pool: dict[str, Lag] = {}
 
 
 class LagReader:
-    def __init__(self, database: Database, engine: Engine) -> None:
-        self._database, self._engine = database, engine
+    def __init__(self, database: Database, engine: Engine, *, has_kafka: bool = False) -> None:
+        self._database, self._engine, self._has_kafka = database, engine, has_kafka
         self._queries = pool_queries(database.dialect_name)
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
@@ -64,6 +67,7 @@ class LagReader:
             Lag.since(*settlement_backlog(connection), now),
             Lag.since(*unrelayed(connection), now).beside(_undelivered(connection, now)),
             Lag.since(*self._queries.overdue(connection, now), now),
+            Lag.since(*stream_lag(connection, KAFKA), now) if self._has_kafka else Lag(),
             by_pool,
         )
 

@@ -58,6 +58,9 @@ from holdfast.sales.lifecycle import SaleLifecycle
 from holdfast.sales.loading import Loader
 from holdfast.sales.operations import SaleOperations
 from holdfast.settings import Settings
+from holdfast.streams.kafka.kafka_url import parse_kafka_url
+from holdfast.streams.kafka.publisher import Publisher
+from holdfast.streams.kafka.relay import KafkaRelay
 from holdfast.streams.reservation_events import ReservationEvents
 from holdfast.webhooks.deliverer import Deliverer
 from holdfast.webhooks.pool_updates import PoolUpdates
@@ -159,10 +162,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
 
 async def _start_heartbeats(settings: Settings, database: Database, engine: Engine, agents: Agents) -> Readiness:
     """The first beats are over when this returns, so that a server is ready as soon as it serves."""
-    readiness = build_readiness(database.dialect_name, has_redis=settings.has_redis)
-    heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [
-        LedgerHeartbeat(database, agents, readiness, has_redis=settings.has_redis)
-    ]
+    has = {"has_redis": settings.has_redis, "has_kafka": settings.has_kafka}
+    readiness = build_readiness(database.dialect_name, **has)
+    heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [LedgerHeartbeat(database, agents, readiness, **has)]
     if engine.beat is not None:
         heartbeats.append(GateHeartbeat(engine.beat, readiness))
     await asyncio.gather(*[heartbeat.pass_once() for heartbeat in heartbeats])
@@ -235,7 +237,7 @@ def build_services(
         Holds(engine.find, catalogue, batcher, methods, nudge),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
-        LagReader(database, engine),
+        LagReader(database, engine, has_kafka=settings.has_kafka),
     )
 
 
@@ -345,10 +347,12 @@ def background_agents(
         SaleLifecycle(database, _loader(database, engine), _inspector(engine)).agent(),
         LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
         Relay(database, deliverer.wake).agent(),
-        PoolUpdates(database).agent(),
+        PoolUpdates(database, has_stream=settings.has_kafka).agent(),
         deliverer.agent(),
     ]
     purger = purger_of(settings)
     if settings.edge_url or purger.is_needed:
         agents.append(SaleWatcher(database, engine.look_at, purger, settings.edge_url).agent())
+    if settings.has_kafka:
+        agents.append(KafkaRelay(database, Publisher(parse_kafka_url(settings.kafka_url))).agent())
     return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

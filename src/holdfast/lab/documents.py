@@ -2,16 +2,18 @@
 
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
-`plan` is the output of `holdfast plan` with the given options. The clients come from the endpoint table. With `--check`
-nothing is written; every difference is listed, and so are links and paths to missing files, unknown settings and
-outdated defaults.
+`plan` is the output of `holdfast plan` with the given options. The clients come from the endpoint table, the schemas in
+docs/events from the types of events. With `--check` nothing is written; every difference is listed, and so are links
+and paths to missing files, unknown settings and outdated defaults.
 """
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -21,6 +23,7 @@ from holdfast.lab.bench.document.page import document
 from holdfast.lab.bench.document.plots import plots_of
 from holdfast.lab.bench.measure.results import FILE, Bench, Measured, read_measured
 from holdfast.lab.clients import client_files, stale_client_files
+from holdfast.ledger.events.event_schemas import TYPES, event_schema
 from holdfast.settings import Settings
 
 DOCS = Path("docs")
@@ -44,7 +47,12 @@ def pages() -> dict[Path, str]:
     written = {path: rendered(path.read_text(), measured) for path in [Path("README.md"), *sorted(DOCS.rglob("*.md"))]}
     plots = {(DOCS / FILE).with_name(name): svg for name, svg in plots_of(measured).items()}
     made = {DOCS / "BENCHMARKS.md": document(measured), PLAN_FIGURES: (DOCS / FILE).read_text()}
-    return written | plots | made | client_files()
+    schemas = {DOCS / "events" / f"{name}.json": _indented(event_schema(name)) for name in TYPES}
+    return written | plots | made | schemas | client_files()
+
+
+def _indented(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2) + "\n"
 
 
 def rendered(text: str, measured: Measured) -> str:

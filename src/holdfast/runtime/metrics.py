@@ -19,6 +19,15 @@ AGENT_FAILURES = Counter("holdfast_agent_failures", "Passes of background agents
 BATCH_SIZE = Histogram(
     "holdfast_batch_commands", "Commands decided together.", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 )
+STREAM_LAG = Gauge(
+    "holdfast_stream_lag_events", "Events that were not published to the stream yet.", ["stream"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+STREAM_OLDEST_SECONDS = Gauge(
+    "holdfast_stream_oldest_seconds", "How long the oldest event has waited to be published to the stream.", ["stream"],
+    multiprocess_mode="livemostrecent",
+)  # fmt: skip
+STREAM_PUBLISHED = Counter("holdfast_stream_published", "Messages published, by topic.", ["topic"])
 WAITING = Gauge("holdfast_waiting_commands", "Commands waiting for a batch.", multiprocess_mode="livesum")
 DECIDE_SECONDS = Histogram("holdfast_decide_seconds", "Time the rulebook took for one batch.", buckets=_SECONDS)
 COMMIT_SECONDS = Histogram(

@@ -42,7 +42,7 @@ def examine(data: Path | None) -> Examination:
     given = [setting for setting in shown if setting.source != "default"]
     findings.insert(0, ok("settings", f"{len(given)} set, {len(shown) - len(given)} with defaults"))
     findings += configuration.check_buyer_tokens(settings)
-    engines = [*_examine_database(settings), *_examine_redis(settings)]
+    engines = [*_examine_database(settings), *_examine_redis(settings), *_examine_kafka(settings)]
     return Examination(shown, [*findings, *_examine_data(settings), *engines, *_examine_host()])
 
 
@@ -65,6 +65,14 @@ def _examine_redis(settings: Settings) -> list[Finding]:
     from holdfast.cli.doctor.redis import examine_redis  # noqa: PLC0415 - loads redis-py
 
     return asyncio.run(examine_redis(settings))
+
+
+def _examine_kafka(settings: Settings) -> list[Finding]:
+    if not settings.has_kafka:
+        return []
+    from holdfast.cli.doctor.kafka import examine_kafka  # noqa: PLC0415 - loads the client library
+
+    return asyncio.run(examine_kafka(settings))
 
 
 def _examine_host() -> list[Finding]:

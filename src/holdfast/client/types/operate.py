@@ -57,6 +57,7 @@ class Lags(Struct, frozen=True, kw_only=True):
     settlement: Lag  # Reservations whose payment is not settled.
     webhooks: Lag  # Events and deliveries that were not sent.
     sweeper: Lag  # Holds past their deadline whose units are not back.
+    streams: Lag  # Events that were not published to Kafka.
 
 
 class ShardReport(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from holdfast.http.contract.message import Answer, Request, json
 from holdfast.http.contract.schemas.inventory import PoolsOut, ReconciliationOut
 from holdfast.http.contract.schemas.money import FullReconciliationOut, PaymentReportOut
 from holdfast.ledger.events.deliveries import backlog as delivery_backlog
+from holdfast.ledger.events.streams import KAFKA, stream_lag
 from holdfast.ledger.money.settle_batch import backlog
 from holdfast.ledger.stock.queries import PoolView, pool_queries
 from holdfast.runtime import metrics
@@ -24,6 +25,7 @@ class OperateEndpoints:
     def __init__(self, services: Services) -> None:
         self._database, self._reconciler = services.database, services.engine.reconciler
         self._payment_audit, self._locked_pools = services.payments.audit, services.engine.locked_pools
+        self._has_kafka = services.settings.has_kafka
 
     async def metrics(self, _request: Request) -> Answer:
         await self._database.read(self._read_gauges)
@@ -48,6 +50,10 @@ class OperateEndpoints:
         for view in pool_queries(self._database.dialect_name).all_views(connection, now, limit=MAX_POOLS_SHOWN):
             _show_pool(view)
         _show_settlement(connection, now)
+        if self._has_kafka:
+            waiting, since = stream_lag(connection, KAFKA)
+            metrics.STREAM_LAG.labels(KAFKA).set(waiting)
+            metrics.STREAM_OLDEST_SECONDS.labels(KAFKA).set(0 if since is None else (now - since) / 1000)
         for webhook_id, count, oldest in delivery_backlog(connection):
             metrics.WEBHOOK_BACKLOG.labels(webhook_id).set(count)
             metrics.WEBHOOK_OLDEST_SECONDS.labels(webhook_id).set(0 if oldest is None else (now - oldest) / 1000)

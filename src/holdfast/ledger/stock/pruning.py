@@ -23,6 +23,7 @@ from holdfast.ledger.chain.leaves import hashes_of, prune_events
 from holdfast.ledger.engine.facts import NO_FACTS
 from holdfast.ledger.tables.money import payments, settlements
 from holdfast.ledger.tables.stock import claims, events, pools, reservations
+from holdfast.ledger.tables.streams import streams
 from holdfast.ledger.tables.webhooks import webhooks
 
 PRUNED = "pool.pruned"
@@ -94,7 +95,7 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     ).one_or_none()
     if pool is None:
         return
-    found = connection.execute(_history_of(connection, ids)).all()
+    found = connection.execute(_history_of(connection, ids, older_than)).all()
     # All of its events must be old: one may have ended long after it was made.
     young = {row.reservation_id for row in found if row.at >= older_than}
     old = [row for row in found if row.reservation_id not in young]
@@ -112,15 +113,23 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     connection.execute(delete(reservations).where(reservations.c.reservation_id.in_(gone)))
 
 
-def _history_of(connection: Connection, ids: Sequence[str]) -> Any:
+def _history_of(connection: Connection, ids: Sequence[str], older_than: int) -> Any:
     id_ = reservations.c.reservation_id
-    relayed = connection.execute(select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None)))
-    reached: int | None = relayed.scalar()
+    reached = _published(connection, older_than)
     is_needed: list[ColumnElement[bool]] = [exists().where(table.c.reservation_id == id_) for table in _KEPT_FOR]
     if reached is not None:
         is_needed.append(exists().where(events.c.reservation_id == id_, events.c.seq > reached))
     wanted = select(id_).where(id_.in_(ids), reservations.c.status.in_(RETURNED), *[~need for need in is_needed])
     return select(events).where(events.c.reservation_id.in_(wanted)).order_by(events.c.seq)
+
+
+def _published(connection: Connection, older_than: int) -> int | None:
+    """The event that every webhook and the stream have come to; None if there are none. A stream that no process has
+    published since then was switched off."""
+    relayed = select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None))
+    streamed = select(streams.c.position).where(streams.c.name == "kafka", streams.c.leased_until > older_than)
+    found = [connection.execute(query).scalar() for query in (relayed, streamed)]
+    return min((position for position in found if position is not None), default=None)
 
 
 def pruning_digest(before: str, hashes: Iterable[bytes]) -> str:

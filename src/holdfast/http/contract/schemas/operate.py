@@ -78,10 +78,11 @@ class LagsOut(Struct, frozen=True):
     settlement: Annotated[LagOut, Meta(description="Reservations whose payment is not settled.")]
     webhooks: Annotated[LagOut, Meta(description="Events and deliveries that were not sent.")]
     sweeper: Annotated[LagOut, Meta(description="Holds past their deadline whose units are not back.")]
+    streams: Annotated[LagOut, Meta(description="Events that were not published to Kafka.")]
 
     @classmethod
     def of(cls, lags: Lags) -> "LagsOut":
-        kinds = (lags.journal, lags.settlement, lags.webhooks, lags.sweeper)
+        kinds = (lags.journal, lags.settlement, lags.webhooks, lags.sweeper, lags.streams)
         return cls(rfc3339(lags.as_of), *map(LagOut.of, kinds))
 
 

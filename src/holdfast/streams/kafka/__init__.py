@@ -1,0 +1,1 @@
+"""Kafka: publishes events and settlement intents, and consumes intents. Needs `holdfast[kafka]`; bootstrap opens it."""

@@ -1,0 +1,5 @@
+"""The topics that Holdfast publishes to (docs/STREAMS.md)."""
+
+from holdfast.ledger.events.stream_messages import EVENTS, INTENTS
+
+TOPICS = (EVENTS, INTENTS)

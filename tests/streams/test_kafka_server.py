@@ -1,0 +1,79 @@
+"""A server with Kafka: what it sells arrives there, and it sells without a broker too."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from kafka_world import PARTITIONS, reading
+from processes import HoldfastProcess, ask, make_pool, serving
+
+from holdfast.lab.load.engines import free_port
+from holdfast.lab.load.kafka_broker import Broker
+from holdfast.ledger.events.stream_messages import EVENTS
+
+pytestmark = pytest.mark.slow
+
+
+async def sell(client: httpx.AsyncClient, key: str, sku_id: str) -> str:
+    reservation = (await ask(client, key, sku_id)).json()
+    answer = await client.post(f"/v1/reservations/{reservation['reservation_id']}/confirm")
+    assert answer.status_code == 200, answer.text
+    return str(reservation["reservation_id"])
+
+
+async def readiness(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.get("/healthz/ready")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def until_check(client: httpx.AsyncClient, *, ok: bool) -> dict[str, Any]:
+    """A role is found to fail by the heartbeats, which raise no event here."""
+    async with asyncio.timeout(60):
+        while (body := await readiness(client))["checks"]["kafka_relay"]["ok"] is not ok:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.1)
+    return body
+
+
+async def test_what_a_server_sells_arrives_with_the_counts_of_its_pool(tmp_path: Path, broker: Broker) -> None:
+    url = f"{broker.url}?partitions={PARTITIONS}"
+    async with reading(broker) as reader, serving(tmp_path / "data", kafka_url=url) as holdfast:
+        async with holdfast.client() as client:
+            await make_pool(client, 10, "lamp")
+            sold = await sell(client, "k", "lamp")
+        await reader.until(lambda: {"reservation.confirmed", "pool.updated"} <= {s.type for s in reader.of(EVENTS)})
+        await reader.until(
+            lambda: any(s.type == "pool.updated" and s.event["data"]["sold"] == 1 for s in reader.of(EVENTS))
+        )
+        printed = await asyncio.to_thread(holdfast.run_command, "doctor")
+        assert await holdfast.stop() == 0
+    assert "one broker" in printed.stdout or "1 broker" in printed.stdout, printed.stdout
+    seen = reader.by_key(EVENTS)["lamp"]
+    assert [each.type for each in seen if each.event["subject"] == sold] == [
+        "reservation.created",
+        "reservation.confirmed",
+    ]
+
+
+async def test_a_server_starts_and_sells_without_a_broker_and_says_so(tmp_path: Path) -> None:
+    url = f"kafka://127.0.0.1:{free_port()}"
+    async with serving(tmp_path / "data", kafka_url=url) as holdfast, holdfast.client() as client:
+        await make_pool(client, 10)
+        await sell(client, "k", "sku")
+        body = await until_check(client, ok=False)
+        assert (body["status"], body["checks"]["selling"]["ok"]) == ("degraded", True)
+        lag = (await client.get("/v1/ops/lag")).json()["streams"]
+        assert lag["items"] > 0
+        shown = (await client.get("/metrics")).text
+        assert f'holdfast_stream_lag_events{{stream="kafka"}} {lag["items"]}.0' in shown
+        await sell(client, "l", "sku")
+        await _says_what_is_wrong(holdfast)
+        assert await holdfast.stop() == 0
+
+
+async def _says_what_is_wrong(holdfast: HoldfastProcess) -> None:
+    printed = await asyncio.to_thread(holdfast.run_command, "doctor")
+    assert "no broker answers" in printed.stdout, printed.stdout
