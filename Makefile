@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser node edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -48,6 +48,10 @@ broker: ## Install Java and Maven for the tests with Kafka if they are missing (
 		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
 		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
 
+node: ## Install Node for the tests of the Node middleware if it is missing (Debian and Ubuntu, as root)
+	@command -v node >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs; } || \
+		{ echo "Node is missing and could not be installed: apt-get install nodejs"; exit 1; }
+
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
@@ -56,7 +60,7 @@ BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-test-all: install-dev browser edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5

@@ -38,6 +38,7 @@ gatekeeper = Gatekeeper(
     PublishedKeys(f"{ROOM}/.well-known/jwks.json"),
     paths=["/checkout"],
     waiting_url=f"{ROOM}/s/{SALE}",
+    origin=os.environ.get("SHOP_URL", "http://127.0.0.1:8100"),
     # The signed-in user; a header stands in for your shop's session.
     buyer_of=lambda visit: visit.headers.get("x-shop-buyer"),
 )

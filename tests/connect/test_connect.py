@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -207,3 +208,69 @@ def test_without_keys_nobody_is_let_in_and_known_ones_outlive_an_outage(
         publisher.is_down = True
         monkeypatch.setattr(keys_module, "FRESH_S", 0.0)
         assert checkout(shop, key.sign(claims(sub="bob"))).text == "bob"
+
+
+def come_back(shop: httpx.Client, token: str, path: str = "/checkout?item=1&holdfast_return=1") -> httpx.Response:
+    """As the waiting page sends a visitor back."""
+    return shop.post(path, data={"holdfast_pass": token})
+
+
+def test_a_visitor_who_returns_with_a_pass_has_it_in_a_cookie_and_a_plain_url(shop: httpx.Client, key: Key) -> None:
+    token = key.sign(claims())
+    back = come_back(shop, token)
+    assert (back.status_code, back.headers["location"]) == (303, "/checkout?item=1")
+    assert back.headers["cache-control"] == "no-store"
+    assert re.fullmatch(
+        rf"holdfast_pass={re.escape(token)}; Path=/; Max-Age=(29\d|300); HttpOnly; SameSite=Lax",
+        back.headers["set-cookie"],
+    )
+    assert shop.get("/checkout?item=1").text == "ada"
+
+
+def test_by_tls_the_cookie_is_of_this_host_alone(publisher: Publisher, key: Key) -> None:
+    keys, token = PublishedKeys(publisher.url), key.sign(claims())
+    with asgi_serving(Gatekeeper("drop", keys, origin="https://shop.example.com")) as url:
+        behind_tls = httpx.post(f"{url}/?holdfast_return=1", data={"holdfast_pass": token}, verify=False)
+    with wsgi_serving(Gatekeeper("drop", keys)) as url:
+        headers = {"X-Forwarded-Proto": "https"}
+        forwarded = httpx.post(
+            f"{url}/?holdfast_return=1", data={"holdfast_pass": token}, headers=headers, verify=False
+        )
+        opened = httpx.get(url, headers={"Cookie": f"a=b; __Host-holdfast_pass={token}"}, verify=False)
+    for back in (behind_tls, forwarded):
+        assert back.headers["set-cookie"].startswith(f"__Host-holdfast_pass={token}; Path=/; ")
+        assert back.headers["set-cookie"].endswith("; Secure")
+    assert opened.text == "ada"
+
+
+def test_a_browser_is_sent_to_the_room_with_the_shops_own_origin_and_never_the_hosts(publisher: Publisher) -> None:
+    origin = "https://shop.example.com"
+    gatekeeper = Gatekeeper("drop", PublishedKeys(publisher.url), waiting_url=WAITING, origin=origin)
+    with asgi_serving(gatekeeper) as url, httpx.Client(base_url=url, verify=False, trust_env=False) as shop:
+        answer = checkout(shop, path="/%2fevil.example/x?y=1", Accept="text/html", Host="evil.example")
+        wanted = f"{WAITING}?return_to=https%3A%2F%2Fshop.example.com%2Fevil.example%2Fx%3Fy%3D1"
+        assert answer.headers["location"] == wanted
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "/%5cevil.example", "/%2f%2fevil.example"])
+def test_a_return_never_leaves_the_shop(publisher: Publisher, key: Key, path: str) -> None:
+    for serving in (asgi_serving, wsgi_serving):
+        with serving(Gatekeeper("drop", PublishedKeys(publisher.url))) as url:
+            sent = f"{url}{path}?holdfast_return=1"
+            back = httpx.post(sent, data={"holdfast_pass": key.sign(claims())}, verify=False, trust_env=False)
+        assert back.status_code == 303
+        assert re.match(r"/[^/\\]", back.headers["location"])
+
+
+def test_a_bad_pass_is_not_returned_to_the_room_again(shop: httpx.Client, key: Key) -> None:
+    for token in (key.sign(claims(sale="other")), Key("theirs").sign(claims()), "", "x" * 5_000):
+        refused = come_back(shop, token)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+    assert shop.post("/checkout?holdfast_return=1", json={"holdfast_pass": key.sign(claims())}).status_code == 429
+
+
+def test_the_shops_own_forms_are_left_alone(shop: httpx.Client, key: Key) -> None:
+    """Their bodies are for the shop to read, whatever their fields are called."""
+    token = key.sign(claims())
+    answer = shop.post("/checkout", data={"holdfast_pass": "x"}, headers={"Holdfast-Pass": token})
+    assert (answer.status_code, answer.text) == (200, "ada")

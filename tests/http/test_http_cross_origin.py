@@ -6,6 +6,8 @@ import httpx
 import pytest
 from http_serving import Server, started
 
+from holdfast.http.contract.endpoints.purchase import PURCHASE
+
 pytest_plugins = ("http_fixtures",)
 
 SHOP, EVIL = "https://shop.example.com", "https://evil.example"
@@ -41,7 +43,9 @@ def test_a_preflight_answers_what_the_endpoint_table_says(open_to_shop: Server) 
     assert answer.headers["access-control-allow-origin"] == SHOP
     assert answer.headers["access-control-allow-methods"] == "POST"
     allowed = names(answer.headers["access-control-allow-headers"])
-    assert allowed == {"authorization", "content-type", "holdfast-pass", "idempotency-key", "x-request-id"}
+    declared = {header.name.lower() for header in PURCHASE.headers}
+    assert declared >= {"holdfast-pass", "idempotency-key"}
+    assert allowed == {"authorization", "content-type", "x-request-id"} | declared
     assert "access-control-allow-credentials" not in answer.headers
     assert "origin" in names(answer.headers["vary"])
     assert int(answer.headers["access-control-max-age"]) > 60

@@ -32,14 +32,14 @@ def test_the_page_is_the_same_for_every_sale_and_caches_may_keep_it(embedded: Se
 
 
 def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
-    assert ask(embedded, "/store/config.json").json() == {"token_url": None, "demo": False}
+    assert ask(embedded, "/store/config.json").json() == {"token_url": None, "demo": False, "return_origins": []}
     assert ask(embedded, "/demo/identity").status_code == 404
 
 
 def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pytest.TempPathFactory) -> None:
     login = "https://shop.example.com/login/token"
     with started(tmp_path_factory.mktemp("shop"), settings={"BUYER_TOKEN_URL": login}) as server:
-        assert ask(server, "/store/config.json").json() == {"token_url": login, "demo": False}
+        assert ask(server, "/store/config.json").json() == {"token_url": login, "demo": False, "return_origins": []}
         policy = ask(server, "/s/drop").headers["content-security-policy"]
         assert "connect-src 'self' https://shop.example.com; " in policy
         assert "connect-src 'self'; " in ask(server, "/assets/theme.css").headers["content-security-policy"]
@@ -72,7 +72,7 @@ def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path:
         assert "HttpOnly" in first.headers["set-cookie"]
         assert server.client.get(f"/v1/wallets/{buyer_id}").json()["balance"] == PURSE
         assert ask(server, IDENTITY, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
-        assert ask(server, "/store/config.json").json() == {"token_url": IDENTITY, "demo": True}
+        assert ask(server, "/store/config.json").json() == {"token_url": IDENTITY, "demo": True, "return_origins": []}
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"
         eventually(lambda: ask(server, "/v1/sales/drop-1/now").json()["joined"] >= 5, within_s=60)

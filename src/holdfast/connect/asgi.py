@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from holdfast.connect.gatekeeper import Gatekeeper, Refusal, Visit
+from .gatekeeper import Gatekeeper
+from .visit import MAX_FORM, Reply, Visit
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -27,26 +28,39 @@ class RoomMiddleware:
         if scope["type"] not in ("http", "websocket") or not self._gatekeeper.guards(scope["path"]):
             await self._app(scope, receive, send)
             return
-        visit = _visit(scope)
-        if self._gatekeeper.needs_fetch(visit):
-            await asyncio.to_thread(self._gatekeeper.keys.refresh)
-        judged = self._gatekeeper.judge(visit)
-        if isinstance(judged, Refusal):
-            await _refuse(judged, scope, send)
+        gatekeeper, visit = self._gatekeeper, _visit(scope)
+        token = gatekeeper.returned(await _read(receive)) if visit.is_return else gatekeeper.shown(visit)
+        if gatekeeper.needs_fetch(token):
+            await asyncio.to_thread(gatekeeper.keys.refresh)
+        judged = gatekeeper.judge(visit, token)
+        if isinstance(judged, Reply):
+            await _reply(judged, scope, send)
         else:
             await self._app({**scope, "holdfast.pass": judged}, receive, send)
 
 
 def _visit(scope: Scope) -> Visit:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    return Visit(scope.get("method", "GET"), scope["path"], scope["query_string"].decode("latin-1"), headers)
+    query = scope["query_string"].decode("latin-1")
+    return Visit(scope.get("method", "GET"), scope["path"], query, headers, scope.get("scheme", "http"))
 
 
-async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
+async def _read(receive: Receive) -> bytes:
+    """The body, or more of it than a form with a pass can have."""
+    body = b""
+    while len(body) <= MAX_FORM:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return body
+
+
+async def _reply(reply: Reply, scope: Scope, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         return
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in refusal.headers]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    body = b"" if scope.get("method") == "HEAD" else refusal.body
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    body = b"" if scope.get("method") == "HEAD" else reply.body
     await send({"type": "http.response.body", "body": body})

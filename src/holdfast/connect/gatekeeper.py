@@ -1,39 +1,26 @@
-"""Decides which requests are admitted, and how the others are answered. Shared by ASGI and WSGI."""
+"""Decides which requests are admitted, and how the others are answered. Shared by ASGI and WSGI.
 
-import json
-import random
+The loop. A browser without a pass goes to the waiting page with `return_to`, this page's URL. When its turn comes, the
+waiting page posts a form with the pass to that URL. Here the pass is verified and kept in a cookie of this site, and
+the browser is redirected to the plain URL: the pass is never part of a URL, so no log, history or referrer has it.
+"""
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from posixpath import normpath
 from time import time
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
-from holdfast.connect.keys import KeysUnknown, PublishedKeys
-from holdfast.connect.passes import Pass, is_in_time, key_id_of, read_pass
+from .keys import KeysUnknown, PublishedKeys
+from .passes import Pass, is_in_time, key_id_of, read_pass
+from .visit import MAX_FORM, Reply, Visit, problem, redirect
 
 HEADER = "holdfast-pass"
 COOKIE = "holdfast_pass"
+# Of the form in which the waiting page sends the pass.
+FIELD = "holdfast_pass"
+# Browsers take a cookie with this prefix from this host alone, by TLS, for all paths.
+HOST_PREFIX = "__Host-"
 REMEMBERED_MAX = 10_000
-
-Headers = list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Visit:
-    """The relevant parts of a request, with header names in lower case."""
-
-    method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Refusal:
-    status: int
-    headers: Headers
-    body: bytes
-
 
 # Returns the ID of the signed-in user of the shop, or None.
 BuyerOf = Callable[[Visit], str | None]
@@ -47,14 +34,18 @@ class Gatekeeper:
         *,
         paths: Sequence[str] = ("/",),
         waiting_url: str | None = None,
+        origin: str = "",
         buyer_of: BuyerOf | None = None,
         cookie: str = COOKIE,
     ) -> None:
-        """`paths` are the path prefixes that need a pass. Browsers without one are redirected to `waiting_url`."""
+        """`paths` are the path prefixes that need a pass. Browsers without one are redirected to `waiting_url`, and
+        return to `origin`: this shop as browsers see it, never what a request's `Host` claims. Without it they return
+        to the origin of the sale's `checkout_url`."""
         self._sale_id = sale_id
         self.keys = keys
         self._paths = tuple(paths)
         self._waiting_url = waiting_url
+        self._origin = origin.rstrip("/")
         self._buyer_of = buyer_of
         self._cookie = cookie
         self._known: dict[str, Pass] = {}
@@ -64,23 +55,36 @@ class Gatekeeper:
         plain = normpath("/" + path.lstrip("/"))
         return any(plain == prefix or plain.startswith(prefix.rstrip("/") + "/") for prefix in self._paths)
 
-    def needs_fetch(self, visit: Visit) -> bool:
-        """Whether keys have to be fetched before this visit can be checked."""
-        token = self._token(visit)
+    def shown(self, visit: Visit) -> str | None:
+        """The pass that a request carries in its header or a cookie, unverified."""
+        given = visit.headers.get(HEADER)
+        if given:
+            return given
+        cookies = visit.cookies
+        return cookies.get(HOST_PREFIX + self._cookie) or cookies.get(self._cookie)
+
+    def returned(self, body: bytes) -> str | None:
+        """The pass in the waiting page's form, unverified."""
+        if len(body) > MAX_FORM:
+            return None
+        fields = parse_qs(body.decode("latin-1"), max_num_fields=20, keep_blank_values=True)
+        return fields[FIELD][0] if FIELD in fields else None
+
+    def needs_fetch(self, token: str | None) -> bool:
+        """Whether keys have to be fetched before this pass can be checked."""
         key_id = None if token is None or token in self._known else key_id_of(token)
         return key_id is not None and self.keys.needs_fetch(key_id)
 
-    def judge(self, visit: Visit) -> Pass | Refusal:
-        token = self._token(visit)
-        if token is None:
-            return self._refuse(visit)
+    def judge(self, visit: Visit, token: str | None) -> Pass | Reply:
         try:
-            known = self._read(token)
+            known = None if token is None else self._read(token)
         except KeysUnknown:
-            return _problem(
-                503, "not_ready", "Not ready", "Passes cannot be verified at the moment. Try again shortly."
-            )
-        if known is None or known.sale_id != self._sale_id or not self._is_theirs(known, visit):
+            return problem(503, "not_ready", "Not ready", "Passes cannot be verified at the moment. Try again shortly.")
+        if known is not None and known.sale_id != self._sale_id:
+            known = None
+        if visit.is_return:
+            return self._settle_in(visit, token, known)
+        if known is None or not self._is_theirs(known, visit):
             return self._refuse(visit)
         return known
 
@@ -101,33 +105,23 @@ class Gatekeeper:
     def _is_theirs(self, known: Pass, visit: Visit) -> bool:
         return self._buyer_of is None or self._buyer_of(visit) == known.buyer_id
 
-    def _token(self, visit: Visit) -> str | None:
-        given = visit.headers.get(HEADER)
-        if given:
-            return given
-        # Not with http.cookies: it stops at the first invalid cookie, which may belong to any other application.
-        cookies = (part.strip().partition("=") for part in visit.headers.get("cookie", "").split(";"))
-        return next((value for name, _, value in cookies if name == self._cookie and value), None)
+    def _settle_in(self, visit: Visit, token: str | None, known: Pass | None) -> Reply:
+        """Whose pass it is, is checked by the request that follows: this one may come without the shop's own cookies.
+        A bad pass is not sent to the room again, which would return it for ever."""
+        if token is None or known is None:
+            return problem(
+                403, "admission_required", "Not admitted", "This pass is not valid here. Join the line again."
+            )
+        is_secure = self._origin.startswith("https:") or (not self._origin and visit.is_secure)
+        name, secure = (HOST_PREFIX + self._cookie, "; Secure") if is_secure else (self._cookie, "")
+        lasts_s = max(known.expires_at - int(time()), 1)
+        cookie = f"{name}={token}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
+        return redirect(visit.local_url, ("set-cookie", cookie))
 
-    def _refuse(self, visit: Visit) -> Refusal:
+    def _refuse(self, visit: Visit) -> Reply:
         wants_page = visit.method in ("GET", "HEAD") and "text/html" in visit.headers.get("accept", "")
         if self._waiting_url is None or not wants_page:
             detail = f"This has a waiting room: sale {self._sale_id}. Send a valid `Holdfast-Pass`."
-            return _problem(429, "admission_required", "Wait for your turn", detail)
-        # Always a path of this site, so that it cannot be used as an open redirect.
-        back = quote("/" + visit.path.lstrip("/") + (f"?{visit.query}" if visit.query else ""), safe="")
+            return problem(429, "admission_required", "Wait for your turn", detail)
         joint = "&" if "?" in self._waiting_url else "?"
-        location = f"{self._waiting_url}{joint}return_to={back}"
-        return Refusal(303, [("location", location), ("cache-control", "no-store"), ("content-length", "0")], b"")
-
-
-def _problem(status: int, reason: str, title: str, detail: str) -> Refusal:
-    problem = {"type": f"urn:holdfast:{reason}", "title": title, "status": status, "detail": detail, "reason": reason}
-    body = json.dumps(problem).encode()
-    headers = [
-        ("content-type", "application/problem+json"),
-        ("content-length", str(len(body))),
-        ("cache-control", "no-store"),
-        ("retry-after", str(random.randint(1, 3))),
-    ]
-    return Refusal(status, headers, body)
+        return redirect(f"{self._waiting_url}{joint}return_to={quote(self._origin + visit.local_url, safe='')}")

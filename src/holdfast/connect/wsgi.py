@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from holdfast.connect.gatekeeper import Gatekeeper, Refusal, Visit
+from .gatekeeper import Gatekeeper
+from .visit import MAX_FORM, Reply, Visit
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -18,13 +19,14 @@ class WsgiRoomMiddleware:
         self._gatekeeper = gatekeeper
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        visit = _visit(environ)
-        if not self._gatekeeper.guards(visit.path):
+        gatekeeper, visit = self._gatekeeper, _visit(environ)
+        if not gatekeeper.guards(visit.path):
             return self._app(environ, start_response)
-        if self._gatekeeper.needs_fetch(visit):
-            self._gatekeeper.keys.refresh()
-        judged = self._gatekeeper.judge(visit)
-        if isinstance(judged, Refusal):
+        token = gatekeeper.returned(_read(environ)) if visit.is_return else gatekeeper.shown(visit)
+        if gatekeeper.needs_fetch(token):
+            gatekeeper.keys.refresh()
+        judged = gatekeeper.judge(visit, token)
+        if isinstance(judged, Reply):
             start_response(f"{judged.status} {HTTPStatus(judged.status).phrase}", judged.headers)
             return [b"" if visit.method == "HEAD" else judged.body]
         environ["holdfast.pass"] = judged
@@ -33,5 +35,19 @@ class WsgiRoomMiddleware:
 
 def _visit(environ: "WSGIEnvironment") -> Visit:
     headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    headers["content-type"] = environ.get("CONTENT_TYPE", "")
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/"
-    return Visit(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), headers)
+    return Visit(
+        environ["REQUEST_METHOD"],
+        path,
+        environ.get("QUERY_STRING", ""),
+        headers,
+        environ.get("wsgi.url_scheme", "http"),
+    )
+
+
+def _read(environ: "WSGIEnvironment") -> bytes:
+    """The body, or more of it than a form with a pass can have."""
+    length = environ.get("CONTENT_LENGTH") or "0"
+    body: bytes = environ["wsgi.input"].read(min(int(length), MAX_FORM + 1)) if length.isdecimal() else b""
+    return body

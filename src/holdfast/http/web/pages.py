@@ -33,7 +33,7 @@ _MEDIA_TYPES = {
 _POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'{}; "
     "img-src 'self' https: data:; font-src 'self'; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'self'{}; frame-ancestors 'none'"
 )
 _SAFE = [
     ("referrer-policy", "same-origin"),
@@ -71,12 +71,13 @@ def transport_security(request: Request) -> Headers:
     return [("strict-transport-security", "max-age=31536000")] if is_https(request.header) else []
 
 
-def page(request: Request, name: str, also_calls: str = "") -> Answer:
-    """A static file, or 304 if the browser has it already. It may call this host, and `also_calls`."""
+def page(request: Request, name: str, also_calls: str = "", also_posts: str = "") -> Answer:
+    """A static file, or 304 if the browser has it already. It may call this host and `also_calls`, and send forms to
+    this host and `also_posts`."""
     asset = _assets().get(name)
     if asset is None:
         raise Problem(problems.NOT_FOUND)
-    policy = _POLICY.format(f" {also_calls}" if also_calls else "")
+    policy = _POLICY.format(*(f" {origins}" if origins else "" for origins in (also_calls, also_posts)))
     headers = [*_SAFE, *transport_security(request), ("content-security-policy", policy), ("etag", asset.etag)]
     # A CDN that compresses files makes the tag a weak one.
     if (request.header("if-none-match") or "").removeprefix("W/") == asset.etag:

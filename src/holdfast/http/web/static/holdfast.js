@@ -22,6 +22,11 @@ const HOLD_MAX_S = 1800;
 
 async function buy(session) {
   const sale = await session.load();
+  if (session.passOnly(sale)) {
+    await obtainPass(session);
+    session.dispatch({ to: "admitted", pass: session.storage.get("pass"), passUntil: session.storage.get("passUntil") });
+    return;
+  }
   let reservation = await resumeReservation(session);
   if (reservation === null) {
     if (sale.room.mode === "off") await waitForOpening(session);

@@ -17,6 +17,8 @@ const NOTHING_GRANTED = new Set([
 const EXPIRY_MARGIN_MS = 400;
 /** A proxy that answers for a sold-out sale lets retries through: the first attempt may have won. */
 const RETRY = { "holdfast-retry": "1" };
+/** A cart that is paid at the shop: nothing on this page tells when that is done. */
+const EXTERNAL_POLL_MS = 4_000;
 const ORDER_ATTEMPTS = 5;
 const ORDER_RETRY_MS = 500;
 
@@ -115,7 +117,8 @@ export async function complete(session, reservation) {
 async function holdCart(session, reservation) {
   session.dispatch({ to: "cart", reservation, ...deadlinesOf(reservation, session.state.sale), isBusy: false });
   while (reservation.status === "active" && !session.signal.aborted) {
-    const left = session.state.expiresAt - session.clock.now() + EXPIRY_MARGIN_MS;
+    const untilExpired = session.state.expiresAt - session.clock.now() + EXPIRY_MARGIN_MS;
+    const left = session.state.sale?.payment === "external" ? Math.min(untilExpired, EXTERNAL_POLL_MS) : untilExpired;
     await Promise.race([session.cartChanged(), sleep(Math.max(left, EXPIRY_MARGIN_MS), session.signal)]);
     if (session.signal.aborted) break;
     reservation = { ...reservation, ...(await fetchReservation(session, reservation)) };

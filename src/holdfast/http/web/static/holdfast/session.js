@@ -18,10 +18,11 @@ export class Session {
   #api;
   #onState;
 
-  constructor(saleId, { origin = "", token, buyer, quantity = 1, paymentMethod, onState = () => {} }) {
+  constructor(saleId, { origin = "", token, buyer, quantity = 1, paymentMethod, passOnly = () => false, onState = () => {} }) {
     this.saleId = saleId;
     this.quantity = quantity;
     this.paymentMethod = paymentMethod;
+    this.passOnly = passOnly;
     this.clock = new ServerClock();
     this.tokens = new Tokens(token);
     this.buyer = buyer;

@@ -6,6 +6,7 @@ import { html } from "./html.js";
 import { useConfig, usePurchase, useSale } from "./hooks.js";
 import { Panel } from "./panel.js";
 import { Placeholder } from "./placeholder.js";
+import { returnTarget } from "./return-to.js";
 import { Steps } from "./steps.js";
 import { Stock } from "./stock.js";
 import { LANGUAGES, initialLanguage, regionOf, saveLanguage } from "./language.js";
@@ -22,6 +23,7 @@ export function App({ saleId }) {
   const t = LANGUAGES[language];
   const page = { ...purchase, t, language: regionOf(language), sale, now, clock, saleId, config };
   page.problem = watched.problem;
+  page.target = sale && config ? returnTarget(sale, config.return_origins ?? []) : null;
   useEffect(() => {
     document.documentElement.lang = language;
     document.title = titleOf(page);
@@ -38,7 +40,7 @@ export function App({ saleId }) {
       <div class="offer">
         ${sale && html`<${Offer} ...${page} />`}
         <${Panel} ...${page} />
-        <${Steps} t=${t} name=${state?.name ?? null} sale=${sale} now=${now} />
+        <${Steps} ...${page} name=${state?.name ?? null} />
       </div>
     </main>
     <p class="visually-hidden" role="status">${announcementOf(page)}</p>

@@ -1,5 +1,6 @@
 /** Hooks: configuration, the sale, the purchase and the clock. */
 import { buyerOf, hasBegun, joinAndBuy, watchSale } from "../holdfast.js";
+import { returnTarget } from "./return-to.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
 
 /** States in which `joinAndBuy` does not poll the sale itself. */
@@ -34,7 +35,8 @@ export function usePurchase(saleId, config) {
   const buying = useRef(null);
   const begin = () => {
     buying.current?.stop();
-    buying.current = joinAndBuy(saleId, { token: () => fetchToken(config.token_url), onState: setState });
+    const passOnly = (sale) => returnTarget(sale, config.return_origins ?? []) !== null;
+    buying.current = joinAndBuy(saleId, { token: () => fetchToken(config.token_url), passOnly, onState: setState });
     setState(buying.current.state);
   };
   const end = () => {

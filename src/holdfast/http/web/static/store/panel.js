@@ -5,6 +5,7 @@ import { CartView } from "./views/cart.js";
 import { ConfirmedView } from "./views/confirmed.js";
 import { DeclinedView, RefusedView } from "./views/failed.js";
 import { HopingView, LookingView, PayingView, ProvingView, TurnView } from "./views/progress.js";
+import { ReturnView } from "./views/returning.js";
 import { WaitingView } from "./views/waiting.js";
 import { html } from "./html.js";
 import { useFocusAfterChange } from "./hooks.js";
@@ -24,11 +25,13 @@ const VIEWS = {
   refused: RefusedView,
 };
 
+const isReturning = ({ state, target }) => Boolean(target && state?.name === "admitted" && state.pass);
+
 export function Panel(page) {
   const { state, problem, t } = page;
   // A sale that cannot be loaded is shown like a refusal.
   const shown = state ?? (problem && !page.sale ? { name: "refused", reason: problem.reason, problem } : null);
-  const view = shown === null ? BuyView : VIEWS[shown.name];
+  const view = shown === null ? BuyView : isReturning(page) ? ReturnView : VIEWS[shown.name];
   const heading = headingOf({ ...page, state: shown });
   const focused = useFocusAfterChange(`${shown?.name} ${heading}`);
   return html`

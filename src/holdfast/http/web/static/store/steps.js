@@ -8,11 +8,12 @@ const STEP_OF_STATE = {
 /** States in which there is nothing left to explain. */
 const HIDDEN = new Set(["confirmed", "declined", "refused", "sold_out", "ended"]);
 
-export function Steps({ t, name, sale, now }) {
+export function Steps({ t, name, sale, now, target }) {
   if (sale === null || HIDDEN.has(name) || HIDDEN.has(now?.state)) return null;
   const hasLine = sale.room.mode !== "off";
-  const steps = hasLine ? ["line", "turn", "cart", "yours"] : ["cart", "yours"];
-  const current = steps.indexOf(STEP_OF_STATE[name]);
+  const all = hasLine ? ["line", "turn", "cart", "yours"] : ["cart", "yours"];
+  const steps = target ? ["line", "back"] : all;
+  const current = steps.indexOf(target && name === "admitted" ? "back" : STEP_OF_STATE[name]);
   return html`
     <section class="steps" aria-labelledby="steps-title">
       <h2 id="steps-title">${t.steps.label}</h2>

@@ -28,6 +28,7 @@ export default {
     turn: ["Sie sind dran", "Wir legen ein Stück in Ihren Warenkorb. Niemand sonst kann es kaufen."],
     cart: ["Rechtzeitig bezahlen", "Es bleibt reserviert, während Sie bezahlen. Sie können die Zeit verlängern oder es entfernen."],
     yours: ["Gekauft", "Sie erhalten Bestellnummer und Beleg. Doppelt abgebucht wird nie."],
+    back: ["Zurück zum Shop", "Sie kehren mit Ihrem Einlass zurück und kaufen dort."],
     done: "erledigt",
   },
   before: {
@@ -72,6 +73,7 @@ export default {
       `${people(count, shown)} ${count === 1 ? "nimmt" : "nehmen"} bisher teil. Alle haben dieselbe Chance, egal wann sie sich angestellt haben.`,
     opens: (left) => `Start in ${left}. Vorher kommt niemand dran.`,
     whatNext: "Wenn Sie dran sind, legen wir ein Stück direkt in Ihren Warenkorb. Sie müssen nichts anklicken oder neu laden.",
+    whatNextReturn: (shop) => `Sobald Sie dran sind, geht es zurück zu ${shop}. Lassen Sie diese Seite offen.`,
     likelySoldOut: "Wahrscheinlich ist alles ausverkauft, bevor Sie dran sind. Sie können trotzdem warten: Nicht bezahlte Warenkörbe werden wieder frei.",
     allHeld: (time) => `Gerade liegen alle in Warenkörben. Eventuell wird um ${time} Uhr eines frei.`,
     paused: "Der Shop hat den Verkauf pausiert. Alle behalten ihren Platz.",
@@ -85,6 +87,8 @@ export default {
   turn: {
     title: "Sie sind dran",
     text: "Wir legen ein Stück in Ihren Warenkorb…",
+    back: (shop) => `Es geht zurück zu ${shop}…`,
+    backButton: "Weiter zum Shop",
   },
   hoping: {
     title: "Gerade liegen alle in Warenkörben",
@@ -102,6 +106,7 @@ export default {
     quantity: (count) => `${count} ×`,
     total: "Summe",
     pay: (price) => `${price} bezahlen`,
+    payAt: (shop) => `Bei ${shop} bezahlen`,
     external: "Bezahlen Sie an der Kasse des Shops. Diese Seite aktualisiert sich automatisch.",
     extend: (seconds) => (seconds === 60 ? "1 Minute verlängern" : `${seconds} s verlängern`),
     extendLimit: "Länger kann es nicht reserviert werden. Bitte bezahlen Sie rechtzeitig.",

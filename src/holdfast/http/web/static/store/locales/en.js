@@ -28,6 +28,7 @@ export default {
     turn: ["Your turn", "We put one into your cart. Nobody else can take it."],
     cart: ["Pay in time", "It stays reserved while you pay. You can add time or remove it from your cart."],
     yours: ["It’s yours", "You get an order number and a receipt. You are never charged twice."],
+    back: ["Back to the shop", "You return with your pass and buy there."],
     done: "done",
   },
   before: {
@@ -72,6 +73,7 @@ export default {
       `${people(count, shown)} ${count === 1 ? "has" : "have"} joined so far. Everyone has the same chance, no matter when they joined.`,
     opens: (left) => `Opens in ${left}. Nobody is let in before then.`,
     whatNext: "When it is your turn, we put one straight into your cart. No need to click or refresh.",
+    whatNextReturn: (shop) => `When it is your turn, we take you back to ${shop}. Keep this page open.`,
     likelySoldOut: "This will likely sell out before your turn. You can stay in line: unpaid carts are released.",
     allHeld: (time) => `All are in carts right now. The next one may be released at ${time}.`,
     paused: "The shop has paused the sale. Everyone keeps their place.",
@@ -85,6 +87,8 @@ export default {
   turn: {
     title: "It’s your turn",
     text: "Adding one to your cart…",
+    back: (shop) => `Taking you back to ${shop}…`,
+    backButton: "Continue to the shop",
   },
   hoping: {
     title: "All are in carts right now",
@@ -102,6 +106,7 @@ export default {
     quantity: (count) => `${count} ×`,
     total: "Total",
     pay: (price) => `Pay ${price}`,
+    payAt: (shop) => `Pay at ${shop}`,
     external: "Pay at the shop's checkout. This page updates automatically.",
     extend: (seconds) => (seconds === 60 ? "Add 1 minute" : `Add ${seconds} s`),
     extendLimit: "Maximum hold time reached. Pay before the time runs out.",

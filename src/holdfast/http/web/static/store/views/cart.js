@@ -2,22 +2,25 @@
 import { countdown, money } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
+import { checkoutLink } from "../return-to.js";
 import { ConfirmButton } from "./confirm-button.js";
 
 const HURRY_MS = 60_000;
 const EXTEND_S = 60;
 
 export function CartView(page) {
-  const { state, sale, t, language, buying } = page;
+  const { state, sale, t, language, buying, config } = page;
   const { reservation, isBusy, problem } = state;
   const price = money({ amount: reservation.amount, currency: reservation.currency }, language);
   const isExternal = sale.payment === "external";
+  const link = isExternal ? checkoutLink(sale, reservation, config?.return_origins ?? []) : null;
   return html`
     <${TimeLeft} ...${page} />
     <dl class="bill figures">
       <div><dt>${t.cart.quantity(reservation.quantity)} ${sale.name}</dt><dd>${price}</dd></div>
       <div class="total"><dt>${t.cart.total}</dt><dd>${price}</dd></div>
     </dl>
+    ${link && html`<a class="button main large" href=${link.href}>${t.cart.payAt(link.host)}</a>`}
     ${isExternal && html`<p class="note">${t.cart.external}</p>`}
     ${!isExternal &&
     html`<button type="button" class="button main large" disabled=${isBusy} onClick=${() => buying.pay()}>

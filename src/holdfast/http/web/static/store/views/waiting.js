@@ -65,7 +65,7 @@ function turnText({ etaSeconds, ahead }, now, t) {
 
 const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 
-function Outlook({ state, now, t, language, clock }) {
+function Outlook({ state, now, t, language, clock, target }) {
   const time = useTime(clock, 500);
   const returns = now?.next_return_at;
   if (now?.state === "upcoming") return html`<p class="note figures">${t.waiting.opens(countdown(Date.parse(now.opens_at) - time))}</p>`;
@@ -74,5 +74,5 @@ function Outlook({ state, now, t, language, clock }) {
     return html`<p class="note warn">${t.waiting.allHeld(clockTime(Date.parse(returns), language, true))}</p>`;
   }
   if (state.likelySoldOut) return html`<p class="note warn">${t.waiting.likelySoldOut}</p>`;
-  return html`<p class="note">${t.waiting.whatNext}</p>`;
+  return html`<p class="note">${target ? t.waiting.whatNextReturn(target.host) : t.waiting.whatNext}</p>`;
 }
