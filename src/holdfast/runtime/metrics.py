@@ -4,6 +4,8 @@ Hot paths count per batch, never per request. With several server processes the 
 writes (prometheus_client's multiprocess mode), so gauges say how they are merged.
 """
 
+from bisect import bisect_left
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from holdfast.runtime import counters
@@ -78,6 +80,10 @@ WEBHOOK_ATTEMPTS = Counter(
     ["webhook_id", "state"],
 )  # fmt: skip
 REQUESTS = Counter("holdfast_http_requests", "Requests answered, by status.", ["status"])
+HTTP_SECONDS = Histogram(
+    "holdfast_http_request_seconds", "Time to answer, by endpoint and class of status. Streams: until they began.",
+    ["endpoint", "code"], buckets=_SECONDS,
+)  # fmt: skip
 SETTLED = Counter("holdfast_settled", "Settlements by provider and outcome.", ["provider", "outcome"])
 SETTLEMENT_BACKLOG = Gauge(
     "holdfast_settlement_backlog", "Reservations that wait for their payment to be settled.",
@@ -105,6 +111,10 @@ HOST_USAGE = Gauge(
 FRONTS = Gauge("holdfast_fronts", "Processes that speak HTTP for this one.", multiprocess_mode="livesum")
 LIMITED = Counter("holdfast_rate_limited", "Requests refused by a rate limit, by policy.", ["policy"])
 _answered: dict[int, int] = {}
+# Of an endpoint, by status: the sum of the seconds, then a count for each bucket and one beyond the last.
+Timings = dict[int, list[float]]
+_timings: dict[str, Timings] = {}
+_ROW = len(_SECONDS) + 2
 _outcomes: dict[str, int] = {}
 _shed: dict[str, int] = {}
 _limited: dict[str, int] = {}
@@ -113,6 +123,32 @@ _limited: dict[str, int] = {}
 def count_request(status: int) -> None:
     """Counts in a plain dictionary first: the Prometheus counter takes a lock, and this is called for every request."""
     _answered[status] = _answered.get(status, 0) + 1
+
+
+def timings_of(endpoint: str) -> Timings:
+    return _timings.setdefault(endpoint, {})
+
+
+def time_request(timings: Timings, status: int, seconds: float) -> None:
+    """Counts it too. As above: a histogram of Prometheus would cost more than many a request."""
+    row = timings.get(status)
+    if row is None:
+        row = timings[status] = [0.0] * _ROW
+    row[0] += seconds
+    row[bisect_left(_SECONDS, seconds) + 1] += 1
+
+
+def _flush_timings() -> None:
+    for endpoint, timings in _timings.items():
+        while timings:
+            status, (total, *buckets) = timings.popitem()
+            REQUESTS.labels(status).inc(sum(buckets))
+            histogram = HTTP_SECONDS.labels(endpoint, f"{status // 100}xx")
+            # What `observe` does, for many at once; there is no public way.
+            histogram._sum.inc(total)  # noqa: SLF001 - see above
+            for bucket, count in zip(histogram._buckets, buckets, strict=True):  # noqa: SLF001 - see above
+                if count:
+                    bucket.inc(count)
 
 
 def count_outcome(outcome: str, number: int = 1) -> None:
@@ -142,6 +178,7 @@ def flush_outcomes() -> None:
 def flush() -> None:
     """Update the Prometheus counters: several times a second, and before each scrape."""
     flush_outcomes()
+    _flush_timings()
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)

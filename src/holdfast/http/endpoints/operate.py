@@ -6,10 +6,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import Connection
 
+from holdfast.bootstrap.lag import Lags
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract.message import Answer, Request, json
 from holdfast.http.contract.schemas.inventory import PoolsOut, ReconciliationOut
 from holdfast.http.contract.schemas.money import FullReconciliationOut, PaymentReportOut
+from holdfast.http.endpoints.ops.store_metrics import StoreMetrics
 from holdfast.ledger.events.deliveries import backlog as delivery_backlog
 from holdfast.ledger.events.streams import KAFKA, stream_lag
 from holdfast.ledger.money.settle_batch import backlog
@@ -24,17 +26,20 @@ MAX_POOLS_SHOWN = 1000
 class OperateEndpoints:
     def __init__(self, services: Services) -> None:
         self._database, self._reconciler = services.database, services.engine.reconciler
+        self._store_metrics, self._lag = StoreMetrics(services), services.lag
         self._payment_audit, self._locked_pools = services.payments.audit, services.engine.locked_pools
         self._has_kafka = services.settings.has_kafka
 
     async def metrics(self, _request: Request) -> Answer:
         await self._database.read(self._read_gauges)
+        self._show_lag(await self._lag.read())
         metrics.flush()
         registry = REGISTRY
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return Answer(200, [("content-type", CONTENT_TYPE_LATEST)], generate_latest(registry))
+        body = generate_latest(registry) + await self._store_metrics.text()
+        return Answer(200, [("content-type", CONTENT_TYPE_LATEST)], body)
 
     async def pools(self, _request: Request) -> Answer:
         reports = await self._reconciler.fresh_reports()
@@ -44,6 +49,12 @@ class OperateEndpoints:
         reports = ReconciliationOut.of((await self._reconciler.pass_once(thorough=True)).values())
         money = await self._payment_audit.look(thorough=True)
         return json(FullReconciliationOut(reports.ok, reports.data, PaymentReportOut.of(money)))
+
+    def _show_lag(self, lags: Lags) -> None:
+        """Over what agents have set, which is old where none runs."""
+        metrics.EXPIRER_LAG_SECONDS.set(lags.sweeper.seconds)
+        for sku_id, lag in list(lags.journal_by_pool.items())[:MAX_POOLS_SHOWN]:
+            metrics.JOURNAL_LAG_ENTRIES.labels(sku_id).set(lag.items)
 
     def _read_gauges(self, connection: Connection) -> None:
         now = self._database.now_ms(connection)

@@ -63,6 +63,7 @@ class App:
             if preflight is not None:
                 return _finished(preflight, request.request_id)
         self._in_flight += 1
+        began = monotonic()
         found = self._router.find(request.method, request.path)
         try:
             answer = await self._admit(request, found)
@@ -77,7 +78,11 @@ class App:
                 self._idle.set()
         if self._cross_origin is not None:
             self._cross_origin.mark(request, answer)
-        return _finished(answer, request.request_id)
+        if found is None:
+            return _finished(answer, request.request_id)
+        answer.headers.append(("x-request-id", request.request_id))
+        metrics.time_request(found.route.timings, answer.status, monotonic() - began)
+        return answer
 
     def refuse_unread(self, problem: Problem, request_id: str | None) -> Answer:
         """For a request that could not be read."""
@@ -201,6 +206,7 @@ class App:
 
 
 def _finished(answer: Answer, request_id: str) -> Answer:
+    """Of no endpoint, so nothing is timed."""
     answer.headers.append(("x-request-id", request_id))
     metrics.count_request(answer.status)
     return answer

@@ -12,6 +12,7 @@ from holdfast.http.contract.message import Answer
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS, text_check
 from holdfast.http.contract.problem import ProblemKind
 from holdfast.http.contract.schemas.values import IdempotencyKey
+from holdfast.runtime import metrics
 
 # Called with the request, then its path parameters, then its body or its query if the endpoint declares one.
 Handler = Callable[..., Awaitable[Answer]]
@@ -35,6 +36,8 @@ class Route(Struct, frozen=True, eq=False):
     checks: tuple[Callable[[str], bool], ...]
     takes_key: bool
     key_missing: ProblemKind | None
+    # How long its answers took, until they are flushed.
+    timings: metrics.Timings
 
 
 class Found(Struct, frozen=True, gc=False):
@@ -174,4 +177,5 @@ def _route(endpoint: Endpoint, handler: Handler) -> Route:
         tuple(text_check(PATH_PARAMETERS[name]) for name in checked),
         key is not None,
         None if key is None else key.missing,
+        metrics.timings_of(endpoint.operation_id),
     )
