@@ -4,8 +4,9 @@ from pathlib import Path
 
 from holdfast.lab.clients.model import read_table
 from holdfast.lab.clients.python import python_files
+from holdfast.lab.clients.typescript import typescript_files
 
-PYTHON = Path("src/holdfast/client")
+PYTHON, TYPESCRIPT = Path("src/holdfast/client"), Path("clients/typescript/src")
 # Generated files have this on their first line, so that those nothing generates any more are found.
 MARK = "Generated from the endpoint table by `make docs`"
 
@@ -13,10 +14,11 @@ MARK = "Generated from the endpoint table by `make docs`"
 def client_files() -> dict[Path, str]:
     """Every generated file as it should be."""
     api = read_table()
-    return {PYTHON / name: text for name, text in python_files(api).items()}
+    typescript = {TYPESCRIPT / name: text for name, text in typescript_files(api).items()}
+    return {PYTHON / name: text for name, text in python_files(api).items()} | typescript
 
 
 def stale_client_files(written: dict[Path, str]) -> list[Path]:
     """Generated once, and no longer."""
-    found = [path for path in PYTHON.rglob("*.py") if path not in written]
+    found = [path for path in [*PYTHON.rglob("*.py"), *TYPESCRIPT.rglob("*.ts")] if path not in written]
     return [path for path in found if MARK in path.read_text().partition("\n")[0]]

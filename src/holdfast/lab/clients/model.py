@@ -99,6 +99,12 @@ class Operation(Struct, frozen=True):
         return {header: name for header, (name, _) in self.headers.items() if name not in in_body}
 
     @property
+    def references(self) -> set[str]:
+        """The types it takes and returns."""
+        taken = {name for field in [*self.query, *(self.body or [])] for name in references(field.schema)}
+        return taken | {name for one in self.answers.values() if isinstance(one, list) for name in one}
+
+    @property
     def is_stream(self) -> bool:
         return any(isinstance(one, Document) and one.event_fields for one in self.answers.values())
 
@@ -137,6 +143,16 @@ def public_name(schema_name: str) -> str:
 def reference(schema: Schema) -> str | None:
     found = schema.get("$ref")
     return None if found is None else str(found).removeprefix(_REF)
+
+
+def references(schema: object) -> set[str]:
+    """All types that a schema refers to."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in references(part)}
+    if not isinstance(schema, dict):
+        return set()
+    own = reference(schema)
+    return ({own} if own else set()) | {name for part in schema.values() for name in references(part)}
 
 
 def fields_of(schema: Schema) -> Iterator[Field]:

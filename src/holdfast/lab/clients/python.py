@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.http.contract.endpoint import Document
 from holdfast.http.contract.problem import ProblemKind
-from holdfast.lab.clients.model import Api, Field, Operation, Schema, Type, public_name, reference
+from holdfast.lab.clients.model import Api, Field, Operation, Schema, Type, public_name, reference, references
 
 HEAD = "# Generated from the endpoint table by `make docs`. Do not edit.\n"
 _CALLS = f'{HEAD}"""Each operation as a function that describes the call; a client sends it."""\n'
@@ -62,7 +62,7 @@ def _type_index(api: Api) -> str:
 
 def _types(api: Api, file: str) -> str:
     mine = [one for one in api.types.values() if one.file == file]
-    used = {name for one in mine for name in _references(one.schema)} - {one.schema_name for one in mine}
+    used = {name for one in mine for name in references(one.schema)} - {one.schema_name for one in mine}
     lines = [
         HEAD,
         f'"""Types of the resource `{file.partition("_")[0]}`."""',
@@ -85,15 +85,6 @@ def _types(api: Api, file: str) -> str:
 def _imports(api: Api, schema_names: Iterable[str]) -> list[str]:
     found = [api.types[name] for name in schema_names]
     return [f"from holdfast.client.types.{one.file} import {one.name}" for one in found]
-
-
-def _references(schema: object) -> set[str]:
-    if isinstance(schema, list):
-        return {name for part in schema for name in _references(part)}
-    if not isinstance(schema, dict):
-        return set()
-    own = reference(schema)
-    return ({own} if own else set()) | {name for part in schema.values() for name in _references(part)}
 
 
 def _class(one: Type) -> str:
@@ -161,7 +152,7 @@ def _safe(name: str) -> str:
 
 def _calls(api: Api, resource: str) -> str:
     mine = [operation for operation in api.operations if operation.resource == resource]
-    used = {name for one in mine for name in _used_by(one)}
+    used = {name for one in mine for name in one.references}
     return "\n".join(
         [
             HEAD,
@@ -175,11 +166,6 @@ def _calls(api: Api, resource: str) -> str:
             *(_call(api, operation) for operation in mine),
         ]
     )
-
-
-def _used_by(operation: Operation) -> set[str]:
-    inputs = {name for field in [*operation.query, *(operation.body or [])] for name in _references(field.schema)}
-    return inputs | {name for one in operation.answers.values() if isinstance(one, list) for name in one}
 
 
 def _call(api: Api, operation: Operation) -> str:

@@ -1,0 +1,166 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+import type { Call, StreamEvent } from "./call.js";
+import type { Delivery, OperatorSale, Order, Parked, Reservation } from "./types.js";
+import * as inventory from "./calls/inventory.js";
+import * as sales from "./calls/sales.js";
+import * as purchase from "./calls/purchase.js";
+import * as room from "./calls/room.js";
+import * as reservations from "./calls/reservations.js";
+import * as money from "./calls/money.js";
+import * as operate from "./calls/operate.js";
+import * as webhooks from "./calls/webhooks.js";
+import * as console from "./calls/console.js";
+
+/** One method for each operation, and an iterator for each list that has pages. */
+export abstract class Operations {
+  abstract run<T>(call: Call<T>): Promise<T>;
+  abstract stream(call: Call<never>): AsyncGenerator<StreamEvent>;
+  protected abstract pages<T>(
+    next: (after?: string) => Call<{ data: T[]; has_more: boolean }>, cursor: keyof T,
+  ): AsyncGenerator<T>;
+
+  /** Create a pool, or set its total. */
+  createPool(...args: Parameters<typeof inventory.createPool>) { return this.run(inventory.createPool(...args)); }
+  /** How many units are free, held and sold. */
+  available(...args: Parameters<typeof inventory.available>) { return this.run(inventory.available(...args)); }
+  /** Hold units for an owner until a deadline. */
+  reserve(...args: Parameters<typeof inventory.reserve>) { return this.run(inventory.reserve(...args)); }
+  /** Create a sale and load its pool. */
+  createSale(...args: Parameters<typeof sales.createSale>) { return this.run(sales.createSale(...args)); }
+  /** List sales, by ID. */
+  listSales(...args: Parameters<typeof sales.listSales>) { return this.run(sales.listSales(...args)); }
+  iterSales(args: Parameters<typeof sales.listSales>[0] = {}) {
+    return this.pages<OperatorSale>((after) => sales.listSales({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "sale_id");
+  }
+  /** What is sold, when, and for how much. */
+  getSale(...args: Parameters<typeof sales.getSale>) { return this.run(sales.getSale(...args)); }
+  /** Change a sale. */
+  changeSale(...args: Parameters<typeof sales.changeSale>) { return this.run(sales.changeSale(...args)); }
+  /** Pause new reservations. */
+  pauseSale(...args: Parameters<typeof sales.pauseSale>) { return this.run(sales.pauseSale(...args)); }
+  /** Resume a paused sale. */
+  resumeSale(...args: Parameters<typeof sales.resumeSale>) { return this.run(sales.resumeSale(...args)); }
+  /** End a sale now, for good. */
+  closeSale(...args: Parameters<typeof sales.closeSale>) { return this.run(sales.closeSale(...args)); }
+  /** Add units, or remove free ones. */
+  restockSale(...args: Parameters<typeof sales.restockSale>) { return this.run(sales.restockSale(...args)); }
+  /** How the sale stands now. */
+  now(...args: Parameters<typeof sales.now>) { return this.run(sales.now(...args)); }
+  /** A challenge to solve before joining. */
+  challenge(...args: Parameters<typeof sales.challenge>) { return this.run(sales.challenge(...args)); }
+  /** Reserve units, or pay for them at once. */
+  purchase(...args: Parameters<typeof purchase.purchase>) { return this.run(purchase.purchase(...args)); }
+  /** Join the queue. */
+  join(...args: Parameters<typeof room.join>) { return this.run(room.join(...args)); }
+  /** Leave the queue. */
+  leave(...args: Parameters<typeof room.leave>) { return this.run(room.leave(...args)); }
+  /** Look at your place. */
+  status(...args: Parameters<typeof room.status>) { return this.run(room.status(...args)); }
+  /** Ask for a pass. */
+  admission(...args: Parameters<typeof room.admission>) { return this.run(room.admission(...args)); }
+  /** The queue and its pace. */
+  getRoom(...args: Parameters<typeof room.getRoom>) { return this.run(room.getRoom(...args)); }
+  /** Set the rate, pause the queue, admit people. */
+  changeRoom(...args: Parameters<typeof room.changeRoom>) { return this.run(room.changeRoom(...args)); }
+  /** The closed list of a lottery. */
+  lotteryEntries(...args: Parameters<typeof room.lotteryEntries>) { return this.run(room.lotteryEntries(...args)); }
+  /** The public keys of passes. */
+  jwks(...args: Parameters<typeof room.jwks>) { return this.run(room.jwks(...args)); }
+  /** List reservations, newest first. */
+  listReservations(...args: Parameters<typeof reservations.listReservations>) { return this.run(reservations.listReservations(...args)); }
+  iterReservations(args: Parameters<typeof reservations.listReservations>[0] = {}) {
+    return this.pages<Reservation>((after) => reservations.listReservations({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "reservation_id");
+  }
+  /** One reservation. */
+  getReservation(...args: Parameters<typeof reservations.getReservation>) { return this.run(reservations.getReservation(...args)); }
+  /** Everything that happened to it. */
+  getHistory(...args: Parameters<typeof reservations.getHistory>) { return this.run(reservations.getHistory(...args)); }
+  /** Mark the units as sold; for a buyer: start to pay. */
+  confirm(...args: Parameters<typeof reservations.confirm>) { return this.run(reservations.confirm(...args)); }
+  /** Hold the units longer. */
+  extend(...args: Parameters<typeof reservations.extend>) { return this.run(reservations.extend(...args)); }
+  /** Return the units. */
+  cancel(...args: Parameters<typeof reservations.cancel>) { return this.run(reservations.cancel(...args)); }
+  /** What happens to it, as it happens. */
+  events(...args: Parameters<typeof reservations.events>) { return this.stream(reservations.events(...args)); }
+  /** List orders, newest first. */
+  listOrders(...args: Parameters<typeof money.listOrders>) { return this.run(money.listOrders(...args)); }
+  iterOrders(args: Parameters<typeof money.listOrders>[0] = {}) {
+    return this.pages<Order>((after) => money.listOrders({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "order_id");
+  }
+  /** One order. */
+  getOrder(...args: Parameters<typeof money.getOrder>) { return this.run(money.getOrder(...args)); }
+  /** Refund an order, or part of it. */
+  refundOrder(...args: Parameters<typeof money.refundOrder>) { return this.run(money.refundOrder(...args)); }
+  /** Add money to a buyer's wallet. */
+  creditWallet(...args: Parameters<typeof money.creditWallet>) { return this.run(money.creditWallet(...args)); }
+  /** A buyer's balances. */
+  getWallet(...args: Parameters<typeof money.getWallet>) { return this.run(money.getWallet(...args)); }
+  /** The process runs. */
+  live(...args: Parameters<typeof operate.live>) { return this.run(operate.live(...args)); }
+  /** Requests can be served. */
+  ready(...args: Parameters<typeof operate.ready>) { return this.run(operate.ready(...args)); }
+  /** Metrics for Prometheus. */
+  metrics(...args: Parameters<typeof operate.metrics>) { return this.run(operate.metrics(...args)); }
+  /** What is on, and what is off right now. */
+  getFeatures(...args: Parameters<typeof operate.getFeatures>) { return this.run(operate.getFeatures(...args)); }
+  /** How far background work is behind. */
+  getLag(...args: Parameters<typeof operate.getLag>) { return this.run(operate.getLag(...args)); }
+  /** Every pool: does it add up, and do gate and ledger agree?. */
+  getPools(...args: Parameters<typeof operate.getPools>) { return this.run(operate.getPools(...args)); }
+  /** Check every pool and every payment now. */
+  reconcile(...args: Parameters<typeof operate.reconcile>) { return this.run(operate.reconcile(...args)); }
+  /** What needs attention, and why. */
+  listParked(...args: Parameters<typeof operate.listParked>) { return this.run(operate.listParked(...args)); }
+  iterParked(args: Parameters<typeof operate.listParked>[0] = {}) {
+    return this.pages<Parked>((after) => operate.listParked({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "parked_id");
+  }
+  /** Retry everything of a kind. */
+  retryAllParked(...args: Parameters<typeof operate.retryAllParked>) { return this.run(operate.retryAllParked(...args)); }
+  /** Retry it, from where it stands. */
+  retryParked(...args: Parameters<typeof operate.retryParked>) { return this.run(operate.retryParked(...args)); }
+  /** Discard it, if no money was taken. */
+  dropParked(...args: Parameters<typeof operate.dropParked>) { return this.run(operate.dropParked(...args)); }
+  /** More was sold than can be delivered: act by the sale's policy. */
+  compensate(...args: Parameters<typeof operate.compensate>) { return this.run(operate.compensate(...args)); }
+  /** What happened to a buyer, refusals included. */
+  getAudit(...args: Parameters<typeof operate.getAudit>) { return this.run(operate.getAudit(...args)); }
+  /** A sale while it sells: poll it every second. */
+  getLive(...args: Parameters<typeof operate.getLive>) { return this.run(operate.getLive(...args)); }
+  /** Each dependency of the server. */
+  getHealth(...args: Parameters<typeof operate.getHealth>) { return this.run(operate.getHealth(...args)); }
+  /** List service keys, revoked ones included. */
+  listKeys(...args: Parameters<typeof operate.listKeys>) { return this.run(operate.listKeys(...args)); }
+  /** Create a service key. */
+  createKey(...args: Parameters<typeof operate.createKey>) { return this.run(operate.createKey(...args)); }
+  /** Revoke a service key. */
+  revokeKey(...args: Parameters<typeof operate.revokeKey>) { return this.run(operate.revokeKey(...args)); }
+  /** Have events posted to an address. */
+  createWebhook(...args: Parameters<typeof webhooks.createWebhook>) { return this.run(webhooks.createWebhook(...args)); }
+  /** List webhooks. */
+  listWebhooks(...args: Parameters<typeof webhooks.listWebhooks>) { return this.run(webhooks.listWebhooks(...args)); }
+  /** One webhook. */
+  getWebhook(...args: Parameters<typeof webhooks.getWebhook>) { return this.run(webhooks.getWebhook(...args)); }
+  /** Change a webhook, disable or enable it. */
+  changeWebhook(...args: Parameters<typeof webhooks.changeWebhook>) { return this.run(webhooks.changeWebhook(...args)); }
+  /** Remove a webhook and its deliveries. */
+  deleteWebhook(...args: Parameters<typeof webhooks.deleteWebhook>) { return this.run(webhooks.deleteWebhook(...args)); }
+  /** A new secret. */
+  rotateSecret(...args: Parameters<typeof webhooks.rotateSecret>) { return this.run(webhooks.rotateSecret(...args)); }
+  /** What was sent, newest first. */
+  listDeliveries(...args: Parameters<typeof webhooks.listDeliveries>) { return this.run(webhooks.listDeliveries(...args)); }
+  iterDeliveries(webhook_id: string, args: Parameters<typeof webhooks.listDeliveries>[1] = {}) {
+    return this.pages<Delivery>((after) => webhooks.listDeliveries(webhook_id, { ...args, ...(after === undefined ? {} : { starting_after: after }) }), "delivery_id");
+  }
+  /** Send again. */
+  replay(...args: Parameters<typeof webhooks.replay>) { return this.run(webhooks.replay(...args)); }
+  /** Send a test event. */
+  sendTest(...args: Parameters<typeof webhooks.sendTest>) { return this.run(webhooks.sendTest(...args)); }
+  /** Sign in to the console with a service key. */
+  signIn(...args: Parameters<typeof console.signIn>) { return this.run(console.signIn(...args)); }
+  /** Who is signed in. */
+  getSession(...args: Parameters<typeof console.getSession>) { return this.run(console.getSession(...args)); }
+  /** Sign out. */
+  signOut(...args: Parameters<typeof console.signOut>) { return this.run(console.signOut(...args)); }
+}

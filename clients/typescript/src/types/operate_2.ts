@@ -1,0 +1,70 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+import type { AnswerTimes, Attempts, Drift, LiveRoom, Load, Returned, Settlement, Stock, TurnedAway } from "./operate.js";
+import type { OperatorSale } from "./sales.js";
+export interface Live {
+  /** When the figures were read, by the engine's clock. */
+  as_of: string;
+  sale: OperatorSale;
+  stock: Stock | null;
+  next_return_at: string | null;
+  attempts: Attempts;
+  returned_units: Returned;
+  answer_ms: AnswerTimes;
+  settlement: Settlement;
+  room: LiveRoom | null;
+  /** By kind, of all sales. */
+  parked: Record<string, number>;
+  /** Null where this process does no background work. */
+  drift: Drift | null;
+  turned_away: TurnedAway;
+  health: Load;
+}
+
+export interface Dependency {
+  name: string;
+  /** `capability`, `store`, `gate`, `payment` or `agent`. */
+  kind: string;
+  ok: boolean;
+  detail: string;
+  /** Since it was last known to work. */
+  age_ms?: number | null;
+}
+
+/** Of the process that answers; others may see it differently. */
+export interface SystemHealth {
+  ok: boolean;
+  version: string;
+  data: Dependency[];
+  load: Load;
+  /** By kind; empty if the store cannot be read. */
+  parked: Record<string, number>;
+}
+
+export type Scope = "admin" | "inventory" | "money" | "operate" | "read" | "sales";
+
+export interface ServiceKey {
+  key_id: string;
+  name: string;
+  scopes: Scope[];
+  created_at: string;
+  revoked_at: string | null;
+  /** The key that made it, and takes it along when it is revoked. */
+  created_by: string | null;
+}
+
+export interface ServiceKeyList {
+  data: ServiceKey[];
+}
+
+export interface NewServiceKey {
+  key_id: string;
+  name: string;
+  scopes: Scope[];
+  created_at: string;
+  revoked_at: string | null;
+  /** The key that made it, and takes it along when it is revoked. */
+  created_by: string | null;
+  /** The key itself. Shown this once. */
+  key: string;
+}

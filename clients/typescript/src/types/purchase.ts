@@ -1,0 +1,14 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+import type { Status } from "./inventory.js";
+export interface Purchase {
+  reservation_id: string;
+  sale_id: string;
+  quantity: number;
+  status: Status;
+  expires_at: string;
+  amount: number;
+  currency: string;
+  /** Proof that this was granted: a JWT that this server can read. */
+  receipt: string;
+}

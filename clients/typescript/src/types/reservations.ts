@@ -1,0 +1,38 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+import type { Reservation, Status } from "./inventory.js";
+export interface ReservationPage {
+  data: Reservation[];
+  has_more: boolean;
+}
+
+/** A reservation in a sale. */
+export interface SaleReservation {
+  reservation_id: string;
+  sku_id: string;
+  owner_id: string;
+  quantity: number;
+  status: Status;
+  created_at: string;
+  expires_at: string;
+  confirmed_at: string | null;
+  sale_id: string;
+  /** What it costs in all, in the currency's smallest unit. */
+  amount: number;
+  currency: string;
+  /** Why the payment was refused, if it failed: insufficient_funds, card_declined, … */
+  failure_reason?: string | null;
+}
+
+export interface Event {
+  type: string;
+  at: string;
+  quantity: number | null;
+  expires_at: string | null;
+  /** Why the payment was refused: insufficient_funds, … */
+  failure_reason?: string;
+}
+
+export interface History {
+  events: Event[];
+}

@@ -1,0 +1,81 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+import type { Lottery, RoomMode } from "./sales.js";
+export interface Place {
+  ticket: string;
+  /** From 1. It is your turn when position ≤ serving. Null before a draw. */
+  position: number | null;
+  /** How many places have been called. */
+  serving: number;
+  /** People before you who have not been called. Null before a draw. */
+  ahead: number | null;
+  /** Null while it is unknown, or while forecasts are degraded. */
+  eta_seconds: number | null;
+  /** The chance that something is left when it is your turn, from 0 to 1. Null while degraded. */
+  odds: number | null;
+  /** Whether the chance is below 1 %. You are free to stay. */
+  likely_sold_out: boolean;
+  /** `odds` while the server is under pressure and makes no forecasts. */
+  degraded_features: string[];
+}
+
+export interface Pass {
+  /** A JWT, to be sent as `Holdfast-Pass` with the purchase. */
+  pass: string;
+  expires_at: string;
+}
+
+export interface Wait {
+  position: number | null;
+  serving: number;
+  retry_after_ms: number;
+}
+
+export interface Pace {
+  rate_per_second: number;
+  speed_per_second: number;
+  /** The share of those called who come for their pass. */
+  shows: number;
+  /** The share of passes that are used. */
+  buys: number;
+  units_each: number;
+  gate_latency_ms: number;
+  settlement_lag_ms: number;
+  available: number;
+}
+
+export interface RoomFacts {
+  sale_id: string;
+  mode: RoomMode;
+  opened_at: string | null;
+  joined: number;
+  serving: number;
+  waiting: number;
+  /** Called a moment ago, and not come yet. */
+  called: number;
+  /** Given, neither used nor lapsed. */
+  passes: number;
+  rate_per_second: number;
+  paused: boolean;
+  admitting: number;
+  passes_given: number;
+  passes_used: number;
+  passes_lapsed: number;
+  calls_lapsed: number;
+  units_taken: number;
+  pace: Pace | null;
+  lottery: Lottery;
+}
+
+export interface Key {
+  kty: string;
+  crv: string;
+  x: string;
+  kid: string;
+  alg: string;
+  use: string;
+}
+
+export interface Jwks {
+  keys: Key[];
+}

@@ -1,0 +1,198 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+export interface PriceIn {
+  /** In the smallest unit of the currency, for one unit. */
+  amount: number;
+  /** ISO 4217. */
+  currency: string;
+}
+
+export type Checkout = "cart" | "instant";
+
+export type PaymentKind = "external" | "sandbox" | "stripe" | "wallet";
+
+/** What happens to orders that exceed the stock, because the total was lowered or never existed. */
+export type OversellPolicy = "cancel_last" | "fulfil_first" | "report";
+
+/** How the sale's page looks. All of it is optional. */
+export interface BrandIn {
+  name?: string | null;
+  logo_url?: string | null;
+  accent?: string | null;
+  /** A light colour. Dark mode has its own. */
+  background?: string | null;
+  message?: string | null;
+}
+
+export type RoomMode = "fifo" | "lottery" | "off";
+
+export interface RoomIn {
+  mode?: RoomMode;
+  rate_per_second?: number;
+  pass_seconds?: number;
+  /** For a lottery: a public value that nobody can know before the sale opens, such as `drand main net, round 4321000`. The draw waits until an operator enters it. */
+  beacon?: string | null;
+}
+
+export interface ProofOfWorkIn {
+  /** Attempts it takes at most while demand is low; never more than a phone can do. */
+  cost: number;
+}
+
+export interface Brand {
+  name: string | null;
+  logo_url: string | null;
+  accent: string | null;
+  background: string | null;
+  message: string | null;
+}
+
+export interface Price {
+  amount: number;
+  currency: string;
+}
+
+export interface Room {
+  mode: RoomMode;
+  rate_per_second: number;
+  pass_seconds: number;
+  beacon: string | null;
+}
+
+export interface ProofOfWork {
+  cost: number;
+}
+
+/** A sale's lifecycle state. Buyers see its `Phase` instead. */
+export type SaleState = "closed" | "loading" | "ready";
+
+/** The state that buyers see. */
+export type Phase = "all_held" | "ended" | "open" | "paused" | "sold_out" | "upcoming";
+
+export interface OperatorSale {
+  sale_id: string;
+  sku_id: string;
+  name: string;
+  description: string | null;
+  image_url: string | null;
+  checkout_url: string | null;
+  brand: Brand | null;
+  locale: string | null;
+  price: Price;
+  starts_at: string;
+  ends_at: string | null;
+  per_buyer_limit: number | null;
+  hold_seconds: number;
+  max_hold_seconds: number;
+  required_tier: number | null;
+  checkout: Checkout;
+  payment: PaymentKind;
+  room: Room;
+  proof_of_work: ProofOfWork | null;
+  state: SaleState;
+  /** Why a sale that is loading does not go on. */
+  problem: string | null;
+  paused: boolean;
+  /** What buyers are told at /now. */
+  phase: Phase;
+  hold_budget: number | null;
+  units_per_address: number | null;
+  oversell_policy: OversellPolicy;
+  /** What can be delivered, if an operator said that it is too few. */
+  deliverable_units: number | null;
+  /** Null if the pool cannot be read now; so are the counts. */
+  total_units: number | null;
+  available: number | null;
+  held: number | null;
+  sold: number | null;
+  created_at: string;
+  updated_at: string;
+  opened_at: string | null;
+  closed_at: string | null;
+}
+
+export interface SalePage {
+  data: OperatorSale[];
+  has_more: boolean;
+}
+
+/** What everyone may know. Service keys with the scope `sales` see the rest too. */
+export interface Sale {
+  sale_id: string;
+  sku_id: string;
+  name: string;
+  description: string | null;
+  image_url: string | null;
+  checkout_url: string | null;
+  brand: Brand | null;
+  locale: string | null;
+  price: Price;
+  starts_at: string;
+  ends_at: string | null;
+  per_buyer_limit: number | null;
+  hold_seconds: number;
+  max_hold_seconds: number;
+  required_tier: number | null;
+  checkout: Checkout;
+  payment: PaymentKind;
+  room: Room;
+  proof_of_work: ProofOfWork | null;
+}
+
+export interface Lottery {
+  seed_hash: string;
+  /** From the draw on. */
+  seed?: string | null;
+  /** From the closing of the list on. */
+  entrants?: number | null;
+  /** Of the closed list. */
+  digest?: string | null;
+  /** The public value that the draw waits for, as named beforehand. */
+  beacon_source?: string | null;
+  /** That value. */
+  beacon_value?: string | null;
+  /** SHA-256 of the digest, a line feed, and the value or nothing. */
+  beacon?: string | null;
+}
+
+export interface Now {
+  sale_id: string;
+  state: Phase;
+  available_hint: number | null;
+  /** If all is held, when the next unit may come back. */
+  next_return_at: string | null;
+  opens_at: string;
+  next_poll_ms: number;
+  serving: number;
+  joined: number;
+  rate_per_second: number;
+  /** Null where the order is not drawn. */
+  lottery: Lottery | null;
+}
+
+export interface ChallengeFor {
+  sale: string;
+  /** A mark of the buyer it is for; empty if no token was sent. */
+  buyer: string;
+}
+
+/** As ALTCHA's clients read it; the names are theirs. */
+export interface ChallengeParameters {
+  algorithm: string;
+  /** Rounds of one attempt. */
+  cost: number;
+  keyLength: number;
+  /** How the key begins whose number is sought. */
+  keyPrefix: string;
+  nonce: string;
+  salt: string;
+  keySignature: string;
+  /** In seconds since 1970. */
+  expiresAt: number;
+  data: ChallengeFor;
+}
+
+export interface Challenge {
+  parameters: ChallengeParameters;
+  signature: string;
+}

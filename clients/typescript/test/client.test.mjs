@@ -1,0 +1,86 @@
+// When a call is sent again, and what else the client does by itself. No Holdfast server is needed.
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createServer } from "node:http";
+import { test } from "node:test";
+import { Client, InvalidSignature, isProblem, NoAnswer, Problem, UnexpectedAnswer, Unreachable, verifyWebhook } from "../dist/index.js";
+
+const RESERVATION = { reservation_id: "rsv_1", status: "active", of_the_future: 1 };
+const LOST = { status: 0 };
+const GRANTED = { status: 200, body: RESERVATION };
+const problem = (status, reason, retryable, more = {}) => ({
+  status, type: "application/problem+json", body: { title: "T", detail: "D", status, reason, retryable, ...more },
+});
+const BUSY = problem(503, "busy", true);
+const UNKNOWN = problem(503, "outcome_unknown", true);
+
+async function scripted(answers, act) {
+  const received = [];
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (part) => (text += part));
+    request.on("end", () => {
+      received.push(text ? JSON.parse(text) : null);
+      const told = answers.shift();
+      if (told.status === 0) return request.socket.destroy();
+      response.writeHead(told.status, { "content-type": told.type ?? "application/json", "retry-after": "0", connection: "close" });
+      response.end(typeof told.body === "string" ? told.body : JSON.stringify(told.body));
+    });
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    await act(new Client(`http://127.0.0.1:${server.address().port}/`, { key: "hf_1", firstPauseMs: 5 }), received);
+  } finally {
+    server.close();
+  }
+}
+
+const reserve = (client) => client.reserve("sku", { owner_id: "ada", quantity: 1 });
+
+for (const [name, trouble] of Object.entries({ lost: LOST, busy: BUSY, unknown: UNKNOWN, proxy: { status: 502, body: "<html>" } })) {
+  test(`a reservation is sent again with the same key (${name})`, () =>
+    scripted([trouble, trouble, GRANTED], async (client, received) => {
+      assert.equal((await reserve(client)).reservation_id, "rsv_1");
+      assert.equal(received.length, 3);
+      assert.equal(new Set(received.map((body) => body.idempotency_key)).size, 1);
+    }));
+}
+
+for (const trouble of [LOST, UNKNOWN]) {
+  test("what may not be done twice is not sent again if it may have been done", () =>
+    scripted([trouble], async (client, received) => {
+      await assert.rejects(client.extend("rsv_1", { ttl_seconds: 60 }), (error) => error instanceof NoAnswer || error instanceof Problem);
+      assert.equal(received.length, 1);
+    }));
+}
+
+test("what may not be done twice is sent again if the server says nothing was changed", () =>
+  scripted([BUSY, GRANTED], async (client) => assert.equal((await client.extend("rsv_1", { ttl_seconds: 60 })).status, "active")));
+
+test("a refusal that time does not change is thrown at once, with its members", () =>
+  scripted([problem(409, "sold_out", false, { available: 0 })], async (client) => {
+    await assert.rejects(reserve(client), (error) => isProblem(error, "sold_out") && error.members.available === 0);
+  }));
+
+test("an answer that is not of Holdfast is said to be so", () =>
+  scripted([{ status: 200, body: "<html>" }], async (client) => assert.rejects(reserve(client), UnexpectedAnswer)));
+
+test("a server that is not there is unreachable", async () => {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  await new Promise((resolve) => server.close(resolve));
+  await assert.rejects(new Client(url, { attempts: 2, firstPauseMs: 1 }).live(), Unreachable);
+});
+
+test("a webhook is read only if it is signed and fresh", async () => {
+  const secret = `whsec_${Buffer.from("secret of thirty-two bytes, or so").toString("base64")}`;
+  const body = JSON.stringify({ id: "e1", type: "order.confirmed", data: { order_id: "ord_1" } });
+  const headers = (at, text = body) => {
+    const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64")).update(`m1.${at}.${text}`).digest("base64");
+    return { "webhook-id": "m1", "webhook-timestamp": String(at), "webhook-signature": `v1,AAAA v1,${mac}` };
+  };
+  const now = Math.floor(Date.now() / 1000);
+  assert.equal((await verifyWebhook(body, headers(now), secret)).data.order_id, "ord_1");
+  for (const wrong of [headers(now - 301), headers(now, "{}"), {}]) await assert.rejects(verifyWebhook(body, wrong, secret), InvalidSignature);
+});
