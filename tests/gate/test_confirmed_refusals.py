@@ -485,7 +485,7 @@ async def test_a_look_reads_few_rows_of_large_tables(
 
 def _plan(connection: Any, mode: str) -> str:
     compiled = look_statement().compile(dialect=connection.dialect)
-    given = {"sku_id": f"'{SKU}'", "mark": "100000", "version": "''"}
+    given = {"sku_id": f"'{SKU}'", "mark": "50000", "version": "''"}
     arguments = ", ".join(given.get(name, "'1'") for name in compiled.positiontup or ())
     connection.exec_driver_sql(f"SET LOCAL plan_cache_mode = {mode}")
     connection.exec_driver_sql(f"PREPARE look_{mode} AS {compiled}")
@@ -495,11 +495,11 @@ def _plan(connection: Any, mode: str) -> str:
 def _many_events(connection: Any) -> None:
     connection.exec_driver_sql(
         "INSERT INTO events (sku_id, reservation_id, type, at)"
-        " SELECT 'other', 'r' || n, 'reservation.created', n FROM generate_series(1, 120000) n"
+        " SELECT 'other', 'r' || n, 'reservation.created', n FROM generate_series(1, 60000) n"
     )
     connection.exec_driver_sql(
         "INSERT INTO reservations SELECT 'r' || n, 'other', 'o' || n, 1, 'confirmed', n, n, false"
-        " FROM generate_series(1, 120000) n"
+        " FROM generate_series(1, 60000) n"
     )
 
 

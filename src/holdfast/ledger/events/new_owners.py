@@ -90,11 +90,11 @@ def with_new_owners(pool: Select[Any]) -> Select[Any]:
     is_new = _version != bindparam("version", type_=Text)
     e, r = events.c, reservations.c
     of_pool = and_(e.seq > _mark, e.seq <= _mark + literal(str(EVENTS_MAX)), e.sku_id == _sku_id)
-    # Only grants name an owner; the others move the mark.
-    is_grant = and_(r.reservation_id == e.reservation_id, e.type == literal("'reservation.created'"))
-    told = select(func.json_agg(func.json_build_array(e.seq, r.owner_id))).select_from(
-        events.outerjoin(reservations, is_grant)
-    )
+    # Only grants name an owner; the others move the mark. A subquery for each, which the planner cannot make a join
+    # that reads the whole table.
+    owner_id = select(r.owner_id).where(r.reservation_id == e.reservation_id).correlate(events).scalar_subquery()
+    granted_to = case((e.type == literal("'reservation.created'"), owner_id), else_=null())
+    told = select(func.json_agg(func.json_build_array(e.seq, granted_to)))
     later = func.coalesce(cast(told.where(of_pool).scalar_subquery(), Text), literal("'[]'"))
     return pool.add_columns(
         _version.label("version"),
