@@ -8,11 +8,15 @@ from scripted_server import BUSY, GRANTED, LOST, RESERVATION, UNKNOWN, Scripted,
 
 from holdfast.client import AsyncClient, Client, NoAnswer, Problem, UnexpectedAnswer, Unreachable, problems
 from holdfast.client.calls.inventory import reserve as reserve_call
-from holdfast.client.calls.reservations import extend as extend_call
+from holdfast.client.calls.operate import create_key as create_key_call
 from holdfast.client.conversation import Options, pause_s
 from holdfast.client.types import Reservation
 from holdfast.lab.load.engines import free_port
 
+NEW_KEY = {
+    "key_id": "k", "name": "suite", "scopes": ["read"], "created_at": "2030-01-31T18:00:00.000Z", "revoked_at": None,
+    "created_by": None, "key": "hf_2",
+}  # fmt: skip
 QUICK = {"first_pause_s": 0.01}
 
 
@@ -41,16 +45,16 @@ async def test_the_async_client_sends_again_in_the_same_way() -> None:
 
 @pytest.mark.parametrize("trouble", [LOST, UNKNOWN, Scripted(502, "")])
 def test_what_may_not_be_done_twice_is_not_sent_again_if_it_may_have_been_done(trouble: Scripted) -> None:
-    assert not extend_call("rsv_1", ttl_seconds=60).is_repeatable
+    assert not create_key_call(name="suite", scopes=["read"]).is_repeatable
     with scripted(trouble) as server, Client(server.url) as client:
         with pytest.raises((NoAnswer, Problem)):
-            client.with_options(**QUICK).extend("rsv_1", ttl_seconds=60)
+            client.with_options(**QUICK).create_key(name="suite", scopes=["read"])
         assert len(server.received) == 1
 
 
 def test_what_may_not_be_done_twice_is_sent_again_if_the_server_says_nothing_was_changed() -> None:
-    with scripted(BUSY, GRANTED) as server, Client(server.url) as client:
-        assert client.with_options(**QUICK).extend("rsv_1", ttl_seconds=60).status == "active"
+    with scripted(BUSY, Scripted(201, NEW_KEY)) as server, Client(server.url) as client:
+        assert client.with_options(**QUICK).create_key(name="suite", scopes=["read"]).key == "hf_2"
 
 
 def test_a_lost_answer_names_the_key_that_finds_the_outcome() -> None:

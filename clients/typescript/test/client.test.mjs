@@ -49,13 +49,15 @@ for (const [name, trouble] of Object.entries({ lost: LOST, busy: BUSY, unknown: 
 for (const trouble of [LOST, UNKNOWN]) {
   test("what may not be done twice is not sent again if it may have been done", () =>
     scripted([trouble], async (client, received) => {
-      await assert.rejects(client.extend("rsv_1", { ttl_seconds: 60 }), (error) => error instanceof NoAnswer || error instanceof Problem);
+      await assert.rejects(client.createKey({ name: "suite", scopes: ["read"] }), (error) => error instanceof NoAnswer || error instanceof Problem);
       assert.equal(received.length, 1);
     }));
 }
 
 test("what may not be done twice is sent again if the server says nothing was changed", () =>
-  scripted([BUSY, GRANTED], async (client) => assert.equal((await client.extend("rsv_1", { ttl_seconds: 60 })).status, "active")));
+  scripted([BUSY, { status: 201, body: { key: "hf_2" } }], async (client) => {
+    assert.equal((await client.createKey({ name: "suite", scopes: ["read"] })).key, "hf_2");
+  }));
 
 test("a refusal that time does not change is thrown at once, with its members", () =>
   scripted([problem(409, "sold_out", false, { available: 0 })], async (client) => {

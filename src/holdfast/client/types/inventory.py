@@ -22,9 +22,9 @@ class Pool(Struct, frozen=True, kw_only=True):
     held: int
     sold: int
     total_units: int
-    per_owner_limit: int | None
+    per_owner_limit: int | None = None
     state: Availability
-    next_return_at: datetime | None  # If all is held, the earliest deadline. PUT does not tell it.
+    next_return_at: datetime | None = None  # If all is held, the earliest deadline. PUT does not tell it.
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
@@ -35,4 +35,4 @@ class Reservation(Struct, frozen=True, kw_only=True):
     status: Status
     created_at: datetime
     expires_at: datetime
-    confirmed_at: datetime | None
+    confirmed_at: datetime | None = None

@@ -37,7 +37,7 @@ class OrderPage(Struct, frozen=True, kw_only=True):
 
 class Refund(Struct, frozen=True, kw_only=True):
     refund_id: str
-    order_id: str | None
+    order_id: str | None = None
     amount: int
     currency: str
     restock_units: int
@@ -56,5 +56,5 @@ class Wallet(Struct, frozen=True, kw_only=True):
 
     buyer_id: str
     balance: int
-    currency: str | None
+    currency: str | None = None
     balances: list[Balance]

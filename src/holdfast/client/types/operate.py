@@ -61,7 +61,7 @@ class Lags(Struct, frozen=True, kw_only=True):
 
 
 class ShardReport(Struct, frozen=True, kw_only=True):
-    finding: str | None
+    finding: str | None = None
     total_units: int
     available: int
     held: int
@@ -74,7 +74,7 @@ class ShardReport(Struct, frozen=True, kw_only=True):
 class PoolReport(Struct, frozen=True, kw_only=True):
     """How a pool stands with the gate and the ledger."""
 
-    finding: str | None
+    finding: str | None = None
     total_units: int
     available: int
     held: int
@@ -123,7 +123,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 class Parked(Struct, frozen=True, kw_only=True):
     parked_id: str
     kind: str
-    reason: str | None
+    reason: str | None = None
     attempts: int
     created_at: datetime
     history: list[Tried]
@@ -153,13 +153,13 @@ class Moment(Struct, frozen=True, kw_only=True):
     type: str
     what: str
     sku_id: str
-    sale_id: str | None
-    quantity: int | None
-    reservation_id: str | None
-    outcome: str | None
-    available: int | None
-    next_return_at: datetime | None
-    request_id: str | None
+    sale_id: str | None = None
+    quantity: int | None = None
+    reservation_id: str | None = None
+    outcome: str | None = None
+    available: int | None = None
+    next_return_at: datetime | None = None
+    request_id: str | None = None
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -197,8 +197,8 @@ class Returned(Struct, frozen=True, kw_only=True):
 class AnswerTimes(Struct, frozen=True, kw_only=True):
     """From a command's arrival at the gate until its answer is on disk; over about the last ten seconds."""
 
-    p50: float | None
-    p99: float | None
+    p50: float | None = None
+    p99: float | None = None
     answers: int
 
 
@@ -210,7 +210,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
 class LiveRoom(Struct, frozen=True, kw_only=True):
     sale_id: str
     mode: RoomMode
-    opened_at: datetime | None
+    opened_at: datetime | None = None
     joined: int
     serving: int
     waiting: int
@@ -224,7 +224,7 @@ class LiveRoom(Struct, frozen=True, kw_only=True):
     passes_lapsed: int
     calls_lapsed: int
     units_taken: int
-    pace: Pace | None
+    pace: Pace | None = None
     lottery: Lottery
     inside: int  # Called and expected, or with a pass that is neither used nor lapsed.
     why: Pacing  # What sets the pace of the line.
@@ -232,7 +232,7 @@ class LiveRoom(Struct, frozen=True, kw_only=True):
 
 class Drift(Struct, frozen=True, kw_only=True):
     ok: bool
-    finding: str | None
+    finding: str | None = None
     checked_at: datetime
     journal_lag: int
     units_apart: int

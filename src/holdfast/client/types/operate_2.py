@@ -29,15 +29,15 @@ else:
 class Live(Struct, frozen=True, kw_only=True):
     as_of: datetime  # When the figures were read, by the engine's clock.
     sale: OperatorSale
-    stock: Stock | None
-    next_return_at: datetime | None
+    stock: Stock | None = None
+    next_return_at: datetime | None = None
     attempts: Attempts
     returned_units: Returned
     answer_ms: AnswerTimes
     settlement: Settlement
-    room: LiveRoom | None
+    room: LiveRoom | None = None
     parked: dict[str, int]  # By kind, of all sales.
-    drift: Drift | None  # Null where this process does no background work.
+    drift: Drift | None = None  # Null where this process does no background work.
     turned_away: TurnedAway
     health: Load
 
@@ -65,8 +65,8 @@ class ServiceKey(Struct, frozen=True, kw_only=True):
     name: str
     scopes: list[Scope]
     created_at: datetime
-    revoked_at: datetime | None
-    created_by: str | None  # The key that made it, and takes it along when it is revoked.
+    revoked_at: datetime | None = None
+    created_by: str | None = None  # The key that made it, and takes it along when it is revoked.
 
 
 class ServiceKeyList(Struct, frozen=True, kw_only=True):
@@ -78,6 +78,6 @@ class NewServiceKey(Struct, frozen=True, kw_only=True):
     name: str
     scopes: list[Scope]
     created_at: datetime
-    revoked_at: datetime | None
-    created_by: str | None  # The key that made it, and takes it along when it is revoked.
+    revoked_at: datetime | None = None
+    created_by: str | None = None  # The key that made it, and takes it along when it is revoked.
     key: str  # The key itself. Shown this once.

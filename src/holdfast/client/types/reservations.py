@@ -24,7 +24,7 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
     status: Status
     created_at: datetime
     expires_at: datetime
-    confirmed_at: datetime | None
+    confirmed_at: datetime | None = None
     sale_id: str
     amount: int  # What it costs in all, in the currency's smallest unit.
     currency: str
@@ -34,8 +34,8 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     type: str
     at: datetime
-    quantity: int | None
-    expires_at: datetime | None
+    quantity: int | None = None
+    expires_at: datetime | None = None
     failure_reason: str | None = None  # Why the payment was refused: insufficient_funds, …
 
 

@@ -11,11 +11,11 @@ from holdfast.client.types.sales import Lottery, RoomMode
 
 class Place(Struct, frozen=True, kw_only=True):
     ticket: str
-    position: int | None  # From 1. It is your turn when position ≤ serving. Null before a draw.
+    position: int | None = None  # From 1. It is your turn when position ≤ serving. Null before a draw.
     serving: int  # How many places have been called.
-    ahead: int | None  # People before you who have not been called. Null before a draw.
-    eta_seconds: int | None  # Null while it is unknown, or while forecasts are degraded.
-    odds: float | None  # The chance that something is left when it is your turn, from 0 to 1. Null while degraded.
+    ahead: int | None = None  # People before you who have not been called. Null before a draw.
+    eta_seconds: int | None = None  # Null while it is unknown, or while forecasts are degraded.
+    odds: float | None = None
     likely_sold_out: bool  # Whether the chance is below 1 %. You are free to stay.
     degraded_features: list[str]  # `odds` while the server is under pressure and makes no forecasts.
 
@@ -26,7 +26,7 @@ class Pass(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    position: int | None
+    position: int | None = None
     serving: int
     retry_after_ms: int
 
@@ -45,7 +45,7 @@ class Pace(Struct, frozen=True, kw_only=True):
 class RoomFacts(Struct, frozen=True, kw_only=True):
     sale_id: str
     mode: RoomMode
-    opened_at: datetime | None
+    opened_at: datetime | None = None
     joined: int
     serving: int
     waiting: int
@@ -59,7 +59,7 @@ class RoomFacts(Struct, frozen=True, kw_only=True):
     passes_lapsed: int
     calls_lapsed: int
     units_taken: int
-    pace: Pace | None
+    pace: Pace | None = None
     lottery: Lottery
 
 

@@ -50,11 +50,11 @@ class ProofOfWorkIn(TypedDict):
 
 
 class Brand(Struct, frozen=True, kw_only=True):
-    name: str | None
-    logo_url: str | None
-    accent: str | None
-    background: str | None
-    message: str | None
+    name: str | None = None
+    logo_url: str | None = None
+    accent: str | None = None
+    background: str | None = None
+    message: str | None = None
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Room(Struct, frozen=True, kw_only=True):
     mode: RoomMode
     rate_per_second: int
     pass_seconds: int
-    beacon: str | None
+    beacon: str | None = None
 
 
 class ProofOfWork(Struct, frozen=True, kw_only=True):
@@ -77,38 +77,38 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     sale_id: str
     sku_id: str
     name: str
-    description: str | None
-    image_url: str | None
-    checkout_url: str | None
-    brand: Brand | None
-    locale: str | None
+    description: str | None = None
+    image_url: str | None = None
+    checkout_url: str | None = None
+    brand: Brand | None = None
+    locale: str | None = None
     price: Price
     starts_at: datetime
-    ends_at: datetime | None
-    per_buyer_limit: int | None
+    ends_at: datetime | None = None
+    per_buyer_limit: int | None = None
     hold_seconds: int
     max_hold_seconds: int
-    required_tier: int | None
+    required_tier: int | None = None
     checkout: Checkout
     payment: PaymentKind
     room: Room
-    proof_of_work: ProofOfWork | None
+    proof_of_work: ProofOfWork | None = None
     state: SaleState
-    problem: str | None  # Why a sale that is loading does not go on.
+    problem: str | None = None  # Why a sale that is loading does not go on.
     paused: bool
     phase: Phase  # What buyers are told at /now.
-    hold_budget: int | None
-    units_per_address: int | None
+    hold_budget: int | None = None
+    units_per_address: int | None = None
     oversell_policy: OversellPolicy
-    deliverable_units: int | None  # What can be delivered, if an operator said that it is too few.
-    total_units: int | None  # Null if the pool cannot be read now; so are the counts.
-    available: int | None
-    held: int | None
-    sold: int | None
+    deliverable_units: int | None = None  # What can be delivered, if an operator said that it is too few.
+    total_units: int | None = None  # Null if the pool cannot be read now; so are the counts.
+    available: int | None = None
+    held: int | None = None
+    sold: int | None = None
     created_at: datetime
     updated_at: datetime
-    opened_at: datetime | None
-    closed_at: datetime | None
+    opened_at: datetime | None = None
+    closed_at: datetime | None = None
 
 
 class SalePage(Struct, frozen=True, kw_only=True):
@@ -122,22 +122,22 @@ class Sale(Struct, frozen=True, kw_only=True):
     sale_id: str
     sku_id: str
     name: str
-    description: str | None
-    image_url: str | None
-    checkout_url: str | None
-    brand: Brand | None
-    locale: str | None
+    description: str | None = None
+    image_url: str | None = None
+    checkout_url: str | None = None
+    brand: Brand | None = None
+    locale: str | None = None
     price: Price
     starts_at: datetime
-    ends_at: datetime | None
-    per_buyer_limit: int | None
+    ends_at: datetime | None = None
+    per_buyer_limit: int | None = None
     hold_seconds: int
     max_hold_seconds: int
-    required_tier: int | None
+    required_tier: int | None = None
     checkout: Checkout
     payment: PaymentKind
     room: Room
-    proof_of_work: ProofOfWork | None
+    proof_of_work: ProofOfWork | None = None
 
 
 class Lottery(Struct, frozen=True, kw_only=True):
@@ -153,14 +153,14 @@ class Lottery(Struct, frozen=True, kw_only=True):
 class Now(Struct, frozen=True, kw_only=True):
     sale_id: str
     state: Phase
-    available_hint: int | None
-    next_return_at: datetime | None  # If all is held, when the next unit may come back.
+    available_hint: int | None = None
+    next_return_at: datetime | None = None  # If all is held, when the next unit may come back.
     opens_at: datetime
     next_poll_ms: int
     serving: int
     joined: int
     rate_per_second: int
-    lottery: Lottery | None  # Null where the order is not drawn.
+    lottery: Lottery | None = None  # Null where the order is not drawn.
 
 
 class ChallengeFor(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,9 @@ class NewWebhook(Struct, frozen=True, kw_only=True):
     webhook_id: str
     url: str
     events: list[str]
-    description: str | None
+    description: str | None = None
     enabled: bool
-    disabled_at: datetime | None  # Also set if the receiver answered 410 Gone.
+    disabled_at: datetime | None = None  # Also set if the receiver answered 410 Gone.
     created_at: datetime
     secret: str  # Signs every delivery. Shown this once.
 
@@ -23,9 +23,9 @@ class Webhook(Struct, frozen=True, kw_only=True):
     webhook_id: str
     url: str
     events: list[str]
-    description: str | None
+    description: str | None = None
     enabled: bool
-    disabled_at: datetime | None  # Also set if the receiver answered 410 Gone.
+    disabled_at: datetime | None = None  # Also set if the receiver answered 410 Gone.
     created_at: datetime
 
 
@@ -36,8 +36,8 @@ class WebhookList(Struct, frozen=True, kw_only=True):
 class Attempt(Struct, frozen=True, kw_only=True):
     at: datetime
     ms: int
-    status: int | None
-    error: str | None
+    status: int | None = None
+    error: str | None = None
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -46,11 +46,11 @@ class Delivery(Struct, frozen=True, kw_only=True):
     subject: str
     state: str
     attempts: int
-    last_status: int | None
-    reason: str | None
+    last_status: int | None = None
+    reason: str | None = None
     due_at: datetime
     created_at: datetime
-    done_at: datetime | None
+    done_at: datetime | None = None
     history: list[Attempt]
     event: dict[str, Any]  # The body as it is sent.
 

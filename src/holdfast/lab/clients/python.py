@@ -96,9 +96,11 @@ def _class(one: Type) -> str:
     lines += _docstring(one)
     for field in one.fields:
         kind = annotation(field.schema)
-        if not field.is_required:
-            kind = kind if "None" in kind.split(" | ") else f"{kind} | None"
-        written = f"    {_safe(field.name)}: {kind}" + ("" if field.is_required else " = None")
+        is_nullable = "None" in kind.split(" | ")
+        # What may be null may be missing: an older server does not know it yet.
+        if not field.is_required and not is_nullable:
+            kind = f"{kind} | None"
+        written = f"    {_safe(field.name)}: {kind}" + ("" if field.is_required and not is_nullable else " = None")
         lines.append(_with_comment(written, field.description))
     return "\n".join(lines) + "\n"
 
