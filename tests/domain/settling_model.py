@@ -10,7 +10,8 @@ from itertools import product
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.domain.sale.settling import (
+from holdfast.domain.sale.settling import advance
+from holdfast.domain.sale.settling_case import (
     Case,
     Discarded,
     Effect,
@@ -24,7 +25,6 @@ from holdfast.domain.sale.settling import (
     Reacquired,
     Resumed,
     Work,
-    advance,
 )
 from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Status
@@ -42,8 +42,9 @@ class World(Struct, frozen=True, kw_only=True):
     refunds: int = 0
     replacements: int = 0
     endings: int = 0
-    # Redis only: the gate has returned the units, and the ledger has not read it yet.
+    # Redis only: the gate has returned or reopened the units, and the ledger has not read it yet.
     is_returned: bool = False
+    is_reopened: bool = False
 
 
 class Node(Struct, frozen=True):
@@ -54,7 +55,10 @@ class Node(Struct, frozen=True):
 
 def initial_nodes() -> Iterator[Node]:
     for funding, notifies, has_funds, amount in product([None, *Funding], *[(False, True)] * 2, (0, AMOUNT)):
-        case = Case(funding=funding, notifies_gate=notifies, has_funds=has_funds, amount=amount, attempts_max=2)
+        case = Case(
+            funding=funding, notifies_gate=notifies, has_funds=has_funds, amount=amount, attempts_max=2,
+            payment_attempts_max=2, parks_after_attempts=has_funds and notifies,
+        )  # fmt: skip
         yield Node(case, None, World())
     # A replacement begins with the money that was taken for the reservation before it.
     for notifies in (False, True):
@@ -85,6 +89,8 @@ def successors(node: Node) -> Iterator[Node]:
         yield post(case, world, Resumed())
     if case.work is Work.PARKED:
         yield from operator(case, world)
+    if case.work is Work.DONE and case.reservation is Status.ACTIVE:
+        yield from next_attempt(case, world)
     if case.work is Work.DONE and case.funding is Funding.PROVIDER and case.payment in (P.NEW, P.DECLINED, P.VOIDED):
         # A webhook makes the audit open it again, to look the payment up.
         reopened = replace(case, work=Work.WAITING, ending=None, attempts=0, is_reacquiring=False, payment=P.ATTEMPTED)
@@ -101,7 +107,29 @@ def post(case: Case, world: World, event: Event) -> Node:
     last = effects[-1] if effects and after.is_open and effects[-1] not in pauses else None
     # Attempts beyond the maximum, which only notifying the gate has, make no difference.
     attempts = min(after.attempts, after.attempts_max)
-    return Node(replace(after, attempts=attempts, is_verified=False, is_refused=False, failure=None), last, world)
+    forgotten = {"is_verified": False, "is_looked_up": False, "is_refused": False, "failure": None}
+    return Node(replace(after, attempts=attempts, **forgotten), last, world)
+
+
+def next_attempt(case: Case, world: World) -> Iterator[Node]:
+    """The buyer pays again, cancels, or does nothing until the deadline. The next payment has a key of its own."""
+    begun = replace(
+        case,
+        work=Work.WAITING,
+        ending=None,
+        attempts=0,
+        reservation=Status.SETTLING,
+        payment=None,
+        payment_reason=None,
+        reference=None,
+        reason=None,
+        payment_attempt=case.payment_attempt + 1,
+        has_funds=True,
+    )
+    if case.payment is not P.CAPTURED and world.held is not P.CAPTURED:
+        yield Node(begun, None, replace(world, held=None))
+    for status in (Status.CANCELLED, Status.EXPIRED):
+        yield Node(replace(case, reservation=status), None, replace(world, endings=world.endings + 1))
 
 
 def ledger_effect(effect: Effect, case: Case, world: World) -> World:
@@ -130,7 +158,12 @@ def outcomes(effect: Effect, case: Case, world: World) -> Iterator[tuple[World, 
             yield granted, Reacquired()
             yield granted, unknown
         case Effect.NOTIFY_GATE:
-            heard = replace(world, is_returned=case.ending is Transition.FAIL and case.reservation is Status.SETTLING)
+            is_open = case.reservation is Status.SETTLING
+            heard = replace(
+                world,
+                is_returned=case.ending is Transition.FAIL and is_open,
+                is_reopened=case.ending is Transition.REOPEN and is_open,
+            )
             yield heard, GateAcknowledged()
             yield heard, unknown
         case _:
@@ -138,7 +171,8 @@ def outcomes(effect: Effect, case: Case, world: World) -> Iterator[tuple[World, 
                 is_new = held is P.CAPTURED and world.held is not P.CAPTURED
                 changed = replace(world, held=held, taken=world.taken + is_new)
                 yield changed, unknown
-                yield changed, ProviderReplied(held, AMOUNT)  # type: ignore[arg-type]
+                replied = ProviderReplied(held, AMOUNT, is_looked_up=effect is Effect.LOOK_UP)  # type: ignore[arg-type]
+                yield changed, replied
 
 
 def provider(effect: Effect, held: PaymentStatus | None) -> tuple[PaymentStatus | None, ...]:
@@ -173,6 +207,16 @@ def interference(node: Node) -> Iterator[Node]:
         # A gate can lose what the ledger has not read.
         yield replace(node, world=replace(world, replacements=0)) if case.notifies_gate else node
     if case.reservation is not Status.SETTLING:
+        return
+    if case.is_open and not case.is_overdue:
+        yield replace(node, case=replace(case, is_overdue=True))
+    if world.is_reopened:
+        # The ledger reads it, or the gate loses it, or the deadline had passed when the gate decided.
+        heard = replace(world, is_reopened=False)
+        yield Node(replace(case, reservation=Status.ACTIVE), node.pending, heard)
+        yield replace(node, world=heard)
+        failed = replace(heard, endings=world.endings + 1)
+        yield Node(replace(case, reservation=Status.FAILED), node.pending, failed)
         return
     if case.ending is Transition.CONFIRM:
         # The ledger has claimed the units. The journal can only say the same.

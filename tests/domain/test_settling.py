@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 from settling_model import AMOUNT, Node, reachable
 
-from holdfast.domain.sale.settling import (
+from holdfast.domain.sale.sale import reacquired_id
+from holdfast.domain.sale.settling import advance
+from holdfast.domain.sale.settling_case import (
     LEDGER_EFFECTS,
     Case,
     Discarded,
@@ -21,8 +24,6 @@ from holdfast.domain.sale.settling import (
     Reacquired,
     Resumed,
     Work,
-    advance,
-    reacquired_id,
 )
 from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Status, new_reservation_id, sku_of
@@ -33,6 +34,7 @@ ENDED = (Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 EVENTS: list[Event] = [
     Resumed(),
     *[ProviderReplied(status, AMOUNT) for status in (None, P.AUTHORISED, P.CAPTURED, P.DECLINED, P.VOIDED)],
+    ProviderReplied(P.DECLINED, AMOUNT, is_looked_up=True),
     ProviderReplied(P.CAPTURED, AMOUNT + 1),
     Reacquired(),
     Reacquired("sold_out"),
@@ -48,10 +50,17 @@ def every_case() -> Iterator[Case]:
     for work, payment, reservation, order, funding, notifies, reacquiring, units in product(
         Work, [None, *P], [None, *Status], [None, *OrderSource], [None, *Funding], *flags
     ):
-        yield Case(
+        case = Case(
             work=work, payment=payment, reservation=reservation, order=order, funding=funding, has_units=units,
             notifies_gate=notifies, is_reacquiring=reacquiring, amount=AMOUNT,
         )  # fmt: skip
+        yield case
+        if payment is P.DECLINED:
+            for overdue, parks, earlier in product(*flags):
+                yield replace(case, is_overdue=overdue, is_earlier_payment=earlier)
+                yield replace(case, payment_attempts_max=1, parks_after_attempts=parks)
+        if payment is P.CAPTURED:
+            yield replace(case, is_paid_otherwise=True)
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +102,27 @@ def test_each_reservation_ends_exactly_once(nodes: dict[Node, set[Node]]) -> Non
     """I6. With external funding the caller ends it; a discarded one was never seen by the ledger."""
     assert {node.world.endings for node in nodes} == {0, 1}
     done = [n for n in nodes if n.case.work is Work.DONE and n.case.funding is not Funding.EXTERNAL]
-    assert {n.world.endings for n in done} == {1}
+    assert {n.world.endings for n in done if n.case.reservation is not Status.ACTIVE} == {1}
+    assert {n.world.endings for n in done if n.case.reservation is Status.ACTIVE} == {0}
 
 
 def test_units_return_only_when_no_money_was_taken(nodes: dict[Node, set[Node]]) -> None:
-    assert {n.world.taken for n in nodes if n.case.ending is Transition.FAIL} == {0}
+    returning = [n for n in nodes if n.case.ending in (Transition.FAIL, Transition.REOPEN)]
+    assert {n.case.ending for n in returning} == {Transition.FAIL, Transition.REOPEN}
+    assert {n.world.taken for n in returning} == {0}
+
+
+def test_nothing_is_released_while_money_may_be_moving(nodes: dict[Node, set[Node]]) -> None:
+    """The provider has no authorisation when units return or the buyer may pay again."""
+    releasing = [n for n in nodes if n.case.ending in (Transition.FAIL, Transition.REOPEN)]
+    assert {n.world.held for n in releasing} <= {None, P.DECLINED, P.VOIDED}
+
+
+def test_a_buyer_gets_as_many_attempts_as_the_sale_allows(nodes: dict[Node, set[Node]]) -> None:
+    assert {n.case.payment_attempt for n in nodes} == {1, 2}
+    reopened = [n for n in nodes if n.case.ending is Transition.REOPEN]
+    assert {n.case.payment_attempt for n in reopened} == {1}
+    assert {n.case.payment_attempt for n in nodes if n.case.order and n.case.funding is Funding.PROVIDER} == {1, 2}
 
 
 def test_every_reachable_state_can_reach_an_end(nodes: dict[Node, set[Node]]) -> None:
@@ -155,7 +180,8 @@ def test_an_event_that_does_not_fit_changes_nothing_by_itself() -> None:
         (P.CLAIMED, ProviderReplied(P.CAPTURED), [Effect.SELL]),
         (P.CLAIMED, ProviderReplied(P.VOIDED), [Effect.RETURN_UNITS]),
         (P.CAPTURED, Resumed(), [Effect.SELL]),
-        (P.DECLINED, Resumed(), [Effect.RETURN_UNITS]),
+        (P.DECLINED, Resumed(), [Effect.REOPEN]),
+        (P.ATTEMPTED, ProviderReplied(P.DECLINED), [Effect.REOPEN]),
     ],
 )
 def test_while_the_reservation_is_settling(payment: P | None, event: Event, effects: list[Effect]) -> None:
@@ -179,6 +205,54 @@ def test_after_the_reservation_has_ended(
     status: Status, payment: P | None, event: Event, effects: list[Effect]
 ) -> None:
     assert effects_of(Case(payment=payment, reservation=status), event) == effects
+
+
+@pytest.mark.parametrize(
+    ("case", "event", "effects", "work"),
+    [
+        (Case(is_overdue=True), Resumed(), [Effect.LOOK_UP], Work.WAITING),
+        (Case(payment_attempt=3), Resumed(), [Effect.LOOK_UP], Work.WAITING),
+        (Case(payment_attempt=3), ProviderReplied(P.DECLINED), [Effect.LOOK_UP], Work.WAITING),
+        (Case(payment_attempt=3), ProviderReplied(P.DECLINED, is_looked_up=True), [Effect.RETURN_UNITS], Work.DONE),
+        (Case(payment_attempt=3), ProviderReplied(None, is_looked_up=True), [Effect.RETURN_UNITS], Work.DONE),
+        (Case(payment_attempt=3), ProviderReplied(P.AUTHORISED, is_looked_up=True), [Effect.CAPTURE], Work.WAITING),
+        (Case(payment_attempt=3), ProviderReplied(P.CAPTURED, is_looked_up=True), [Effect.SELL], Work.DONE),
+        (Case(payment_attempt=3), EffectFailed(Effect.LOOK_UP, "?"), [Effect.RETRY_LATER], Work.WAITING),
+        (Case(payment_attempt=3, funding=Funding.LEDGER), Resumed(), [Effect.RETURN_UNITS], Work.DONE),
+        (
+            Case(payment_attempt=3, parks_after_attempts=True),
+            ProviderReplied(P.DECLINED, is_looked_up=True),
+            [],
+            Work.PARKED,
+        ),
+        (Case(payment_reason="buyer_limit"), Resumed(), [Effect.RETURN_UNITS], Work.DONE),
+        (Case(is_earlier_payment=True), Resumed(), [Effect.CHECK_SOON], Work.WAITING),
+        (Case(reservation=Status.ACTIVE), Resumed(), [], Work.DONE),
+    ],
+)
+def test_a_declined_payment(case: Case, event: Event, effects: list[Effect], work: Work) -> None:
+    after, then = advance(replace(case, payment=P.DECLINED), event)
+    assert (then, after.work) == (effects, work)
+
+
+def test_a_decline_keeps_the_units_and_says_why() -> None:
+    after, _ = advance(Case(payment=P.ATTEMPTED), ProviderReplied(P.DECLINED, reason="card_declined"))
+    assert (after.reservation, after.ending, after.reason) == (Status.ACTIVE, Transition.REOPEN, "card_declined")
+    told = advance(Case(payment=P.DECLINED, notifies_gate=True), Resumed())
+    assert (told[0].work, told[0].reservation, told[1]) == (
+        Work.NOTIFYING,
+        Status.SETTLING,
+        [Effect.REOPEN, Effect.NOTIFY_GATE],
+    )
+    assert effects_of(told[0], GateAcknowledged()) == [Effect.CHECK_SOON]
+    assert advance(replace(told[0], reservation=Status.ACTIVE), Resumed())[0].work is Work.DONE
+
+
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.SETTLING, *ENDED])
+def test_money_taken_by_a_declined_payment_goes_back_if_another_one_paid(status: Status) -> None:
+    disputed = Case(payment=P.ATTEMPTED, reservation=status, is_paid_otherwise=True, order=OrderSource.SETTLER)
+    after, effects = advance(disputed, ProviderReplied(P.CAPTURED))
+    assert (after.work, after.refund_cause, effects) == (Work.DONE, "paid_twice", [Effect.OWE_REFUND])
 
 
 def test_money_that_came_too_late_is_replaced_or_refunded() -> None:

@@ -61,9 +61,41 @@ def test_a_hold_becomes_a_paid_order_once_and_a_refund_brings_the_unit_back(stor
     assert body_of(store.server.client.post("/v1/ops/reconcile"))["ok"] is True
 
 
+def test_a_buyer_without_money_keeps_the_unit_and_pays_after_a_top_up(store: Store) -> None:
+    buyer_id = f"short-{store.sale_id}"
+    store.open(checkout="instant")
+    bought = store.buy(buyer_id)
+    id_ = bought["reservation_id"]
+    eventually(lambda: reservation(store, id_)["status"] == "active")
+    declined = reservation(store, id_)
+    assert (declined["last_decline"]["code"], declined["attempts_left"]) == ("insufficient_funds", 2)
+    assert declined["expires_at"] == bought["expires_at"]
+    assert store.counts() == (2, 1, 0)
+    credit(store.server, buyer_id, 5_000, "EUR")
+    with store.buyer(buyer_id) as buyer:
+        assert body_of(buyer.client.post(f"/v1/reservations/{id_}/confirm"), 202)["attempts_left"] == 1
+        paid = ended(store, id_)
+        assert (paid["status"], paid["last_decline"]) == ("confirmed", None)
+        history = [
+            (e["type"], e.get("failure_reason"))
+            for e in body_of(buyer.client.get(f"/v1/reservations/{id_}/history"))["events"]
+        ]
+    assert ("payment.declined", "insufficient_funds") in history
+    assert ("reservation.reopened", None) in history
+
+
+def test_a_sale_says_how_often_a_payment_may_be_tried(quick: Store) -> None:
+    quick.open()
+    assert (quick.show()["payment_attempts_max"], quick.show()["after_attempts"]) == (3, "cancel")
+    changed = body_of(quick.change(payment_attempts_max=5, after_attempts="park"))
+    assert (changed["payment_attempts_max"], changed["after_attempts"]) == (5, "park")
+    for wrong in ({"payment_attempts_max": 0}, {"payment_attempts_max": 21}, {"after_attempts": "retry"}):
+        problem_of(quick.change(**wrong), 422, "invalid_request")
+
+
 def test_a_buyer_without_money_is_told_so_and_the_unit_goes_back(store: Store) -> None:
     buyer_id = f"poor-{store.sale_id}"
-    store.open(checkout="instant")
+    store.open(checkout="instant", payment_attempts_max=1)
     credit(store.server, buyer_id, 5_000, "USD")
     bought = store.buy(buyer_id)
     failed = ended(store, bought["reservation_id"])

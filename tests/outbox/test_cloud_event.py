@@ -6,6 +6,7 @@ import jsonschema_rs
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 from cloudevents.core.formats.json import JSONFormat
+from msgspec.structs import replace
 from outbox_world import SKU, OutboxWorld
 from sqlalchemy import Connection, insert, update
 
@@ -22,6 +23,8 @@ from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import payments, refunds
 from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import events, pools
+from holdfast.runtime.times import rfc3339
+from holdfast.settlement.posting import Posting
 from holdfast.settlement.refund import Refunder
 from holdfast.testing.states import reserve
 from receiver import receiving
@@ -47,6 +50,7 @@ CONTRACT = [
     "reservation.reopened",
     "reservation.confirmed",
     "reservation.failed",
+    "payment.declined",
     "order.confirmed",
     "order.refunded",
     "order.cancelled",
@@ -98,7 +102,7 @@ def test_the_types_are_those_of_the_contract() -> None:
         "order.cancelled",
         "pool.drift",
     }
-    assert set(CONTRACT) | {"*", "reservation.*", "order.*", "pool.*", "sale.*"} == EVENT_PATTERNS
+    assert set(CONTRACT) | {"*", "reservation.*", "payment.*", "order.*", "pool.*", "sale.*"} == EVENT_PATTERNS
 
 
 async def test_a_receiver_reads_it_with_the_library_of_cloudevents(world: OutboxWorld) -> None:
@@ -142,6 +146,30 @@ async def test_a_reservation_is_told_as_it_was_at_the_time(world: OutboxWorld) -
     }
     assert created["expires_at"] < extended["expires_at"]
     assert heard["reservation.confirmed"]["data"]["status"] == "confirmed"
+
+
+async def test_a_declined_payment_is_told_with_its_reason_and_the_deadline(world: OutboxWorld) -> None:
+    webhook = await in_sale(world)
+    bought = replace(reserve(RESERVATION, "ada", 2), settle=True)
+    [granted] = await world.gate.apply(SKU, [bought])
+    posting = Posting(world.database, has_redis=False, attempts_max=3)
+    await world.database.write(lambda c: posting.settle_due(c, SKU, 9))
+    heard = await told(world, webhook)
+    assert granted.reservation is not None
+    assert heard["payment.declined"]["subject"] == RESERVATION
+    assert heard["payment.declined"]["data"] == {
+        "reservation_id": RESERVATION,
+        "sku_id": SKU,
+        "sale_id": "drop",
+        "buyer_id": "ada",
+        "quantity": 2,
+        "attempt": 1,
+        "amount": 9_998,
+        "currency": "EUR",
+        "reason": "insufficient_funds",
+        "expires_at": rfc3339(granted.reservation.expires_at),
+    }
+    assert heard["reservation.reopened"]["data"]["status"] == "active"
 
 
 async def test_an_order_is_told_as_the_contract_has_it(world: OutboxWorld) -> None:

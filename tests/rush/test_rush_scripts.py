@@ -191,6 +191,22 @@ def test_a_declined_buyer_tries_another_card_under_another_key() -> None:
     assert stage.record.ending is Ending.BOUGHT
 
 
+@pytest.mark.parametrize("second_card", [True, False])
+def test_a_declined_buyer_keeps_the_unit_and_pays_again_or_removes_it(second_card: bool) -> None:
+    stage = Stage(Behaviour(declined=True, second_card=second_card))
+
+    def respond(request: Request) -> tuple[int, dict[str, Any]]:
+        if request.step is Step.RESERVATION:
+            return 200, {"status": "active" if stage.steps().count("confirm") == 1 else "confirmed"}
+        return good_server(request)
+
+    stage.play(visit(stage.buyer), respond)
+    cards = [b"pm_decline" in request.body for request in stage.asked if request.step is Step.CONFIRM]
+    assert cards == ([True, False] if second_card else [True])
+    assert stage.steps().count("purchase") == 1
+    assert stage.record.ending is (Ending.BOUGHT if second_card else Ending.DECLINED)
+
+
 def test_bots_that_get_units_are_reported() -> None:
     for bot, offer in ((BotKind.FORGED, OFFER), (BotKind.HAMMER, NO_ROOM)):
         stage = Stage(Behaviour(bot=bot, cart_action=CartAction.ABANDON), offer)

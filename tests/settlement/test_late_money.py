@@ -6,8 +6,7 @@ from settle_money import REMOTE, check_money
 from settle_sandbox import Sandbox
 from sqlalchemy import insert
 
-from holdfast.domain.sale.sale import payment_key_of
-from holdfast.domain.sale.settling import reacquired_id
+from holdfast.domain.sale.sale import payment_key_of, reacquired_id
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.tables.money import payments, refunds, settlements

@@ -8,8 +8,7 @@ from settle_harness import PRICE, SKU, Providers, SettleHarness
 from settle_money import REMOTE
 from sqlalchemy import Connection, delete, insert, update
 
-from holdfast.domain.sale.sale import payment_key_of
-from holdfast.domain.sale.settling import reacquired_id
+from holdfast.domain.sale.sale import payment_key_of, reacquired_id
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.money.payment_notes import Method, note_method

@@ -8,8 +8,7 @@ from settle_money import REMOTE, check_money, note_method
 from settle_sandbox import Sandbox
 from sqlalchemy import update
 
-from holdfast.domain.sale.sale import PaymentKind, payment_key_of
-from holdfast.domain.sale.settling import reacquired_id
+from holdfast.domain.sale.sale import PaymentKind, payment_key_of, reacquired_id
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.money.payment_notes import Method

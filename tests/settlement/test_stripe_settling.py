@@ -9,8 +9,7 @@ import pytest
 from settle_harness import PRICE, SKU, SettleHarness, other_sale
 from stripe import WebhookSignature
 
-from holdfast.domain.sale.sale import PaymentKind, order_id_of, payment_key_of
-from holdfast.domain.sale.settling import reacquired_id
+from holdfast.domain.sale.sale import PaymentKind, order_id_of, payment_key_of, reacquired_id
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.money.payment_notes import Method, note_method

@@ -6,7 +6,7 @@ import pytest
 from settle_harness import PRICE, SALE, SKU, SettleHarness, other_sale
 from sqlalchemy import delete, insert
 
-from holdfast.domain.sale.settling import Work
+from holdfast.domain.sale.settling_case import Work
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.tables.money import payments, settlements, wallet_accounts, wallet_entries

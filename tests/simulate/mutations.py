@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from holdfast.domain.sale.settling import Effect, PaymentStatus, ProviderReplied
+from holdfast.domain.sale.settling_case import Effect, PaymentStatus, ProviderReplied
 from holdfast.domain.stock import rulebook
 from holdfast.domain.stock.command import TRANSITIONS, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome

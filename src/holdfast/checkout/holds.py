@@ -15,7 +15,7 @@ from holdfast.domain.stock.limits import MAX_HOLD_MS
 from holdfast.domain.stock.pool import SKU_PATTERN
 from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.gate.batcher import Batcher
-from holdfast.ledger.money.payment_notes import Method
+from holdfast.ledger.money.payment_notes import Decline, Method
 from holdfast.sales.catalogue import Catalogue
 
 _ID = re.compile(r"rsv_[0-9a-f]{32}_" + SKU_PATTERN.strip("^$") + r"\Z")
@@ -57,8 +57,11 @@ class Holds:
     def sale_of(self, reservation: Reservation) -> Sale | None:
         return self._catalogue.sale_of(reservation)
 
-    async def why_declined(self, reservation: Reservation) -> str | None:
-        return await self._methods.why_declined(reservation.reservation_id)
+    async def last_decline(self, reservation: Reservation) -> Decline | None:
+        """None without a query if no payment was begun, or the last one succeeded."""
+        if not reservation.attempts or reservation.status is Status.CONFIRMED:
+            return None
+        return await self._methods.last_decline(reservation.reservation_id)
 
     async def confirm(self, reservation_id: str, wait: Wait) -> Verdict | Denied:
         """For services. A direct confirm means that payment was taken externally."""
@@ -95,7 +98,8 @@ class Holds:
         if sale.payment is PaymentKind.EXTERNAL:
             return Denied.EXTERNAL_PAYMENT
         if method is not None and found.status is Status.ACTIVE:
-            await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method)
+            attempt = found.attempts + 1
+            await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method, attempt)
         verdict = await self._submit(Move(Transition.SETTLE, reservation_id, buyer_id), wait)
         self._nudge_settler()
         return verdict

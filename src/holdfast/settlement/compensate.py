@@ -19,7 +19,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, update
 
 from holdfast.domain.sale.sale import OrderStatus, OversellPolicy
-from holdfast.domain.sale.settling import INTERNAL_KEY_PREFIX
+from holdfast.domain.sale.settling_case import INTERNAL_KEY_PREFIX
 from holdfast.domain.stock.command import Restock
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.gate.port import Gate

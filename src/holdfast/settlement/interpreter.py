@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import structlog
 
-from holdfast.domain.sale.settling import (
+from holdfast.domain.sale.sale import reacquired_id
+from holdfast.domain.sale.settling_case import (
     INTERNAL_KEY_PREFIX,
     Effect,
     EffectFailed,
@@ -19,7 +20,6 @@ from holdfast.domain.sale.settling import (
     PaymentStatus,
     ProviderReplied,
     Reacquired,
-    reacquired_id,
 )
 from holdfast.domain.stock.command import Command, Move, Reserve, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome
@@ -130,7 +130,8 @@ class Interpreter:
     async def _notify_gate(self, record: Record) -> Event:
         ending = record.case.ending
         assert ending is not None
-        move = Move(ending, record.reservation_id, is_claimed=ending is Transition.CONFIRM)
+        is_sold, attempt = ending is Transition.CONFIRM, record.case.payment_attempt
+        move = Move(ending, record.reservation_id, is_claimed=is_sold, attempt=attempt)
         verdict = await self._moves.submit(record.work["sku_id"], move)
         if verdict.outcome in (Outcome.MOVED, Outcome.ALREADY):
             return GateAcknowledged()
@@ -168,12 +169,13 @@ class Interpreter:
         if provider is None:
             return EffectFailed(effect, f"no payment provider {kind} is configured")
         reply = await _call(provider, effect, record, await self._purchase(effect, record))
+        is_looked_up = effect is Effect.LOOK_UP
         if reply is None:
-            return ProviderReplied(None)
+            return ProviderReplied(None, is_looked_up=is_looked_up)
         if reply.state is PaymentState.PENDING:
             return EffectFailed(effect, "the provider has not decided yet")
         status = PaymentStatus(reply.state.value)
-        return ProviderReplied(status, reply.amount, reply.reference, reply.reason)  # type: ignore[arg-type]
+        return ProviderReplied(status, reply.amount, reply.reference, reply.reason, is_looked_up)  # type: ignore[arg-type]
 
     async def _purchase(self, effect: Effect, record: Record) -> Purchase:
         if effect is not Effect.AUTHORISE:

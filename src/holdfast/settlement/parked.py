@@ -18,14 +18,14 @@ import structlog
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal_column, or_, select, update
 
-from holdfast.domain.sale.sale import OrderStatus, PaymentKind, payment_key_of
-from holdfast.domain.sale.settling import Discarded, PaymentStatus
+from holdfast.domain.sale.sale import OrderStatus, PaymentKind
+from holdfast.domain.sale.settling_case import Discarded, PaymentStatus
 from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.money.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
 from holdfast.ledger.money.settle_batch import Lease
-from holdfast.ledger.money.unpaid_orders import accept
+from holdfast.ledger.money.unpaid_orders import accept, own_keys
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import sales
 from holdfast.ledger.tables.stock import parked_entries
@@ -248,7 +248,7 @@ def _payments(connection: Connection, reservation_id: str) -> list[Any]:
     """Wherever its money may be: its own payment, one it took over, and the one its replacement has."""
     successor = select(settlements.c.successor_id).where(settlements.c.reservation_id == reservation_id)
     is_of_it = or_(
-        payments.c.payment_key == payment_key_of(reservation_id),
+        payments.c.payment_key.in_(own_keys(connection, reservation_id)),
         payments.c.reservation_id == reservation_id,
         payments.c.reservation_id == successor.scalar_subquery(),
     )

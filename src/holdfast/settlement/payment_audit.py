@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import Connection, Row, Select, select, update
 
 from holdfast.domain.sale.sale import PaymentKind
-from holdfast.domain.sale.settling import PaymentStatus
+from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.payment_mismatches import (

@@ -18,8 +18,8 @@ from collections.abc import Collection, Sequence
 import structlog
 from sqlalchemy import Connection
 
-from holdfast.domain.sale.sale import PaymentKind
-from holdfast.domain.sale.settling import Effect, Event, Resumed, refund_id_of
+from holdfast.domain.sale.sale import PaymentKind, refund_id_of
+from holdfast.domain.sale.settling_case import Effect, Event, Resumed
 from holdfast.domain.stock.command import Command, Move, Transition
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
@@ -61,6 +61,7 @@ class SettlementBatch:
         self.refunds: list[tuple[object, ...]] = []
         self.sold: list[Record] = []
         self.returned: list[Record] = []
+        self.reopened: list[Record] = []
 
     def advance(self, record: Record, event: Event) -> None:
         amount, quantity, buyer_id = record.case.amount, record.work["quantity"], record.work["buyer_id"]
@@ -73,6 +74,7 @@ class SettlementBatch:
             has_funds=not amount or self.balances.get(record.account, 0) >= amount,
             is_over_limit=not had_claimed and self._exceeds_limit(record, bought + quantity),
             notifies_gate=self.notifies_gate,
+            is_overdue=record.reservation is not None and record.reservation.expires_at <= self.now,
         )
         if record.has_claimed and not had_claimed:
             self.bought[buyer_id] = bought + quantity
@@ -85,6 +87,8 @@ class SettlementBatch:
                     self.sold.append(record)
                 case Effect.RETURN_UNITS:
                     self.returned.append(record)
+                case Effect.REOPEN:
+                    self.reopened.append(record)
                 case Effect.OWE_REFUND:
                     self._owe_refund(record)
                 case Effect.REPORT:
@@ -162,7 +166,7 @@ class Posting:
         work = self.queries.lock_work(connection, ids)
         reservations = self.queries.reservations(connection, ids)
         replacements = {id_: row.successor_id for id_, row in work.items() if row.successor_id is not None}
-        payments = self.queries.payments(connection, ids)
+        payments = self.queries.payments(connection, ids, {id_: r.attempts for id_, r in reservations.items()})
         known: Collection[str] = ()
         if replacements:
             known = self.queries.reservations(connection, list(replacements.values()))
@@ -179,7 +183,7 @@ class Posting:
             return Record(
                 row,
                 reservations.get(id_),
-                payments.get(id_),
+                payments.get(id_, []),
                 orders.get(id_),
                 sales[row.sale_id],
                 has_replacement=row.successor_id in known,
@@ -204,17 +208,19 @@ class Posting:
             queries.insert_refunds(connection, batch.refunds)
         fresh = self._order(connection, batch)
         told = {r.reservation_id: _facts(r, batch) for r in records if r.has_ended and r.reservation_id not in fresh}
-        self._pools.sales.settled(connection, batch.locked.sku_id, batch.now, told)
+        declined = {r.reservation_id: _reservation(r) for r in records if r.is_declined and r.reservation is not None}
+        self._pools.sales.settled(connection, batch.locked.sku_id, batch.now, told, declined)
         if batch.notifies_gate:
             insert_claims(connection, [_reservation(record) for record in batch.sold], batch.now)
-        elif batch.sold or batch.returned:
+        elif batch.sold or batch.returned or batch.reopened:
             self._end(connection, batch)
 
     def _end(self, connection: Connection, batch: SettlementBatch) -> None:
         """Decide as the gate would, from what is read already: all of it is under the pool's lock."""
-        ended = [*batch.sold, *batch.returned]
+        ended = [*batch.sold, *batch.returned, *batch.reopened]
         moves: list[Command] = [Move(Transition.CONFIRM, r.reservation_id) for r in batch.sold]
         moves += [Move(Transition.FAIL, r.reservation_id) for r in batch.returned]
+        moves += [Move(Transition.REOPEN, r.reservation_id, attempt=r.case.payment_attempt) for r in batch.reopened]
         known = {record.reservation_id: _reservation(record) for record in ended}
         decision = decide(State(batch.locked.sku_id, batch.locked.pool, known), moves, batch.now)
         assert all(v.outcome is Outcome.MOVED for v in decision.verdicts), "a settling reservation can always end"

@@ -1,22 +1,14 @@
 """One settlement as the ledger stores it, and the case (`domain/sale/settling.py`) it stands for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import Row
 
-from holdfast.domain.sale.sale import PaymentKind, Sale, payment_key_of
-from holdfast.domain.sale.settling import (
-    Case,
-    Effect,
-    Event,
-    Funding,
-    OrderSource,
-    PaymentStatus,
-    Work,
-    advance,
-    reacquired_id,
-)
+from holdfast.domain.sale.sale import AfterAttempts, PaymentKind, Sale, payment_key_of, reacquired_id
+from holdfast.domain.sale.settling import advance
+from holdfast.domain.sale.settling_case import Case, Effect, Event, Funding, OrderSource, PaymentStatus, Work
 from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.ledger.money.settle_batch import Account, Lease
@@ -27,7 +19,13 @@ CHECK_AGAIN_MS = 1_000
 # Units may be waiting to return, so a gate that is back is notified within this.
 NOTIFY_AGAIN_MS = 10_000
 
-_COUNTED_AS = {Effect.SELL: "confirmed", Effect.RETURN_UNITS: "failed", Effect.OWE_REFUND: "refunded"}
+_COUNTED_AS = {
+    Effect.SELL: "confirmed",
+    Effect.RETURN_UNITS: "failed",
+    Effect.REOPEN: "declined",
+    Effect.OWE_REFUND: "refunded",
+}
+_UNDECIDED = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 _DECIDED = (PaymentStatus.CAPTURED, PaymentStatus.DECLINED, PaymentStatus.VOIDED)
 _CLOSED_AS = {Work.PARKED: "parked", Work.DISCARDED: "dropped", Work.DONE: "ended"}
 
@@ -37,7 +35,7 @@ class Record:
         self,
         work: Row[Any],
         reservation: Reservation | None,
-        payment: Row[Any] | None,
+        payments: Sequence[Row[Any]],
         order: str | None,
         sale: Sale | None,
         *,
@@ -47,7 +45,9 @@ class Record:
     ) -> None:
         self.work: dict[str, Any] = dict(work._mapping)  # noqa: SLF001 - the documented way to all columns of a row
         self.reservation = reservation
+        payment = _current(payments, reservation)
         self.payment: dict[str, Any] | None = None if payment is None else dict(payment._mapping)  # noqa: SLF001
+        self._last_payment = max(payments, key=lambda row: row.attempt, default=None)
         self.sale = sale
         self.is_work_changed = self.is_payment_changed = False
         self.effects: list[Effect] = []
@@ -69,6 +69,13 @@ class Record:
             order=_order_source(order, sale),
             has_replacement=has_replacement,
             attempts_max=attempts_max,
+            payment_attempt=1 if reservation is None else reservation.attempts,
+            payment_attempts_max=1 if sale is None else sale.payment_attempts_max,
+            parks_after_attempts=sale is not None and sale.after_attempts is AfterAttempts.PARK,
+            is_earlier_payment=payment is not None
+            and reservation is not None
+            and payment.attempt < reservation.attempts,
+            is_paid_otherwise=_is_paid_otherwise(payment, payments),
         )
 
     @property
@@ -85,6 +92,10 @@ class Record:
         """Whether something was written that stays so: a payment that is decided, or work that is closed."""
         is_decided = self.is_payment_changed and self.case.payment in _DECIDED
         return is_decided or (self.is_work_changed and not self.case.is_open)
+
+    @property
+    def is_declined(self) -> bool:
+        return self.is_payment_changed and self.case.payment is PaymentStatus.DECLINED
 
     def owns(self, payment_key: object) -> bool:
         return self.payment is not None and self.payment["payment_key"] == payment_key
@@ -136,14 +147,17 @@ class Record:
 
     def _new_payment(self, now: int) -> dict[str, Any]:
         assert self.sale is not None
+        last, attempt = self._last_payment, max(self.case.payment_attempt, 1)
         return {
-            "payment_key": payment_key_of(self.reservation_id),
+            "payment_key": payment_key_of(self.reservation_id, attempt),
+            "attempt": attempt,
             "reservation_id": self.reservation_id,
             "sale_id": self.sale.sale_id,
             "buyer_id": self.work["buyer_id"],
             "provider": self.sale.payment.value,
-            "method": None,
-            "customer": None,
+            # Who only says "again" pays with the same card.
+            "method": None if last is None else last.method,
+            "customer": None if last is None else last.customer,
             "created_at": now,
         }
 
@@ -172,6 +186,25 @@ class Record:
     @property
     def _replacement_id(self) -> str | None:
         return reacquired_id(self.reservation_id) if self.case.is_reacquiring else None
+
+
+def _current(payments: Sequence[Row[Any]], reservation: Reservation | None) -> Row[Any] | None:
+    """The payment to work on: one with an open outcome, one that was captured, or the one of the latest attempt. None
+    if the latest attempt has none yet."""
+    for states in (_UNDECIDED, (PaymentStatus.CAPTURED,)):
+        if found := [row for row in payments if row.state in states]:
+            return found[0]
+    latest = None if reservation is None else [row for row in payments if row.attempt == reservation.attempts]
+    if latest:
+        return latest[0]
+    is_settling = reservation is not None and reservation.status is Status.SETTLING
+    return None if is_settling else max(payments, key=lambda row: row.attempt, default=None)
+
+
+def _is_paid_otherwise(payment: Row[Any] | None, payments: Sequence[Row[Any]]) -> bool:
+    """What two captures are for is decided when the second becomes known."""
+    captured = [row for row in payments if row.state == PaymentStatus.CAPTURED]
+    return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(captured)
 
 
 def _funding(sale: Sale | None, quantity: int) -> Funding | None:

@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import Connection
 
 from holdfast.domain.sale.sale import PAID_BY_PROVIDER
-from holdfast.domain.sale.settling import Resumed
+from holdfast.domain.sale.settling_case import Resumed
 from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.settle_batch import DuePool, Lease

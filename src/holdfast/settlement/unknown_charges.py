@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, insert, select
 
-from holdfast.domain.sale.settling import PaymentStatus
+from holdfast.domain.sale.sale import attempt_of
+from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.domain.stock.command import Move, Transition
 from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.ledger.engine.database import Database
@@ -130,7 +131,8 @@ class UnknownCharges:
         quantity = charge.amount // sale.price_amount
         if quantity < 1 or sale.amount_of(quantity) != charge.amount:
             return None
-        return Reservation(charge.reservation_id, sku_id, charge.buyer_id, quantity, Status.SETTLING, at, at)
+        held, attempt = Status.SETTLING, attempt_of(charge.key)
+        return Reservation(charge.reservation_id, sku_id, charge.buyer_id, quantity, held, at, at, attempt)
 
     def _hold(self, connection: Connection, charge: Charge, wanted: Reservation) -> str:
         sku_id, id_ = wanted.sku_id, wanted.reservation_id
@@ -194,7 +196,7 @@ def _note_payment(connection: Connection, unknown: UnknownCharge, now: int) -> N
         look_up_again(connection, charge.key, now)
         return
     row: dict[str, object] = {"payment_key": charge.key, "reservation_id": charge.reservation_id}
-    row |= {"sale_id": charge.sale_id}
+    row |= {"sale_id": charge.sale_id, "attempt": attempt_of(charge.key)}
     row |= {"buyer_id": charge.buyer_id, "provider": unknown.provider, "amount": charge.amount}
     row |= {"currency": charge.currency, "state": PaymentStatus.ATTEMPTED.value}
     row |= {"reference": unknown.listed.payment.reference, "created_at": now, "updated_at": now}

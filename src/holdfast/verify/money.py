@@ -16,7 +16,11 @@ _charged_once = Check(
     "Nobody was charged twice for one reservation.",
     payments,
     select(payments.c.reservation_id, func.count().label("charges"), func.sum(payments.c.amount).label("amount"))
-    .where(payments.c.state.in_((*_asked, "captured")))
+    .where(
+        payments.c.state.in_((*_asked, "captured")),
+        # What a provider took although it had declined it goes back.
+        ~exists().where(refunds.c.payment_key == payments.c.payment_key, refunds.c.cause == "paid_twice"),
+    )
     .group_by(payments.c.reservation_id)
     .having(func.count() > 1),
 )

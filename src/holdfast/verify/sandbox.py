@@ -177,7 +177,7 @@ def _read_ledger(connection: Connection) -> list[_Paid]:
         select(
             payments.c.payment_key,
             payments.c.amount,
-            orders.c.order_id.is_not(None),
+            orders.c.order_id.is_not(None) & payments.c.state.not_in(("declined", "voided")),
             settlements.c.state.in_(IN_PROGRESS),
             of_payment.where(refunds.c.state == "done").scalar_subquery(),
             of_payment.where(refunds.c.state.in_(IN_PROGRESS)).scalar_subquery(),

@@ -6,6 +6,12 @@ export interface ReservationPage {
   has_more: boolean;
 }
 
+export interface Decline {
+  /** Why: insufficient_funds, card_declined, … */
+  code: string | null;
+  at: string;
+}
+
 /** A reservation in a sale. */
 export interface SaleReservation {
   reservation_id: string;
@@ -20,6 +26,10 @@ export interface SaleReservation {
   /** What it costs in all, in the currency's smallest unit. */
   amount: number;
   currency: string;
+  /** How often the buyer may still start a payment; left out where payment is external. */
+  attempts_left?: number;
+  /** The last declined payment; null if none was. In GET of one only. */
+  last_decline?: Decline | null;
   /** Why the payment was refused, if it failed: insufficient_funds, card_declined, … */
   failure_reason?: string | null;
 }

@@ -14,6 +14,9 @@ export type PaymentKind = "external" | "sandbox" | "stripe" | "wallet";
 /** What happens to orders that exceed the stock, because the total was lowered or never existed. */
 export type OversellPolicy = "cancel_last" | "fulfil_first" | "report";
 
+/** What follows the last payment that may be declined: the units return, or a person decides. */
+export type AfterAttempts = "cancel" | "park";
+
 /** How the sale's page looks. All of it is optional. */
 export interface BrandIn {
   name?: string | null;
@@ -85,6 +88,7 @@ export interface OperatorSale {
   hold_seconds: number;
   max_hold_seconds: number;
   required_tier: number | null;
+  payment_attempts_max: number;
   checkout: Checkout;
   payment: PaymentKind;
   room: Room;
@@ -97,6 +101,7 @@ export interface OperatorSale {
   phase: Phase;
   hold_budget: number | null;
   units_per_address: number | null;
+  after_attempts: AfterAttempts;
   oversell_policy: OversellPolicy;
   /** What can be delivered, if an operator said that it is too few. */
   deliverable_units: number | null;
@@ -133,6 +138,7 @@ export interface Sale {
   hold_seconds: number;
   max_hold_seconds: number;
   required_tier: number | null;
+  payment_attempts_max: number;
   checkout: Checkout;
   payment: PaymentKind;
   room: Room;

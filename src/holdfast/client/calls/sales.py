@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, new_key, optional, path_of
 from holdfast.client.types.sales import (
+    AfterAttempts,
     BrandIn,
     Challenge,
     Checkout,
@@ -40,6 +41,8 @@ def create_sale(
     payment: PaymentKind,
     oversell_policy: OversellPolicy | UnsetType = UNSET,
     required_tier: int | None = None,
+    payment_attempts_max: int | UnsetType = UNSET,
+    after_attempts: AfterAttempts | UnsetType = UNSET,
     units_per_address: int | None = None,
     description: str | None = None,
     image_url: str | None = None,
@@ -73,6 +76,8 @@ def create_sale(
             "payment": payment,
             "oversell_policy": oversell_policy,
             "required_tier": optional(required_tier),
+            "payment_attempts_max": payment_attempts_max,
+            "after_attempts": after_attempts,
             "units_per_address": optional(units_per_address),
             "description": optional(description),
             "image_url": optional(image_url),
@@ -125,6 +130,8 @@ def change_sale(
     hold_budget: int | UnsetType | None = UNSET,
     required_tier: int | UnsetType | None = UNSET,
     units_per_address: int | UnsetType | None = UNSET,
+    payment_attempts_max: int | None = None,
+    after_attempts: AfterAttempts | None = None,
     checkout: Checkout | None = None,
     payment: PaymentKind | None = None,
     oversell_policy: OversellPolicy | None = None,
@@ -155,6 +162,8 @@ def change_sale(
             "hold_budget": hold_budget,
             "required_tier": required_tier,
             "units_per_address": units_per_address,
+            "payment_attempts_max": optional(payment_attempts_max),
+            "after_attempts": optional(after_attempts),
             "checkout": optional(checkout),
             "payment": optional(payment),
             "oversell_policy": optional(oversell_policy),

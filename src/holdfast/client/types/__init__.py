@@ -47,9 +47,10 @@ from holdfast.client.types.operate_2 import (
     SystemHealth,
 )
 from holdfast.client.types.purchase import Purchase
-from holdfast.client.types.reservations import Event, History, ReservationPage, SaleReservation
+from holdfast.client.types.reservations import Decline, Event, History, ReservationPage, SaleReservation
 from holdfast.client.types.room import Jwks, Key, Pace, Pass, Place, RoomFacts, Wait
 from holdfast.client.types.sales import (
+    AfterAttempts,
     Brand,
     BrandIn,
     Challenge,
@@ -85,6 +86,7 @@ from holdfast.client.types.webhooks import (
 )
 
 __all__ = [
+    "AfterAttempts",
     "AnswerTimes",
     "Attempt",
     "Attempts",
@@ -98,6 +100,7 @@ __all__ = [
     "Check",
     "Checkout",
     "Compensation",
+    "Decline",
     "Delivery",
     "DeliveryPage",
     "Dependency",

@@ -14,6 +14,11 @@ class ReservationPage(Struct, frozen=True, kw_only=True):
     has_more: bool
 
 
+class Decline(Struct, frozen=True, kw_only=True):
+    code: str | None = None  # Why: insufficient_funds, card_declined, …
+    at: datetime
+
+
 class SaleReservation(Struct, frozen=True, kw_only=True):
     """A reservation in a sale."""
 
@@ -28,6 +33,8 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
     sale_id: str
     amount: int  # What it costs in all, in the currency's smallest unit.
     currency: str
+    attempts_left: int | None = None
+    last_decline: Decline | None = None  # The last declined payment; null if none was. In GET of one only.
     failure_reason: str | None = None  # Why the payment was refused, if it failed: insufficient_funds, card_declined, …
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     Checkout = Literal["cart", "instant"]
     PaymentKind = Literal["external", "sandbox", "stripe", "wallet"]
     OversellPolicy = Literal["cancel_last", "fulfil_first", "report"]
+    AfterAttempts = Literal["cancel", "park"]
     RoomMode = Literal["fifo", "lottery", "off"]
     SaleState = Literal["closed", "loading", "ready"]
     Phase = Literal["all_held", "ended", "open", "paused", "sold_out", "upcoming"]
@@ -18,6 +19,7 @@ else:
     Checkout = str
     PaymentKind = str
     OversellPolicy = str
+    AfterAttempts = str
     RoomMode = str
     SaleState = str
     Phase = str
@@ -89,6 +91,7 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     hold_seconds: int
     max_hold_seconds: int
     required_tier: int | None = None
+    payment_attempts_max: int
     checkout: Checkout
     payment: PaymentKind
     room: Room
@@ -99,6 +102,7 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     phase: Phase  # What buyers are told at /now.
     hold_budget: int | None = None
     units_per_address: int | None = None
+    after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
     deliverable_units: int | None = None  # What can be delivered, if an operator said that it is too few.
     total_units: int | None = None  # Null if the pool cannot be read now; so are the counts.
@@ -134,6 +138,7 @@ class Sale(Struct, frozen=True, kw_only=True):
     hold_seconds: int
     max_hold_seconds: int
     required_tier: int | None = None
+    payment_attempts_max: int
     checkout: Checkout
     payment: PaymentKind
     room: Room

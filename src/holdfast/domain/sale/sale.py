@@ -1,6 +1,7 @@
 """A sale: the window, price, limits, payment and waiting room under which a pool is sold."""
 
 from enum import StrEnum
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -57,6 +58,13 @@ class OversellPolicy(StrEnum):
     FULFIL_FIRST = "fulfil_first"
     # All orders stand, and the shortage is only reported.
     REPORT = "report"
+
+
+class AfterAttempts(StrEnum):
+    """What follows the last payment that may be declined: the units return, or a person decides."""
+
+    CANCEL = "cancel"
+    PARK = "park"
 
 
 class SaleState(StrEnum):
@@ -123,6 +131,9 @@ class Sale(Struct, frozen=True, kw_only=True):
     required_tier: int | None = None
     # Units that clients of one address may hold or have bought together.
     units_per_address: int | None = None
+    # How often a buyer may try to pay for a reservation, and what follows if all payments are declined.
+    payment_attempts_max: int = 3
+    after_attempts: AfterAttempts = AfterAttempts.CANCEL
     # No order is cancelled unless the operator chose that policy.
     oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
     deliverable_units: int | None = None
@@ -194,8 +205,28 @@ def order_id_of(reservation_id: str) -> str:
     return f"ord_{reservation_id[4:36]}"
 
 
-def payment_key_of(reservation_id: str) -> str:
-    return f"pay_{reservation_id[4:36]}"
+def payment_key_of(reservation_id: str, attempt: int = 1) -> str:
+    """Each attempt to pay for a reservation has a key of its own at the provider."""
+    return f"pay_{reservation_id[4:36]}" + (f"_{attempt}" if attempt > 1 else "")
+
+
+def attempt_of(payment_key: str) -> int:
+    number = payment_key[37:]
+    return int(number) if number.isascii() and number.isdecimal() else 1
+
+
+def reacquired_id(reservation_id: str) -> str:
+    """The replacement of a reservation that ended before its payment arrived. The ID is deterministic.
+
+    It keeps the time, and the owner's mark by which a split pool finds the shard.
+    """
+    made_at, mark_and_sku = reservation_id[4:16], reservation_id[34:]
+    return f"rsv_{made_at}{sha256(reservation_id.encode()).hexdigest()[:18]}{mark_and_sku}"
+
+
+def refund_id_of(payment_key: str, cause: str) -> str:
+    """The ID of a refund that nobody requested: one per payment and cause."""
+    return f"rfd_{sha256(f'{payment_key}/{cause}'.encode()).hexdigest()[:32]}"
 
 
 # Fixed once buyers may have seen them: the price of a reservation is not looked up again.

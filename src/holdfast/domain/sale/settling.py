@@ -9,173 +9,31 @@ clock here.
 The invariants, which tests/domain/test_settling.py checks in every reachable state:
   - money is captured only after the ledger has claimed the units, and at most once per reservation;
   - an unknown result is looked up; only a payment the provider has never seen is requested again, under the same key;
+  - a declined payment leaves the units with the buyer until the deadline, and the next one has another key;
   - units return only when it is certain that no money was taken;
   - money taken for units that are gone pays for other units or is refunded.
 """
 
-from enum import StrEnum
-from hashlib import sha256
-from typing import Literal
-
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.domain.stock.command import Transition
+from holdfast.domain.sale.settling_case import (
+    LEDGER_EFFECTS,
+    Case,
+    Discarded,
+    Effect,
+    EffectFailed,
+    Event,
+    Funding,
+    GateAcknowledged,
+    OrderSource,
+    PaymentStatus,
+    ProviderReplied,
+    Reacquired,
+    Resumed,
+    Work,
+)
+from holdfast.domain.stock.command import TRANSITIONS, Transition
 from holdfast.domain.stock.reservation import Status
-
-# The prefix of internal idempotency keys. Callers' keys are printable, so they cannot collide.
-INTERNAL_KEY_PREFIX = "\x01"
-
-
-class PaymentStatus(StrEnum):
-    """The state of a reservation's payment, according to the ledger."""
-
-    NEW = "new"
-    ATTEMPTED = "attempted"
-    AUTHORISED = "authorised"
-    CLAIMED = "claimed"
-    CAPTURED = "captured"
-    DECLINED = "declined"
-    VOIDED = "voided"
-
-
-class OrderSource(StrEnum):
-    """Who took the money for an order: the settler, or the caller that confirmed directly."""
-
-    SETTLER = "settler"
-    EXTERNAL = "external"
-
-
-class Funding(StrEnum):
-    # A wallet, or nothing to pay: settled in the ledger alone.
-    LEDGER = "ledger"
-    PROVIDER = "provider"
-    # The caller takes the money; there is nothing to settle.
-    EXTERNAL = "external"
-
-
-class Work(StrEnum):
-    WAITING = "waiting"
-    # The ending is decided and the gate has to be notified.
-    NOTIFYING = "notifying"
-    DONE = "done"
-    PARKED = "parked"
-    DISCARDED = "dropped"
-
-
-class Effect(StrEnum):
-    # In the ledger, in the transaction that stores the case.
-    DEBIT_WALLET = "debit_wallet"
-    SELL = "sell"
-    RETURN_UNITS = "return_units"
-    OWE_REFUND = "owe_refund"
-    # The event does not fit the case: log it.
-    REPORT = "report"
-    # With the provider.
-    AUTHORISE = "authorise"
-    LOOK_UP = "look_up"
-    CAPTURE = "capture"
-    VOID = "void"
-    # With the gate.
-    REACQUIRE = "reacquire"
-    NOTIFY_GATE = "notify_gate"
-    # Not now: with backoff, or as soon as the ledger can have read the gate's journal.
-    RETRY_LATER = "retry_later"
-    CHECK_SOON = "check_soon"
-
-
-LEDGER_EFFECTS = frozenset({Effect.DEBIT_WALLET, Effect.SELL, Effect.RETURN_UNITS, Effect.OWE_REFUND, Effect.REPORT})
-
-
-class Resumed(Struct, frozen=True):
-    """A worker resumes the case from the ledger."""
-
-
-ProviderStatus = Literal[PaymentStatus.AUTHORISED, PaymentStatus.CAPTURED, PaymentStatus.DECLINED, PaymentStatus.VOIDED]
-
-
-class ProviderReplied(Struct, frozen=True):
-    """The provider's state of the payment; `status` is None if the provider has never seen its key."""
-
-    status: ProviderStatus | None
-    amount: int = 0
-    reference: str | None = None
-    reason: str | None = None
-
-
-class Reacquired(Struct, frozen=True):
-    """The gate granted replacement units, or refused them."""
-
-    refusal: str | None = None
-
-
-class GateAcknowledged(Struct, frozen=True):
-    """The gate knows the ending."""
-
-
-class EffectFailed(Struct, frozen=True):
-    """An effect failed, or its outcome is unknown. `is_final`: retrying is pointless."""
-
-    effect: Effect
-    error: str
-    is_final: bool = False
-
-
-class Discarded(Struct, frozen=True):
-    """An operator discards the case after verifying that no money was taken.
-
-    Where the sale is gone, nothing else can become of money that was taken (`is_captured`) than to go back.
-    """
-
-    is_captured: bool = False
-    reference: str | None = None
-
-
-Event = Resumed | ProviderReplied | Reacquired | GateAcknowledged | EffectFailed | Discarded
-
-
-class Case(Struct, frozen=True, kw_only=True, gc=False):
-    # Stored.
-    work: Work = Work.WAITING
-    ending: Transition | None = None
-    attempts: int = 0
-    reason: str | None = None
-    # The money belongs to the replacement reservation.
-    is_reacquiring: bool = False
-    payment: PaymentStatus | None = None
-    payment_reason: str | None = None
-    reference: str | None = None
-    # As the ledger has it. No funding: the sale is unknown. No reservation: the ledger has not seen it.
-    funding: Funding | None = Funding.PROVIDER
-    amount: int = 0
-    reservation: Status | None = Status.SETTLING
-    order: OrderSource | None = None
-    has_replacement: bool = False
-    # Whether the ledger can sell the units without selling more than there are.
-    has_units: bool = True
-    has_funds: bool = True
-    # Whether the buyer would have more than the limit: a gate that lost data may have granted it.
-    is_over_limit: bool = False
-    # Whether the gate is outside the ledger and has to be notified of the ending.
-    notifies_gate: bool = False
-    attempts_max: int = 12
-    # Known in this call of `advance` only: whether the payment status was reached or confirmed just now (otherwise a
-    # worker may have died between asking the provider and storing the reply), and what went wrong.
-    is_verified: bool = False
-    is_refused: bool = False
-    is_discarded: bool = False
-    failure: EffectFailed | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self.work in (Work.WAITING, Work.NOTIFYING)
-
-    @property
-    def refund_cause(self) -> str:
-        if self.funding is None:
-            return "sale_gone"
-        return "sold_elsewhere" if self.reservation is Status.CONFIRMED else "paid_too_late"
-
 
 Next = tuple[Case, Effect | None]
 
@@ -183,6 +41,7 @@ _RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 _ENDED = (Status.CONFIRMED, *_RETURNED)
 _MAYBE_REQUESTED = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 _DISCARD_REASON = "dropped by an operator"
+_LIMIT_REASON = "buyer_limit"
 
 
 def advance(case: Case, event: Event) -> tuple[Case, list[Effect]]:
@@ -222,7 +81,7 @@ def _apply(case: Case, event: Event) -> Next:
 
 
 def _apply_reply(case: Case, reply: ProviderReplied) -> Next:
-    case = replace(case, is_verified=True)
+    case = replace(case, is_verified=True, is_looked_up=reply.is_looked_up)
     match reply.status:
         case None if case.payment in _MAYBE_REQUESTED:
             case = _pay(case, PaymentStatus.NEW)
@@ -241,7 +100,7 @@ def _apply_reply(case: Case, reply: ProviderReplied) -> Next:
 
 def _apply_acknowledgement(case: Case) -> Next:
     """A sale is claimed in the ledger. A return counts only once the ledger has read it from the journal."""
-    if case.ending is Transition.FAIL and case.reservation is Status.SETTLING:
+    if case.ending is not Transition.CONFIRM and case.reservation is Status.SETTLING:
         return case, Effect.CHECK_SOON
     return replace(case, work=Work.DONE), None
 
@@ -284,10 +143,14 @@ def _pay(case: Case, status: PaymentStatus, reason: str | None = None, reference
 def _step(case: Case) -> Next:
     if case.work is Work.NOTIFYING:
         # The gate may lose what it acknowledged; what the ledger has read stays.
-        return (replace(case, work=Work.DONE), None) if case.reservation in _ENDED else (case, Effect.NOTIFY_GATE)
+        is_known = case.reservation in _ENDED or (
+            case.ending is Transition.REOPEN and case.reservation is Status.ACTIVE
+        )
+        return (replace(case, work=Work.DONE), None) if is_known else (case, Effect.NOTIFY_GATE)
     if case.funding is None:
         return _close_without_sale(case) if case.is_discarded else _park(case, "the ledger has no such sale")
-    if case.attempts >= case.attempts_max or case.reservation in (None, Status.ACTIVE):
+    is_not_settling = case.reservation is Status.ACTIVE and case.payment in (None, PaymentStatus.NEW)
+    if case.attempts >= case.attempts_max or case.reservation is None or is_not_settling:
         return _park(case, f"the reservation is {case.reservation or 'unknown'}")
     return _step_payment(case, is_settling=case.reservation is Status.SETTLING)
 
@@ -314,16 +177,33 @@ def _step_payment(case: Case, *, is_settling: bool) -> Next:
             return case, Effect.CAPTURE if is_settling else Effect.VOID
         case PaymentStatus.CAPTURED:
             return _step_captured(case)
+        case PaymentStatus.DECLINED if is_settling and case.payment_reason != _LIMIT_REASON:
+            return _step_declined(case)
         case PaymentStatus.DECLINED | PaymentStatus.VOIDED:
             reason = case.payment_reason or case.payment.value
             return _end(case, Transition.FAIL, reason) if is_settling else _finish(case)
+
+
+def _step_declined(case: Case) -> Next:
+    """The buyer may try again until the deadline. After the last attempt, the provider has to say again that no money
+    was taken before anything else happens."""
+    reason, is_last = case.payment_reason or "declined", case.payment_attempt >= case.payment_attempts_max
+    if case.is_earlier_payment:
+        return case, Effect.CHECK_SOON
+    if not is_last and not case.is_overdue:
+        return _end(case, Transition.REOPEN, reason)
+    if case.funding is Funding.PROVIDER and not case.is_looked_up:
+        return case, Effect.LOOK_UP
+    if is_last and case.parks_after_attempts:
+        return _park(replace(case, reason=None), f"payment declined, attempt {case.payment_attempt}: {reason}")
+    return _end(case, Transition.FAIL, reason)
 
 
 def _start_payment(case: Case, *, is_settling: bool) -> Next:
     if not is_settling or case.funding is Funding.EXTERNAL:
         return _finish(case)
     if case.is_over_limit:
-        return _pay(case, PaymentStatus.DECLINED, "buyer_limit"), None
+        return _pay(case, PaymentStatus.DECLINED, _LIMIT_REASON), None
     if case.funding is Funding.PROVIDER:
         return replace(_pay(case, PaymentStatus.ATTEMPTED), is_verified=True), None
     if not case.has_units:
@@ -335,6 +215,8 @@ def _start_payment(case: Case, *, is_settling: bool) -> Next:
 
 def _step_captured(case: Case) -> Next:
     """The money was taken: it pays for an order, or goes back."""
+    if case.is_paid_otherwise:
+        return replace(case, work=Work.DONE, reason=case.refund_cause), Effect.OWE_REFUND
     if case.has_replacement:
         return _finish(replace(case, reason="paid too late; a replacement reservation has the money"))
     if case.order is OrderSource.SETTLER:
@@ -350,8 +232,7 @@ def _step_captured(case: Case) -> Next:
 
 
 def _end(case: Case, ending: Transition, reason: str | None) -> Next:
-    sells, notifies = ending is Transition.CONFIRM, case.notifies_gate
-    ended = Status.CONFIRMED if sells else Status.FAILED
+    sells, notifies, (_, ended) = ending is Transition.CONFIRM, case.notifies_gate, TRANSITIONS[ending]
     case = replace(
         case,
         ending=ending,
@@ -360,7 +241,14 @@ def _end(case: Case, ending: Transition, reason: str | None) -> Next:
         order=OrderSource.SETTLER if sells else case.order,
         reservation=case.reservation if notifies else ended,
     )
-    return case, Effect.SELL if sells else Effect.RETURN_UNITS
+    return case, _EFFECTS[ending]
+
+
+_EFFECTS = {
+    Transition.CONFIRM: Effect.SELL,
+    Transition.FAIL: Effect.RETURN_UNITS,
+    Transition.REOPEN: Effect.REOPEN,
+}
 
 
 def _finish(case: Case) -> Next:
@@ -369,20 +257,3 @@ def _finish(case: Case) -> Next:
 
 def _park(case: Case, reason: str) -> Next:
     return replace(case, work=Work.PARKED, reason=case.reason or reason), None
-
-
-# --- ids
-
-
-def reacquired_id(reservation_id: str) -> str:
-    """The replacement of a reservation that ended before its payment arrived. The ID is deterministic.
-
-    It keeps the time, and the owner's mark by which a split pool finds the shard.
-    """
-    made_at, mark_and_sku = reservation_id[4:16], reservation_id[34:]
-    return f"rsv_{made_at}{sha256(reservation_id.encode()).hexdigest()[:18]}{mark_and_sku}"
-
-
-def refund_id_of(payment_key: str, cause: str) -> str:
-    """The ID of a refund that nobody requested: one per payment and cause."""
-    return f"rfd_{sha256(f'{payment_key}/{cause}'.encode()).hexdigest()[:32]}"

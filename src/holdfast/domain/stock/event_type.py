@@ -15,6 +15,7 @@ class EventType(StrEnum):
     RESERVATION_REOPENED = "reservation.reopened"
     RESERVATION_CONFIRMED = "reservation.confirmed"
     RESERVATION_FAILED = "reservation.failed"
+    PAYMENT_DECLINED = "payment.declined"
     ORDER_CONFIRMED = "order.confirmed"
     ORDER_REFUNDED = "order.refunded"
     # By compensation, because it cannot be delivered.

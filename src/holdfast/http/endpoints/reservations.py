@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from msgspec import UNSET
 from sqlalchemy import Connection
 
 from holdfast.bootstrap.services import Services
@@ -16,7 +15,8 @@ from holdfast.http.contract.message import Answer, Request, caller_of, json, no_
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refusal
 from holdfast.http.contract.schemas.inventory import EventOut, ExtendIn, HistoryOut, ReservationOut, ReservationQuery
-from holdfast.http.contract.schemas.sales import ConfirmIn, ReservationPage, reservation_out
+from holdfast.http.contract.schemas.reservations import ReservationPage, reservation_out
+from holdfast.http.contract.schemas.sales import ConfirmIn
 from holdfast.http.endpoints.purchase import chosen_method
 from holdfast.http.protection.slow_requests import SlowRequestReaper
 from holdfast.ledger.events.history import history
@@ -54,8 +54,8 @@ class ReservationEndpoints:
     async def get(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)
         sale = self._holds.sale_of(found)
-        why = await self._holds.why_declined(found) if found.status is Status.FAILED and sale is not None else UNSET
-        return json(reservation_out(found, sale, why))
+        declined = None if sale is None else await self._holds.last_decline(found)
+        return json(reservation_out(found, sale, declined))
 
     async def history(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)

@@ -121,6 +121,9 @@ class Buyer:
             found = await self.ask("look", lambda s, _: s.holds.look(id_, self._shopper.buyer_id), reservation_id=id_)
             if isinstance(found, Reservation) and found.status in _FINAL:
                 return
+            if isinstance(found, Reservation) and found.status is Status.ACTIVE:
+                # The payment was declined.
+                await self._pay(id_)
 
     async def ask(self, what: str, handle: Handle, *, key: str | None = None, reservation_id: str | None = None) -> Any:
         """The answer, or None if there was none worth the name. It is recorded either way."""

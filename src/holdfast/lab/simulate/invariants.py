@@ -139,13 +139,15 @@ def _check_granted(buyer_id: str, id_: str, quantity: int, found: Ended | None) 
 
 
 # What an answer leaves open for the end.
+# A payment that was declined leaves a hold, which may end in any way.
+_AFTER_PAYING = {Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED}
 _MAY_END: dict[tuple[str, str], set[Status]] = {
-    ("pay", Outcome.MOVED): {Status.CONFIRMED, Status.FAILED},
+    ("pay", Outcome.MOVED): _AFTER_PAYING,
     ("cancel", Outcome.MOVED): {Status.CANCELLED},
     ("cancel", Outcome.ALREADY): {Status.CANCELLED},
     ("confirm", Outcome.MOVED): {Status.CONFIRMED},
     ("confirm", Outcome.ALREADY): {Status.CONFIRMED},
-    ("look", Status.SETTLING): {Status.CONFIRMED, Status.FAILED},
+    ("look", Status.SETTLING): _AFTER_PAYING,
     ("look", Status.CONFIRMED): {Status.CONFIRMED},
     ("look", Status.FAILED): {Status.FAILED},
     ("look", Status.CANCELLED): {Status.CANCELLED},

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import Row
 
 from holdfast.domain.sale.sale import order_id_of
+from holdfast.ledger.events.declined import declined_payment
 from holdfast.ledger.events.event_facts import Facts
 from holdfast.runtime.times import rfc3339
 
@@ -26,6 +27,8 @@ def encode_event(event: Row[Any], facts: Facts, number: str) -> tuple[str, str]:
     match kind:
         case "reservation":
             subject, data = event.reservation_id, _reservation(event, what, sku_id, facts)
+        case "payment":
+            subject, data = event.reservation_id, _declined(event, sku_id)
         case "order":
             order_id = order_id_of(event.reservation_id) if event.reservation_id else event.subject
             data = _order(event, order_id, facts)
@@ -63,6 +66,15 @@ def _reservation(event: Row[Any], what: str, sku_id: str, facts: Facts) -> dict[
         "status": _STATUS.get(what, what),
         "expires_at": None if event.expires_at is None else rfc3339(event.expires_at),
     }
+
+
+def _declined(event: Row[Any], sku_id: str) -> dict[str, Any]:
+    payment = declined_payment(event.facts)
+    assert payment is not None
+    expires_at = None if event.expires_at is None else rfc3339(event.expires_at)
+    names = ("sale_id", "buyer_id", "attempt", "amount", "currency", "reason")
+    about = {"reservation_id": event.reservation_id, "sku_id": sku_id, "quantity": event.quantity}
+    return about | {"expires_at": expires_at} | {name: getattr(payment, name) for name in names}
 
 
 def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:

@@ -72,4 +72,6 @@ class FactQueries:
         if not names:
             return {}
         rows = connection.execute(self._by_key[key], {"rows": encode_rows(names)})
+        if key is payments.c.reservation_id:
+            rows = sorted(rows, key=lambda row: row.attempt)  # type: ignore[assignment]
         return {row._mapping[key.name]: row for row in rows}  # noqa: SLF001 - the documented way to a column by name

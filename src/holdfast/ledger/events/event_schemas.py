@@ -32,6 +32,21 @@ class FailedReservationData(ReservationData):
     failure_reason: Annotated[str | None, Meta(description="Why the payment failed.")]
 
 
+class DeclinedData(Struct):
+    """A payment that was declined. The units stay with the buyer until the deadline, if another attempt is left."""
+
+    reservation_id: str
+    sku_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: Annotated[int, Meta(ge=1)] | None
+    attempt: Annotated[int, Meta(ge=1, description="Which payment for the reservation it was.")]
+    amount: Annotated[int, Meta(ge=0, description="In the currency's smallest unit.")]
+    currency: str
+    reason: Annotated[str | None, Meta(description="insufficient_funds, card_declined, …")]
+    expires_at: Moment | None
+
+
 class RefundData(Struct):
     refund_id: str
     amount: Annotated[int, Meta(ge=0, description="In the currency's smallest unit.")]
@@ -100,6 +115,7 @@ class IntentData(Struct):
 
 _OF_KIND: dict[str, type[Struct]] = {
     "reservation": ReservationData,
+    "payment": DeclinedData,
     "order": OrderData,
     "pool": PoolData,
     "sale": SaleData,

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from holdfast.domain.sale.sale import PAID_BY_PROVIDER
-from holdfast.domain.sale.settling import PaymentStatus
+from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.ledger.money.settle_batch import record_payment, record_settlement
 from holdfast.ledger.tables.money import is_open_settlement, is_undecided, payments, refunds, settlements
 from holdfast.ledger.tables.sales import orders

@@ -52,11 +52,19 @@ def purchase_of(connection: Connection, sku_id: str, buyer_id: str, reservation_
 
 
 def note_method(
-    connection: Connection, sale: Sale, reservation_id: str, buyer_id: str, quantity: int, method: Method, now: int
+    connection: Connection,
+    sale: Sale,
+    reservation_id: str,
+    buyer_id: str,
+    quantity: int,
+    method: Method,
+    now: int,
+    attempt: int = 1,
 ) -> None:
     """A later note replaces an earlier one until the payment starts."""
     noted = {
-        "payment_key": payment_key_of(reservation_id),
+        "payment_key": payment_key_of(reservation_id, attempt),
+        "attempt": attempt,
         "reservation_id": reservation_id,
         "sale_id": sale.sale_id,
         "buyer_id": buyer_id,
@@ -91,8 +99,14 @@ def forget_method(connection: Connection, reservation_id: str) -> None:
 _FORGET = delete(payments).where(payments.c.payment_key == bindparam("key"), payments.c.state == "new")
 
 
-def why_declined(connection: Connection, reservation_id: str) -> str | None:
-    """Why the payment of a reservation failed."""
-    declined = select(payments.c.reason).where(payments.c.reservation_id == reservation_id)
-    reason: str | None = connection.execute(declined).scalar()
-    return reason
+class Decline(Struct, frozen=True):
+    reason: str | None
+    at: int
+
+
+def last_decline(connection: Connection, reservation_id: str) -> Decline | None:
+    """The last payment of a reservation that was declined or voided."""
+    refused = [payments.c.reservation_id == reservation_id, payments.c.state.in_(("declined", "voided"))]
+    query = select(payments.c.reason, payments.c.updated_at).where(*refused).order_by(payments.c.attempt.desc())
+    row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else Decline(row.reason, row.updated_at)

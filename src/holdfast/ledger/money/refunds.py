@@ -87,8 +87,9 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
 
 def _payment_key(connection: Connection, reservation_id: str) -> str:
     """Money that came too late for its own reservation may have paid for a replacement."""
-    query = select(payments.c.payment_key).where(payments.c.reservation_id == reservation_id)
-    return connection.execute(query).scalar_one_or_none() or payment_key_of(reservation_id)
+    of_it = select(payments.c.payment_key).where(payments.c.reservation_id == reservation_id)
+    query = of_it.where(payments.c.state == "captured").order_by(payments.c.attempt)
+    return connection.execute(query).scalars().first() or payment_key_of(reservation_id)
 
 
 def _repeated(first: Row[Any], wanted: Wanted) -> RefundView:

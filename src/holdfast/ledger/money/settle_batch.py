@@ -155,14 +155,21 @@ class SettleQueries:
         rows = connection.execute(self._reservations, _ids(ids))
         return {row.reservation_id: reservation_from_row(row) for row in rows}
 
-    def payments(self, connection: Connection, ids: Sequence[str]) -> dict[str, Row[Any]]:
-        """By reservation. A payment that moved to a replacement is found for both."""
-        keys = {payment_key_of(id_): id_ for id_ in ids}
-        rows = list(connection.execute(self._payments, {"rows": encode_rows(zip(ids, keys, strict=True))}))
-        by_key = {keys[row.payment_key]: row for row in rows if row.payment_key in keys}
-        return by_key | {row.reservation_id: row for row in rows}
+    def payments(
+        self, connection: Connection, ids: Sequence[str], attempts: Mapping[str, int] = {}
+    ) -> dict[str, list[Row[Any]]]:
+        """By reservation, the earliest attempt first. A payment that moved to a replacement is found for both."""
+        keys = {payment_key_of(id_, n): id_ for id_ in ids for n in range(1, max(attempts.get(id_, 1), 1) + 1)}
+        rows = connection.execute(self._payments, {"rows": encode_rows((id_, key) for key, id_ in keys.items())})
+        found: dict[str, list[Row[Any]]] = {}
+        for row in sorted(rows, key=lambda row: row.attempt):
+            for id_ in {row.reservation_id, keys.get(row.payment_key, row.reservation_id)}:
+                found.setdefault(id_, []).append(row)
+        return found
 
-    def payments_of_replacements(self, connection: Connection, successors: Mapping[str, str]) -> dict[str, Row[Any]]:
+    def payments_of_replacements(
+        self, connection: Connection, successors: Mapping[str, str]
+    ) -> dict[str, list[Row[Any]]]:
         """By the reservation that is replaced."""
         found = self.payments(connection, list(successors.values()))
         return {id_: found[successor] for id_, successor in successors.items() if successor in found}

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, exists, insert, literal_column, select, update
 
 from holdfast.domain.sale.sale import PaymentKind, payment_key_of
-from holdfast.domain.sale.settling import PaymentStatus
+from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.money.settle_batch import CORRECTED, record_payment, record_settlement
 from holdfast.ledger.tables.money import payments, settlements, wallet_entries
@@ -19,6 +19,7 @@ from holdfast.ledger.tables.stock import reservations
 FINDINGS_MAX = 100
 
 _CLOSED = ("done", "dropped")
+_REFUSED = (PaymentStatus.DECLINED.value, PaymentStatus.VOIDED.value)
 _MONEY = ("buyer_id", "amount", "currency", "sale_id", "reservation_id")
 
 
@@ -32,12 +33,19 @@ def orders_without_payment() -> Select[Any]:
 
 def keys_of(connection: Connection, reservation_id: str) -> list[str]:
     """The keys its payment may have: its own, and those of the reservations it replaces."""
-    keys, wanted = [payment_key_of(reservation_id)], reservation_id
+    keys, wanted = own_keys(connection, reservation_id), reservation_id
     before = settlements.c.reservation_id
     while found := connection.execute(select(before).where(settlements.c.successor_id == wanted).limit(1)).scalar():
-        keys.append(payment_key_of(found))
+        keys += own_keys(connection, found)
         wanted = found
     return keys
+
+
+def own_keys(connection: Connection, reservation_id: str) -> list[str]:
+    """One for each attempt to pay, the latest first."""
+    begun = select(reservations.c.attempts).where(reservations.c.reservation_id == reservation_id)
+    attempts: int = max(connection.execute(begun).scalar() or 1, 1)
+    return [payment_key_of(reservation_id, attempt) for attempt in range(attempts, 0, -1)]
 
 
 def paid_from_wallet(connection: Connection, order: Row[Any], keys: list[str]) -> str | None:
@@ -60,7 +68,8 @@ def enter_payment(connection: Connection, order_id: str, key: str, reference: st
         "reason": None,
         "updated_at": now,
     }
-    is_it = (payments.c.payment_key == key) | (payments.c.reservation_id == order.reservation_id)
+    is_other = (payments.c.reservation_id == order.reservation_id) & payments.c.state.not_in(_REFUSED)
+    is_it = (payments.c.payment_key == key) | is_other
     known = list(connection.execute(select(payments.c.payment_key).where(is_it)).scalars())
     if not known:
         connection.execute(insert(payments).values(payment_key=key, created_at=now, **values))

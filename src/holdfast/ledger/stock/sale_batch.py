@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, String, bindparam, literal, select, true
+from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, literal, select, true
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind, order_id_of
+from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.domain.stock.shards import whole_of
 from holdfast.domain.stock.state import Changes
@@ -22,9 +23,12 @@ _WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id",
     settlements.c.created_at,
 ]
 _SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity")]
-_EVENTS = [events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "subject", "facts")]
+_EVENTS = [
+    events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
+]
 # A payment or a settlement reached an end that no other event tells.
 SETTLED = "settlement.ended"
+DECLINED = "payment.declined"
 
 
 class SaleQueries:
@@ -32,19 +36,22 @@ class SaleQueries:
 
     def __init__(self, dialect_name: str) -> None:
         self._insert_settlements = insert_rows(dialect_name, settlements, _WORK)
+        self._begin_again = _begin_again(dialect_name)
         self._insert_events = insert_rows(dialect_name, events, _EVENTS)
         self._insert_orders = _insert_orders(dialect_name)
 
     def record(self, connection: Connection, sale_id: str, changes: Changes, now: int) -> None:
         """Under the lock of the pool. A direct confirm means payment was taken externally."""
         changed = [*changes.created, *changes.moved]
-        work = [
-            (r.reservation_id, sale_id, r.sku_id, r.owner_id, r.quantity, now, now)
-            for r in changed
-            if r.status is Status.SETTLING
-        ]
-        if work:
-            self._insert_settlements(connection, work)
+        begun: dict[bool, list[tuple[object, ...]]] = {False: [], True: []}
+        for r in changed:
+            if r.status is Status.SETTLING:
+                work = (r.reservation_id, sale_id, r.sku_id, r.owner_id, r.quantity, now, now)
+                begun[r.attempts > 1].append(work)
+        if begun[False]:
+            self._insert_settlements(connection, begun[False])
+        if begun[True]:
+            connection.execute(self._begin_again, {"rows": encode_rows(begun[True])})
         sold = [r for r in changed if r.status is Status.CONFIRMED]
         if sold:
             self.order(connection, sale_id, sold, PaymentKind.EXTERNAL, now)
@@ -69,20 +76,52 @@ class SaleQueries:
             self._insert_events(connection, [_ordered(o, now, paid.get(o.reservation_id, {})) for o in fresh])
         return {o.reservation_id for o in fresh}
 
-    def settled(self, connection: Connection, sku_id: str, now: int, facts: Mapping[str, Mapping[str, object]]) -> None:
-        """Record what settlements wrote otherwise, by reservation."""
-        rows = [
-            (sku_id, None, SETTLED, now, None, reservation_id, encode_facts(about))
-            for reservation_id, about in facts.items()
-        ]
+    def settled(
+        self,
+        connection: Connection,
+        sku_id: str,
+        now: int,
+        facts: Mapping[str, Mapping[str, object]],
+        declined: Mapping[str, Reservation] = {},
+    ) -> None:
+        """Record what settlements wrote otherwise, by reservation. `declined`: those whose payment was declined."""
+        rows: list[tuple[object, ...]] = []
+        for reservation_id, about in facts.items():
+            kept, said = declined.get(reservation_id), encode_facts(about)
+            if kept is None:
+                rows.append((sku_id, None, SETTLED, now, None, None, reservation_id, said))
+            else:
+                told = (DECLINED, now, kept.quantity, kept.expires_at, reservation_id, said)
+                rows.append((sku_id, reservation_id, *told))
         if rows:
             self._insert_events(connection, rows)
 
 
 def _ordered(order: Row[Any], now: int, paid: Mapping[str, object]) -> tuple[object, ...]:
     facts = encode_facts({"orders": [row_facts(orders, order)], **paid})
-    about = (order.sku_id, order.reservation_id, "order.confirmed", now, order.quantity, order.order_id)
+    about = (order.sku_id, order.reservation_id, "order.confirmed", now, order.quantity, None, order.order_id)
     return (*about, facts)
+
+
+def _begin_again(dialect_name: str) -> Any:
+    """The next attempt to pay. A settlement that ended its reservation cannot begin again: the constraint of the state
+    refuses the entry of a journal that says so."""
+    insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
+    given = rows_parameter(dialect_name, _WORK)
+    # As in `upsert_rows`.
+    statement = insert(settlements).from_select([c.name for c in _WORK], select(*given.c).where(true()))
+    has_ended = settlements.c.ending.in_((Transition.CONFIRM.value, Transition.FAIL.value))
+    begun = {
+        "state": case((has_ended, "ended"), else_="waiting"),
+        "ending": None,
+        "attempts": 0,
+        "reason": None,
+        "due_at": statement.excluded.due_at,
+        "created_at": statement.excluded.created_at,
+        "leased_until": 0,
+        "fence": settlements.c.fence + 1,
+    }
+    return statement.on_conflict_do_update(index_elements=[settlements.c.reservation_id], set_=begun)
 
 
 def _insert_orders(dialect_name: str) -> Any:

@@ -64,12 +64,13 @@ settlements_by_successor = Index(
     postgresql_where=text("successor_id IS NOT NULL"),
 )
 
-# The money of one reservation, at most one payment each.
+# The money of reservations. Each attempt to pay is a payment with a key of its own; the next begins only after the one
+# before was declined.
 payments = Table(
     "payments",
     metadata,
     Column("payment_key", Id, primary_key=True),
-    Column("reservation_id", Id, nullable=False, unique=True),
+    Column("reservation_id", Id, nullable=False),
     Column("sale_id", Id, nullable=False),
     Column("buyer_id", Id, nullable=False),
     Column("provider", String, nullable=False),
@@ -85,6 +86,8 @@ payments = Table(
     Column("updated_at", Millis, nullable=False),
     # The provider's customer whose card `method` is. The buyer's token says so, never the request.
     Column("customer", String),
+    Column("attempt", BigInteger, nullable=False, server_default="1"),
+    Index("payments_by_reservation", "reservation_id"),
     CheckConstraint(
         "state IN ('new', 'attempted', 'authorised', 'claimed', 'captured', 'declined', 'voided')",
         name="payment_state_known",

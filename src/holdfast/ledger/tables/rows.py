@@ -7,6 +7,7 @@ from sqlalchemy import Row
 
 from holdfast.domain.sale.brand import Brand
 from holdfast.domain.sale.sale import (
+    AfterAttempts,
     Checkout,
     Order,
     OrderStatus,
@@ -61,6 +62,7 @@ def sale_from_row(row: Row[Any]) -> Sale:
     return Sale(
         **values
         | {
+            "after_attempts": AfterAttempts(values["after_attempts"]),
             "checkout": Checkout(values["checkout"]),
             "payment": PaymentKind(values["payment"]),
             "oversell_policy": OversellPolicy(values["oversell_policy"]),

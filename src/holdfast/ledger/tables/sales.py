@@ -62,6 +62,9 @@ sales = Table(
     # As JSON, like the room.
     Column("brand", Text),
     Column("locale", String),
+    # How often a buyer may try to pay for a reservation, and what follows if all payments are declined.
+    Column("payment_attempts_max", BigInteger, nullable=False, server_default="3"),
+    Column("after_attempts", String, nullable=False, server_default="cancel"),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from holdfast.domain.sale.brand import Brand
 from holdfast.domain.sale.sale import (
     MAX_AMOUNT,
+    AfterAttempts,
     Checkout,
     OversellPolicy,
     PaymentKind,
@@ -19,9 +20,8 @@ from holdfast.domain.sale.sale import (
 )
 from holdfast.domain.stock.limits import MAX_HOLD_S, MAX_QUANTITY, MAX_TOTAL_UNITS
 from holdfast.domain.stock.pool import Pool
-from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.reservation import Status
 from holdfast.http.contract.schemas.copying import copy_fields
-from holdfast.http.contract.schemas.inventory import ReservationOut
 from holdfast.http.contract.schemas.values import (
     COLOUR,
     HTTP_URL,
@@ -40,7 +40,6 @@ from holdfast.http.contract.schemas.values import (
     Timestamp,
     TtlSeconds,
 )
-from holdfast.runtime.times import rfc3339
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE, examples=["Sneaker, size 42"])]
 Description = Annotated[str, Meta(max_length=5_000, pattern=TEXT)]
@@ -60,6 +59,7 @@ Locale = Annotated[
 ]
 Colour = Annotated[str, Meta(pattern=COLOUR, examples=["#0f766e"])]
 Units = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
+PaymentAttempts = Annotated[int, Meta(ge=1, le=20)]
 Tier = Annotated[int, Meta(ge=0, le=1_000_000)]
 StartsAt = Annotated[Moment, Meta(examples=["2026-03-01T10:00:00Z"])]
 
@@ -139,6 +139,13 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     payment: PaymentKind
     oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
     required_tier: Tier | None = None
+    payment_attempts_max: Annotated[
+        PaymentAttempts, Meta(description="How often a buyer may try to pay for a reservation.")
+    ] = 3
+    after_attempts: Annotated[
+        AfterAttempts,
+        Meta(description="If every payment is declined: cancel, or park it for a person."),
+    ] = AfterAttempts.CANCEL
     units_per_address: (
         Annotated[Units, Meta(description="Units that clients of one address may have; null: any.")] | None
     ) = None
@@ -177,6 +184,8 @@ class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
     hold_budget: Units | UnsetType | None = UNSET
     required_tier: Tier | UnsetType | None = UNSET
     units_per_address: Units | UnsetType | None = UNSET
+    payment_attempts_max: PaymentAttempts | UnsetType = UNSET
+    after_attempts: AfterAttempts | UnsetType = UNSET
     checkout: Annotated[Checkout, _BEFORE_START] | UnsetType = UNSET
     payment: Annotated[PaymentKind, _BEFORE_START] | UnsetType = UNSET
     oversell_policy: OversellPolicy | UnsetType = UNSET
@@ -278,6 +287,7 @@ class SaleOut(Struct, frozen=True):
     hold_seconds: int
     max_hold_seconds: int
     required_tier: int | None
+    payment_attempts_max: int
     checkout: Checkout
     payment: PaymentKind
     room: RoomOut
@@ -295,6 +305,7 @@ class OperatorSaleOut(SaleOut, frozen=True):
     phase: Annotated[Phase, Meta(description="What buyers are told at /now.")]
     hold_budget: int | None
     units_per_address: int | None
+    after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
     deliverable_units: Annotated[
         int | None, Meta(description="What can be delivered, if an operator said that it is too few.")
@@ -345,45 +356,3 @@ class PurchaseOut(Struct, frozen=True, gc=False):
     amount: int
     currency: str
     receipt: Annotated[str, Meta(description="Proof that this was granted: a JWT that this server can read.")]
-
-
-class SaleReservationOut(ReservationOut, frozen=True, gc=False):
-    """A reservation in a sale."""
-
-    sale_id: str
-    amount: Annotated[int, Meta(description="What it costs in all, in the currency's smallest unit.")]
-    currency: str
-    failure_reason: (
-        Annotated[
-            str, Meta(description="Why the payment was refused, if it failed: insufficient_funds, card_declined, …")
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
-
-
-def reservation_out(
-    r: Reservation, sale: Sale | None, failure_reason: str | UnsetType | None = UNSET
-) -> ReservationOut:
-    """Of a sale, it shows which one and what it costs."""
-    if sale is None:
-        return ReservationOut.of(r)
-    return SaleReservationOut(
-        r.reservation_id,
-        r.sku_id,
-        r.owner_id,
-        r.quantity,
-        r.status,
-        rfc3339(r.created_at),
-        rfc3339(r.expires_at),
-        None if r.confirmed_at is None else rfc3339(r.confirmed_at),
-        sale.sale_id,
-        sale.amount_of(r.quantity),
-        sale.currency,
-        failure_reason,
-    )
-
-
-class ReservationPage(Struct, frozen=True):
-    data: list[ReservationOut]
-    has_more: bool

@@ -193,7 +193,7 @@ def _note_too_late(buyer: Buyer, grant: Grant, response: Response) -> None:
 
 
 def _poll_payment(buyer: Buyer, grant: Grant) -> Script[None]:
-    """Polls until the payment has succeeded or failed."""
+    """Polls until the payment has succeeded or was declined."""
     until, pause_s = buyer.context.clock() + PAYMENT_PATIENCE_S, FIRST_POLL_S
     while buyer.context.clock() < until:
         yield buyer.pause(pause_s)
@@ -203,12 +203,26 @@ def _poll_payment(buyer: Buyer, grant: Grant) -> Script[None]:
         if status == "confirmed":
             yield from _bought(buyer, grant)
             return
+        if status == "active":
+            # Declined: the units stay in the cart until the deadline.
+            if buyer.behaviour.second_card:
+                yield from _pay(buyer, grant, is_declined=False)
+            else:
+                yield from _remove_declined(buyer, grant)
+            return
         if status and status != "settling":
             if status != "failed":
                 buyer.report_violation("yes_kept", f"{grant.reservation_id} was being paid for and became {status}")
             grant.status = status
             buyer.end(Ending.DECLINED)
             return
+
+
+def _remove_declined(buyer: Buyer, grant: Grant) -> Script[None]:
+    """This buyer has no other card."""
+    response = yield from buyer.request(_reservation_request(buyer, Step.GIVE_BACK, "DELETE", grant))
+    grant.status = "cancelled" if response.status == 204 else "active"
+    buyer.end(Ending.DECLINED)
 
 
 def _bought(buyer: Buyer, grant: Grant) -> Script[None]:

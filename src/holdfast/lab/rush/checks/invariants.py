@@ -21,7 +21,8 @@ EXAMPLES_MAX = 5
 # Statuses that may follow the last status a buyer saw.
 _MAY_BECOME = {
     "active": {"active", "settling", "confirmed", "failed", "cancelled", "expired"},
-    "settling": {"settling", "confirmed", "failed"},
+    # A declined payment leaves a hold.
+    "settling": {"active", "settling", "confirmed", "failed", "cancelled", "expired"},
     "confirmed": {"confirmed"},
     "failed": {"failed"},
     "cancelled": {"cancelled"},

@@ -19,6 +19,8 @@ const EXPIRY_MARGIN_MS = 400;
 const RETRY = { "holdfast-retry": "1" };
 /** A cart that is paid at the shop: nothing on this page tells when that is done. */
 const EXTERNAL_POLL_MS = 4_000;
+/** A declined payment makes a reservation active again. */
+const OPEN = new Set(["active", "settling"]);
 const ORDER_ATTEMPTS = 5;
 const ORDER_RETRY_MS = 500;
 
@@ -106,10 +108,13 @@ async function waitForStock(session, problem) {
 
 /** Takes a reservation from its current status to its final one. */
 export async function complete(session, reservation) {
-  if (reservation.status === "active") reservation = await holdCart(session, reservation);
-  if (reservation.status === "settling") {
-    session.dispatch({ to: "paying", reservation });
-    reservation = await waitForSettlement(session, reservation);
+  while (OPEN.has(reservation.status) && !session.signal.aborted) {
+    if (reservation.status === "active") {
+      reservation = await holdCart(session, reservation);
+    } else {
+      session.dispatch({ to: "paying", reservation });
+      reservation = await waitForSettlement(session, reservation);
+    }
   }
   await reportResult(session, reservation);
 }

@@ -18,7 +18,7 @@ export async function waitForSettlement(session, reservation) {
     lastEventId = await readStream(session, reservation, lastEventId);
     if (session.signal.aborted) throw new AbortedError();
     const current = { ...reservation, ...(await fetchReservation(session, reservation)) };
-    if (current.status !== "settling" && current.status !== "active") return current;
+    if (current.status !== "settling") return current;
     await sleep(withJitter(POLL_MS), session.signal);
   }
 }
@@ -48,7 +48,8 @@ async function readStream(session, { reservation_id: id }, lastEventId) {
   return lastEventId;
 }
 
-const isFinal = (type) => /^reservation\.(confirmed|failed|cancelled|expired)$/.test(type);
+/** After `reopened` the payment was declined, and the buyer may try again. */
+const isFinal = (type) => /^reservation\.(confirmed|failed|cancelled|expired|reopened)$/.test(type);
 
 async function* eventsIn(body, onData) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

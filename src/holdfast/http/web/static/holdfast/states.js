@@ -2,10 +2,10 @@
  * The purchase as a state machine. Pure: no network, no clock, no page.
  *
  *   looking ─▶ upcoming ─▶ proving ─▶ waiting ─▶ admitted ─▶ reserving ─▶ cart ─▶ paying ─▶ confirmed | declined
- *                                                               ▲  ▼
- *                                                              hoping              refused: from any state
+ *                                                               ▲  ▼           ▲   ▼
+ *                                                              hoping          (declined: pay again)
  *
- * `confirmed`, `declined` and `refused` are final. Late events, for a final state or one already left, are ignored.
+ * `refused` follows any state. `confirmed`, `declined` and `refused` are final. Late events, for a final state or one already left, are ignored.
  */
 const TRANSITIONS = {
   looking: ["upcoming", "proving", "waiting", "admitted", "reserving", "cart", "paying", "confirmed", "declined"],
@@ -16,7 +16,7 @@ const TRANSITIONS = {
   reserving: ["cart", "paying", "confirmed", "declined", "hoping", "proving"],
   hoping: ["proving", "reserving"],
   cart: ["paying", "confirmed", "declined"],
-  paying: ["confirmed", "declined"],
+  paying: ["cart", "confirmed", "declined"],
   confirmed: [],
   declined: [],
   refused: [],

@@ -14,6 +14,7 @@ export function CartView(page) {
   const price = money({ amount: reservation.amount, currency: reservation.currency }, language);
   const isExternal = sale.payment === "external";
   const link = isExternal ? checkoutLink(sale, reservation, config?.return_origins ?? []) : null;
+  const declined = reservation.last_decline;
   return html`
     <${TimeLeft} ...${page} />
     <dl class="bill figures">
@@ -21,10 +22,11 @@ export function CartView(page) {
       <div class="total"><dt>${t.cart.total}</dt><dd>${price}</dd></div>
     </dl>
     ${link && html`<a class="button main large" href=${link.href}>${t.cart.payAt(link.host)}</a>`}
+    ${declined && html`<${Declined} ...${page} />`}
     ${isExternal && html`<p class="note">${t.cart.external}</p>`}
     ${!isExternal &&
     html`<button type="button" class="button main large" disabled=${isBusy} onClick=${() => buying.pay()}>
-      ${t.cart.pay(price)}
+      ${declined ? t.cart.payAgain(price) : t.cart.pay(price)}
     </button>`}
     ${problem && html`<p class="note warn" role="alert">${problemText(problem, t)}</p>`}
     <div class="foot">
@@ -49,6 +51,16 @@ function ExtendButton({ state, t, buying }) {
   return html`<button type="button" class="button plain" disabled=${state.isBusy} onClick=${() => buying.extend(seconds)}>
     ${label}
   </button>`;
+}
+
+function Declined({ state, t }) {
+  const { last_decline: declined, attempts_left: left } = state.reservation;
+  return html`
+    <div class="note warn" role="alert">
+      <p><b>${t.declined.title}.</b> ${t.declined.reasons[declined.code] ?? t.declined.reasons.other}</p>
+      <p>${t.declined.kept} ${t.cart.attemptsLeft(left)}</p>
+    </div>
+  `;
 }
 
 const problemText = ({ reason }, t) =>
