@@ -68,7 +68,7 @@ class Settings(BaseSettings):
         "needs `holdfast[kafka]`.",
     )
     shed_lag_max: int = Field(
-        100_000, ge=1, description="Journal entries of a pool that the ledger may lack before it answers `busy`."
+        100_000, ge=1, description="Unfinished journal entries, settlements and events beyond which nothing new begins."
     )
     shed_host_percent: int = Field(
         90,

@@ -7,6 +7,7 @@ One read serves all who ask within a second.
 import asyncio
 from time import monotonic
 
+import structlog
 from msgspec import Struct
 from sqlalchemy import Connection
 
@@ -18,8 +19,13 @@ from holdfast.ledger.events.outbox import unrelayed
 from holdfast.ledger.events.streams import KAFKA, stream_lag
 from holdfast.ledger.money.settle_batch import backlog as settlement_backlog
 from holdfast.ledger.stock.queries import pool_queries
+from holdfast.runtime.agent import Agent
+
+log = structlog.get_logger()
 
 KEPT_S = 1.0
+# New purchases begin again once the backlog is this much below its limit.
+RESUME_PART = 0.8
 
 
 class Lags(Struct, frozen=True):
@@ -52,6 +58,18 @@ class LagReader:
                 self.last, self._read_at = await self._read(), monotonic()
             return self.last
 
+    async def unsettled(self) -> int:
+        """What every sale makes more of: decisions that are not in the ledger, payments that are not over, and events
+        that are not in Kafka."""
+        by_pool = {} if self._engine.journal_lag is None else await self._engine.journal_lag()
+        behind = await self._database.read(self._unsettled)
+        return behind + sum(lag.items for lag in by_pool.values())
+
+    def _unsettled(self, connection: Connection) -> int:
+        settling, _ = settlement_backlog(connection)
+        unpublished = stream_lag(connection, KAFKA)[0] if self._has_kafka else 0
+        return settling + unpublished
+
     async def _read(self) -> Lags:
         by_pool = {} if self._engine.journal_lag is None else await self._engine.journal_lag()
         journal = Lag()
@@ -70,6 +88,29 @@ class LagReader:
             Lag.since(*stream_lag(connection, KAFKA), now) if self._has_kafka else Lag(),
             by_pool,
         )
+
+
+class LagGuard:
+    """Lets nothing new begin while more is behind than `lag_max`, so that what was begun is finished first.
+
+    Webhooks do not count: a receiver that is down must not stop a sale.
+    """
+
+    def __init__(self, reader: LagReader, lag_max: int) -> None:
+        self._reader = reader
+        self._lag_max = lag_max
+        self.is_shedding = False
+
+    def agent(self) -> Agent[None]:
+        return Agent("lag_guard", self.pass_once, KEPT_S)
+
+    async def pass_once(self) -> None:
+        unsettled = await self._reader.unsettled()
+        limit = self._lag_max * (RESUME_PART if self.is_shedding else 1.0)
+        is_shedding = unsettled > limit
+        if is_shedding is not self.is_shedding:
+            self.is_shedding = is_shedding
+            log.warning("shedding_for_lag" if is_shedding else "lag_recovered", unsettled=unsettled)
 
 
 def _undelivered(connection: Connection, now: int) -> Lag:

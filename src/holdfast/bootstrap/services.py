@@ -13,7 +13,7 @@ from holdfast.access.receipts import Receipts
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
-from holdfast.bootstrap.lag import LagReader
+from holdfast.bootstrap.lag import LagGuard, LagReader
 from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
 from holdfast.bootstrap.pruner import Pruner, retentions_of
@@ -95,6 +95,7 @@ class Services(Struct, frozen=True, eq=False):
     reservation_events: ReservationEvents
     readiness: Readiness
     lag: LagReader
+    lag_guard: LagGuard
 
     @property
     def open_breakers(self) -> list[str]:
@@ -137,6 +138,7 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
             agents.start(services.catalogue.agent())
             agents.start(services.room_snapshot.agent())
             agents.start(services.counter_flusher.agent())
+            agents.start(services.lag_guard.agent())
             yield services
             # Servers have finished their requests by now. Work without a waiting client gets this long.
             with suppress(TimeoutError):
@@ -211,6 +213,8 @@ def build_services(
     methods, nudge = PaymentMethods(database), payments.settler.nudge
     challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
     room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
+    lag = LagReader(database, engine, has_kafka=settings.has_kafka)
+    lag_guard = LagGuard(lag, settings.shed_lag_max)
     passes, replays = Passes(tokens, room_snapshot, catalogue.now_ms), Replays(database, engine.catch_up)
     return Services(
         settings,
@@ -237,7 +241,8 @@ def build_services(
         Holds(engine.find, catalogue, batcher, methods, nudge),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
-        LagReader(database, engine, has_kafka=settings.has_kafka),
+        lag,
+        lag_guard,
     )
 
 

@@ -57,6 +57,8 @@ class Denied(Enum):
     SALE_NOT_FOUND = auto()
     ADMISSION_REQUIRED = auto()
     AMOUNT_TOO_HIGH = auto()
+    # Too much is behind: nothing new begins.
+    BUSY = auto()
 
 
 class Unproven(Struct, frozen=True):
@@ -120,6 +122,14 @@ class PurchaseUnits:
             if verdict.reservation is None:
                 return Refused(sale, verdict)
         return self._granted(sale, verdict, verdict.reservation)
+
+    async def repeat(self, sale_id: str, wanted: Wanted) -> Granted | Denied:
+        """Finds what was granted under this key before, and grants nothing new."""
+        sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)
+        if sale is None:
+            return Denied.SALE_NOT_FOUND
+        verdict = await self._replays.find(sale, _command(sale, wanted))
+        return Denied.BUSY if verdict.reservation is None else self._granted(sale, verdict, verdict.reservation)
 
     async def _find_sale(self, sale_id: str) -> Sale | None:
         return await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None

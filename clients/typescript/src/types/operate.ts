@@ -29,7 +29,7 @@ export interface Ready {
 
 export interface Feature {
   enabled: boolean;
-  /** Why it is off: `overload`, `host`, or that of a check. */
+  /** Why it is off: `overload`, `host`, `lag`, or a check's. */
   reason?: string | null;
 }
 

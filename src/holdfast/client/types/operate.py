@@ -38,7 +38,7 @@ class Ready(Struct, frozen=True, kw_only=True):
 
 class Feature(Struct, frozen=True, kw_only=True):
     enabled: bool
-    reason: str | None = None  # Why it is off: `overload`, `host`, or that of a check.
+    reason: str | None = None  # Why it is off: `overload`, `host`, `lag`, or a check's.
 
 
 class Features(Struct, frozen=True, kw_only=True):

@@ -30,7 +30,10 @@ LAST_EVENT_ID = Header("Last-Event-ID", "The ID of the last event that was seen.
 
 REPLAYED_NOTE = "`true` if this is the first answer again."
 RECEIPT_NOTE = "Where Redis is the gate: proof that this was granted, to be sent back in the same header."
-FOR_THE_EDGE = "For proxies in front of the server: `state`, `room` and the server's `time` in seconds since 1970."
+FOR_THE_EDGE = (
+    "For proxies in front of the server: `state`, `room`, the server's `time` in seconds since 1970, and `shed` while "
+    "nothing new may begin."
+)
 CACHE_TAGS = {
     "Cache-Tag": "`sale-` and the ID of the sale: a purge of this tag empties a CDN of it.",
     "Surrogate-Key": "The same tag, under the name that other CDNs read.",

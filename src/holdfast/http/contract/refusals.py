@@ -162,6 +162,12 @@ _OF_ENTRIES = {
 }
 
 
+def behind() -> Problem:
+    """So much is unfinished that nothing new begins."""
+    detail = "Purchases that were begun are finished first. Nothing new was begun; retry shortly, with the same key."
+    return Problem(problems.BUSY, detail)
+
+
 def proof_refusal(entry: Entry) -> Problem:
     refused = _OF_ENTRIES[entry]
     return Problem(refused.kind, refused.detail)

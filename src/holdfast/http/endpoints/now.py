@@ -47,6 +47,7 @@ class NowEndpoint:
     def __init__(self, services: Services) -> None:
         self._catalogue, self._pools, self._rooms = services.catalogue, services.pool_reads, services.room_snapshot
         self._kept: dict[str, _Kept] = {}
+        self._lag_guard = services.lag_guard
 
     async def now(self, request: Request, sale_id: str) -> Answer:
         kept = self._kept.get(sale_id)
@@ -73,12 +74,17 @@ class NowEndpoint:
         shown = now_out(sale, room, now, view)
         body = encode(shown)
         etag = etag_of(body)
-        headers = [*cache_headers(sale_id, shown.state), ("etag", etag), for_the_edge(sale, shown.state, now)]
+        headers = [*cache_headers(sale_id, shown.state), ("etag", etag), self._for_the_edge(sale, shown.state, now)]
         kept = _Kept(body, headers, etag, monotonic() + FRESH_S)
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
         self._kept[sale_id] = kept
         return kept
+
+    def _for_the_edge(self, sale: Sale, state: Phase, now: int) -> tuple[str, str]:
+        """What a proxy needs to refuse by itself. `time` is the server's, because the proxy's clock may be wrong."""
+        shed = ", shed" if self._lag_guard.is_shedding else ""
+        return "holdfast-sale", f"state={state}, room={sale.room.mode}, time={now // 1000}{shed}"
 
     async def _room_of(self, sale_id: str) -> RoomState:
         """A room that was just made is looked for: the hash of its seed is out before anyone joins."""
@@ -87,11 +93,6 @@ class NowEndpoint:
 
 def etag_of(body: bytes) -> str:
     return f'"{hashlib.blake2b(body, digest_size=9).hexdigest()}"'
-
-
-def for_the_edge(sale: Sale, state: Phase, now: int) -> tuple[str, str]:
-    """What a proxy needs to refuse by itself. `time` is the server's, because the proxy's clock may be wrong."""
-    return "holdfast-sale", f"state={state}, room={sale.room.mode}, time={now // 1000}"
 
 
 def now_out(sale: Sale, room: RoomState | None, now: int, view: PoolView | None) -> NowOut:

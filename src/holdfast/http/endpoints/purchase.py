@@ -9,7 +9,7 @@ from holdfast.domain.sale.sale import MAX_AMOUNT
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import PRIVATE_JSON, REPLAYED, Answer, Request, caller_of, encode
 from holdfast.http.contract.problem import Problem
-from holdfast.http.contract.refusals import EncodedRefusals, invalid_request, proof_refusal, purchase_refusal
+from holdfast.http.contract.refusals import EncodedRefusals, behind, invalid_request, proof_refusal, purchase_refusal
 from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
 from holdfast.http.protection.admission import AdmissionControl
 from holdfast.ledger.money.payment_notes import Method
@@ -21,6 +21,7 @@ class PurchaseEndpoint:
         self._purchase, self._receipts, self._refusals = services.purchase_units, services.receipts, services.refusals
         self._reaper, self._addresses = admission.reaper, admission.addresses
         self._encoded = EncodedRefusals(purchase_refusal)
+        self._lag_guard = services.lag_guard
 
     async def purchase(self, request: Request, sale_id: str, given: PurchaseIn) -> Answer:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
@@ -28,6 +29,9 @@ class PurchaseEndpoint:
         caller, key = caller_of(request), request.idempotency_key
         assert caller.buyer_id is not None
         assert key is not None
+        is_shedding = self._lag_guard.is_shedding
+        if is_shedding and request.header("holdfast-retry") is None:
+            raise behind()
         wanted = Wanted(
             caller.buyer_id,
             caller.tier,
@@ -40,7 +44,11 @@ class PurchaseEndpoint:
             partial(self._addresses.limited_in_units, request.connection),
         )
         wait = partial(self._reaper.wait, client=request.connection)
-        result = await self._purchase.purchase(sale_id, wanted, wait)
+        result = await (
+            self._purchase.purchase(sale_id, wanted, wait)
+            if not is_shedding
+            else self._purchase.repeat(sale_id, wanted)
+        )
         if isinstance(result, Granted):
             return self._granted(result)
         if isinstance(result, Denied):
@@ -83,6 +91,8 @@ def chosen_method(caller: Caller, method_id: str | None) -> Method | None:
 def _denied(denied: Denied) -> Problem:
     if denied is Denied.SALE_NOT_FOUND:
         return Problem(problems.SALE_NOT_FOUND)
+    if denied is Denied.BUSY:
+        return behind()
     if denied is Denied.ADMISSION_REQUIRED:
         return Problem(problems.ADMISSION_REQUIRED)
     return invalid_request({"quantity": f"must not make the purchase exceed {MAX_AMOUNT}"})

@@ -14,13 +14,14 @@ from holdfast.domain.stock.pool import is_sku_id
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content
 from holdfast.http.contract.problem import NO_STORE, Problem
-from holdfast.http.contract.refusals import proof_refusal
+from holdfast.http.contract.refusals import behind, proof_refusal
 from holdfast.http.contract.schemas.room import ChallengeOut, JoinIn, PassOut, PlaceOut, WaitOut
 from holdfast.http.endpoints.now import poll_ms
 from holdfast.http.protection.admission import AdmissionControl
 from holdfast.http.protection.shedding import Feature
 from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
+from holdfast.room.prospects import Prospects
 from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket, TicketIds
 from holdfast.runtime.times import rfc3339
 
@@ -34,6 +35,8 @@ class RoomEndpoints:
         self._catalogue, self._rooms, self._queue = services.catalogue, services.room_snapshot, services.join_queue
         self._tokens, self._challenges = services.tokens, services.challenges
         self._places, self._shedder, self._reaper = admission.places, admission.shedder, admission.reaper
+        self._prospects = Prospects(services.pool_reads.look, services.catalogue.now_ms)
+        self._lag_guard = services.lag_guard
         self._ticket_ids = TicketIds()
 
     async def challenge(self, request: Request, sale_id: str) -> Answer:
@@ -46,6 +49,9 @@ class RoomEndpoints:
     async def join(self, request: Request, sale_id: str, given: JoinIn) -> Answer:
         sale, buyer_id = await self._with_room(sale_id), buyer_of(request)
         _refuse_ended(sale, self._now())
+        await self._refuse_sold_out(sale)
+        if self._lag_guard.is_shedding:
+            raise behind()
         if sale.required_tier is not None and caller_of(request).tier < sale.required_tier:
             raise Problem(problems.TIER_REQUIRED)
         entry = await self.check_entry(request, sale, buyer_id, given.proof)
@@ -89,6 +95,7 @@ class RoomEndpoints:
     async def admit(self, request: Request, sale_id: str) -> Answer:
         sale, ticket = await self._with_ticket(request, sale_id)
         _refuse_ended(sale, self._now())
+        await self._refuse_sold_out(sale)
         room = await self._rooms.find(sale_id)
         place = place_in(sale, room, ticket.arrival)
         if place is None or place >= room.serving:
@@ -103,6 +110,11 @@ class RoomEndpoints:
         if stand.standing is Standing.OVER:
             raise Problem(problems.PASS_EXPIRED, expired_at=rfc3339(stand.place.pass_until))
         return self._admitted(sale, ticket, stand.place.pass_until)
+
+    async def _refuse_sold_out(self, sale: Sale) -> None:
+        """Nobody waits for nothing."""
+        if await self._prospects.are_gone(sale):
+            raise Problem(problems.SOLD_OUT)
 
     async def _find(self, sale_id: str) -> Sale:
         sale = self._catalogue.cached(sale_id)

@@ -45,6 +45,7 @@ JOIN = _endpoint(
         problems.SALE_NOT_FOUND,
         problems.NO_WAITING_ROOM,
         problems.SALE_ENDED,
+        problems.SOLD_OUT,
         problems.TIER_REQUIRED,
         problems.TOO_MANY_PLACES,
         problems.REJOIN_LIMIT,
@@ -88,7 +89,13 @@ ADMISSION = _endpoint(
     checks_path=False,
     headers=(TICKET,),
     answers={200: Answers("Your pass", PassOut), 202: Answers("Not your turn yet", WaitOut)},
-    problems=(*problems.TICKET_REFUSALS, problems.SALE_ENDED, problems.PLACE_RELEASED, problems.PASS_EXPIRED),
+    problems=(
+        *problems.TICKET_REFUSALS,
+        problems.SALE_ENDED,
+        problems.SOLD_OUT,
+        problems.PLACE_RELEASED,
+        problems.PASS_EXPIRED,
+    ),
     is_logged=False,
 )
 GET_ROOM = _endpoint(

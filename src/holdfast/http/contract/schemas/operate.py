@@ -52,7 +52,7 @@ class DisabledOut(Struct, frozen=True):
 
 class FeatureOut(Struct, frozen=True, omit_defaults=True):
     enabled: bool
-    reason: Annotated[str | None, Meta(description="Why it is off: `overload`, `host`, or that of a check.")] = None
+    reason: Annotated[str | None, Meta(description="Why it is off: `overload`, `host`, `lag`, or a check's.")] = None
 
 
 class FeaturesOut(Struct, frozen=True):

@@ -20,5 +20,8 @@ class FeaturesEndpoint:
         for feature in Feature:
             why = self._shedder.why_off(feature)
             found[feature.value] = FeatureOut(why is None, why)
+        if self._services.lag_guard.is_shedding:
+            for name in ("selling", "joining"):
+                found[name] = FeatureOut(False, "lag")
         off = [name for name, feature in found.items() if not feature.enabled]
         return Answer(200, [JSON, _CACHE], encode(FeaturesOut(found, off)))

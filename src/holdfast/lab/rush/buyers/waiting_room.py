@@ -15,6 +15,7 @@ from holdfast.lab.rush.buyers.record import Ending, QueuePlace
 JOINS_MAX = 3
 AWAY_S = 3.0
 _OVER = frozenset({"sold_out", "ended"})
+_ENDINGS = {"sold_out": Ending.SOLD_OUT, "sale_ended": Ending.SALE_OVER}
 _MISSED = frozenset({"pass_expired", "place_released"})
 
 
@@ -60,7 +61,7 @@ def _join(buyer: Buyer) -> Script[Ticket | None]:
     response = yield from buyer.request(buyer.sale_request(Step.JOIN, "POST", "queue", JSON, sent))
     body = body_of(response)
     if response.status != 200:
-        buyer.end(Ending.SALE_OVER if body.reason == "sale_ended" else Ending.GAVE_UP)
+        buyer.end(_ENDINGS.get(body.reason, Ending.GAVE_UP))
         return None
     claims = _claims_of(body.ticket)
     place = QueuePlace(asked_at, response.at, claims.arrival, body.position, entry=claims.entry)
@@ -138,8 +139,8 @@ def _claim_pass(buyer: Buyer, ticket: Ticket) -> Script[str | None]:
         return None
     if body.reason in _MISSED:
         buyer.end(Ending.MISSED_TURN)
-    elif body.reason == "sale_ended":
-        buyer.end(Ending.SALE_OVER)
+    elif body.reason in _ENDINGS:
+        buyer.end(_ENDINGS[body.reason])
     else:
         if not response.should_retry:
             buyer.report_violation("tickets_honoured", f"a ticket was refused with {response.status} {body.reason}")

@@ -1,0 +1,47 @@
+"""Whether a sale can still serve anyone who waits.
+
+Once all is sold, and nothing is held that could come back, it cannot. This is looked up at most a few times a second
+for each pool, however many ask. If the pool cannot be read, people may join and wait: they lose nothing by it.
+"""
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from msgspec import Struct
+
+from holdfast.domain.sale.sale import Phase, Sale
+from holdfast.errors import EngineError
+from holdfast.ledger.stock.queries import PoolView
+
+FRESH_S = 0.5
+KEPT_MAX = 10_000
+
+
+class _Kept(Struct, frozen=True):
+    phase: Phase
+    until: float
+
+
+class Prospects:
+    def __init__(self, look: Callable[[str], Awaitable[PoolView | None]], now_ms: Callable[[], int]) -> None:
+        self._look = look
+        self._now_ms = now_ms
+        self._kept: dict[str, _Kept] = {}
+
+    async def are_gone(self, sale: Sale) -> bool:
+        """Everything is sold for good. A restock is noticed within `FRESH_S`."""
+        kept = self._kept.get(sale.sale_id)
+        if kept is None or kept.until <= monotonic():
+            kept = await self._see(sale)
+        return kept.phase is Phase.SOLD_OUT
+
+    async def _see(self, sale: Sale) -> _Kept:
+        try:
+            view = await self._look(sale.sku_id)
+        except EngineError:
+            view = None
+        phase = sale.phase(self._now_ms(), None if view is None else view.pool.availability)
+        if len(self._kept) >= KEPT_MAX:
+            self._kept.clear()
+        self._kept[sale.sale_id] = kept = _Kept(phase, monotonic() + FRESH_S)
+        return kept
