@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser node edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser prometheus node edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -60,7 +60,11 @@ BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-test-all: install-dev browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+prometheus: ## Install Prometheus and promtool for the tests of alerts if they are missing (Debian and Ubuntu, as root)
+	@command -v promtool >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus; } || \
+		{ echo "Prometheus is missing and could not be installed: apt-get install prometheus"; exit 1; }
+
+test-all: install-dev prometheus browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5

@@ -3,8 +3,9 @@
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
 `plan` is the output of `holdfast plan` with the given options. The clients come from the endpoint table, the schemas in
-docs/events from the types of events. With `--check` nothing is written; every difference is listed, and so are links
-and paths to missing files, unknown settings and outdated defaults.
+docs/events from the types of events, METRICS.md and the Grafana dashboard from the metric table. With `--check` nothing
+is written; every difference is listed, and so are links and paths to missing files, unknown settings and outdated
+defaults.
 """
 
 import json
@@ -23,6 +24,8 @@ from holdfast.lab.bench.document.page import document
 from holdfast.lab.bench.document.plots import plots_of
 from holdfast.lab.bench.measure.results import FILE, Bench, Measured, read_measured
 from holdfast.lab.clients import client_files, stale_client_files
+from holdfast.lab.dashboard import dashboard
+from holdfast.lab.metric_table import metrics_page
 from holdfast.ledger.events.event_schemas import TYPES, event_schema
 from holdfast.settings import Settings
 
@@ -48,7 +51,8 @@ def pages() -> dict[Path, str]:
     plots = {(DOCS / FILE).with_name(name): svg for name, svg in plots_of(measured).items()}
     made = {DOCS / "BENCHMARKS.md": document(measured), PLAN_FIGURES: (DOCS / FILE).read_text()}
     schemas = {DOCS / "events" / f"{name}.json": _indented(event_schema(name)) for name in TYPES}
-    return written | plots | made | schemas | client_files()
+    monitoring = {DOCS / "METRICS.md": metrics_page(), Path("deploy/grafana/holdfast.json"): dashboard()}
+    return written | plots | made | schemas | client_files() | monitoring
 
 
 def _indented(schema: dict[str, Any]) -> str:

@@ -1,0 +1,131 @@
+"""The Grafana dashboard, made from the metric table: an overview, then a panel for every metric."""
+
+import json
+from typing import Any
+
+from holdfast.lab.metric_table import Known, known_metrics
+
+WIDTH, HEIGHT = 24, 8
+_SOURCE = {"type": "prometheus", "uid": "${source}"}
+# By the longest prefix.
+_ROWS = {
+    "holdfast_http": "HTTP",
+    "holdfast_sale": "Sales",
+    "holdfast_room": "Waiting rooms",
+    "holdfast_pool": "Pools",
+    "holdfast_lag": "Lag",
+    "holdfast_webhook": "Webhooks",
+    "holdfast_settle": "Settlement",
+    "holdfast_stream": "Streams",
+    "holdfast_": "Server",
+}
+_OVERVIEW = (
+    ("Oversold units", "max(holdfast_oversold_units)", "short", 1),
+    ("Pools that drift", "max(holdfast_drifting_pools)", "short", 1),
+    ("Checks that fail", "count(holdfast_check_passes == 0) or vector(0)", "short", 1),
+    ("Items that need a person", "sum(max by (kind) (holdfast_parked))", "short", 1),
+    ("Checkout failures", "holdfast:checkout_failures:ratio_rate5m", "percentunit", 0.0001),
+    ("Checkout p99", "holdfast:checkout_seconds:p99_rate5m", "s", 0.5),
+)
+
+
+def dashboard() -> str:
+    panels: list[dict[str, Any]] = []
+    top = _add_row(panels, "Overview", 0)
+    each = WIDTH // len(_OVERVIEW)
+    for number, (title, expression, unit, limit) in enumerate(_OVERVIEW):
+        panels.append(_stat(title, expression, unit, limit, {"x": number * each, "y": top, "w": each, "h": 4}))
+    top += 4
+    for title in dict.fromkeys(_ROWS.values()):
+        wanted = [one for one in known_metrics() if _row_of(one.name) == title]
+        top = _add_row(panels, title, top)
+        for number, one in enumerate(wanted):
+            place = {"x": number % 3 * 8, "y": top + number // 3 * HEIGHT, "w": 8, "h": HEIGHT}
+            panels.append(_graph(one, place))
+        top += -(-len(wanted) // 3) * HEIGHT
+    for number, panel in enumerate(panels, 1):
+        panel["id"] = number
+    return json.dumps(_board(panels), indent=1) + "\n"
+
+
+def _row_of(name: str) -> str:
+    return _ROWS[max((prefix for prefix in _ROWS if name.startswith(prefix)), key=len)]
+
+
+def _add_row(panels: list[dict[str, Any]], title: str, top: int) -> int:
+    place = {"x": 0, "y": top, "w": WIDTH, "h": 1}
+    panels.append({"type": "row", "title": title, "gridPos": place, "collapsed": False, "panels": []})
+    return top + 1
+
+
+def _stat(title: str, expression: str, unit: str, limit: float, place: dict[str, int]) -> dict[str, Any]:
+    steps = [{"color": "green", "value": None}, {"color": "red", "value": limit}]
+    return {
+        "type": "stat",
+        "title": title,
+        "gridPos": place,
+        "datasource": _SOURCE,
+        "targets": [{"refId": "A", "expr": expression, "datasource": _SOURCE}],
+        "fieldConfig": {
+            "defaults": {"unit": unit, "thresholds": {"mode": "absolute", "steps": steps}},
+            "overrides": [],
+        },
+        "options": {"colorMode": "background", "reduceOptions": {"calcs": ["lastNotNull"]}},
+    }
+
+
+def _graph(one: Known, place: dict[str, int]) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(65 + number), "expr": expression, "legendFormat": legend, "datasource": _SOURCE}
+        for number, (expression, legend) in enumerate(_expressions(one))
+    ]
+    return {
+        "type": "timeseries",
+        "title": one.name.removeprefix("holdfast_").replace("_", " "),
+        "description": one.help,
+        "gridPos": place,
+        "datasource": _SOURCE,
+        "targets": targets,
+        "fieldConfig": {"defaults": {"unit": _unit(one)}, "overrides": []},
+        "options": {"tooltip": {"mode": "multi"}, "legend": {"displayMode": "list", "placement": "bottom"}},
+    }
+
+
+def _expressions(one: Known) -> list[tuple[str, str]]:
+    by = f" by ({', '.join(one.labels)})" if one.labels else ""
+    legend = " ".join(f"{{{{{label}}}}}" for label in one.labels) or one.kind
+    if one.kind == "counter":
+        return [(f"sum{by} (rate({one.name}_total[$__rate_interval]))", legend)]
+    if one.kind == "histogram":
+        labels = ", ".join(("le", *one.labels[:1]))
+        inner = f"sum by ({labels}) (rate({one.name}_bucket[$__rate_interval]))"
+        first = " ".join(f"{{{{{label}}}}}" for label in one.labels[:1])
+        return [
+            (f"histogram_quantile({part}, {inner})", f"p{round(part * 100)} {first}".strip()) for part in (0.5, 0.99)
+        ]
+    return [(f"max{by} ({one.name})", legend)]
+
+
+def _unit(one: Known) -> str:
+    if one.name.endswith("_timestamp_seconds"):
+        return "dateTimeFromNow"
+    if one.name.endswith("_seconds"):
+        return "s"
+    if one.name.endswith("_ratio"):
+        return "percentunit"
+    return "ops" if one.kind == "counter" else "short"
+
+
+def _board(panels: list[dict[str, Any]]) -> dict[str, Any]:
+    source = {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}}
+    return {
+        "uid": "holdfast",
+        "title": "Holdfast",
+        "tags": ["holdfast"],
+        "schemaVersion": 39,
+        "editable": True,
+        "time": {"from": "now-1h", "to": "now"},
+        "refresh": "15s",
+        "templating": {"list": [source]},
+        "panels": panels,
+    }
