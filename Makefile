@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser prometheus node edge-tools broker test test-all faults fuzz check docs format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser prometheus node edge-tools broker test test-all faults fuzz check docs docs-site format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -48,9 +48,9 @@ broker: ## Install Java and Maven for the tests with Kafka if they are missing (
 		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
 		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
 
-node: ## Install Node for the tests of the Node middleware if it is missing (Debian and Ubuntu, as root)
-	@command -v node >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs; } || \
-		{ echo "Node is missing and could not be installed: apt-get install nodejs"; exit 1; }
+node: ## Install Node and npm for the tests of the middleware and the TypeScript client (Debian and Ubuntu, as root)
+	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
+		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
@@ -79,7 +79,7 @@ fuzz: install-dev ## Send REQUESTS=10000 odd requests to each engine
 		--hypothesis-profile fuzz --hypothesis-seed $(SEED) \
 		tests/http/test_http_openapi.py::test_the_server_keeps_to_the_document tests/http/test_http_fuzz.py
 
-check: install-dev ## Check lint, formatting, types, layers and generated docs
+check: install-dev ## Check lint, formatting, types, layers, and generated docs and clients
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
@@ -87,9 +87,12 @@ check: install-dev ## Check lint, formatting, types, layers and generated docs
 	$(BIN)/python tools/architecture.py --check
 	$(BIN)/python -m holdfast.lab.documents --check
 
-docs: install-dev ## Regenerate the tables and figures in README and docs
+docs: install-dev ## Regenerate the clients, and the tables and figures in README and docs
 	$(BIN)/python -m holdfast.lab.documents
 	$(BIN)/python tools/architecture.py
+
+docs-site: install-dev ## Build the documentation as a website in build/site
+	$(BIN)/python -m holdfast.lab.site build
 
 format: install-dev ## Auto-fix lint and formatting
 	$(BIN)/ruff check --fix .
