@@ -250,9 +250,10 @@ class Authenticator:
     async def identify(self, authorization: str | None) -> Caller:
         if authorization is None:
             raise Unauthorized("Send `Authorization: Bearer …` with a service key or a buyer's token.")
-        caller = self.recognise(authorization)
-        if caller is not None:
-            return caller
+        return self.recognise(authorization) or await self.look_up(authorization)
+
+    async def look_up(self, authorization: str) -> Caller:
+        """The caller of a header that is not recognised. Raises `Unauthorized`."""
         scheme, _, token = authorization.partition(" ")
         if scheme == SESSION:
             return await self._session(authorization, token)

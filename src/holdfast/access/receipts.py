@@ -8,8 +8,6 @@ A receipt is a JWT (HS256). Signing is our own code, because every grant needs i
 long. Reading uses the library, because it is rare and reading is where mistakes are made.
 """
 
-import hmac
-
 import msgspec
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -17,7 +15,7 @@ from joserfc.jwk import KeySet, OctKey
 from msgspec import Struct
 
 from holdfast.domain.stock.reservation import Reservation
-from holdfast.runtime.signing import SigningKey, base64url
+from holdfast.runtime.signing import Mac, SigningKey, base64url
 
 _encode = msgspec.json.Encoder().encode
 _ALGORITHM = "HS256"
@@ -32,17 +30,14 @@ class Receipt(Struct, frozen=True):
 class Receipts:
     def __init__(self, keys: list[SigningKey]) -> None:
         first = keys[0]
-        # The keyed state is prepared once and copied for each receipt.
-        self._keyed = hmac.new(first.secret.encode(), digestmod="sha256")
+        self._mac = Mac(first.secret.encode())
         self._head = base64url(_encode({"alg": _ALGORITHM, "kid": first.key_id, "typ": TYPE}))
         self._keys = KeySet([OctKey.import_key(key.secret, {"kid": key.key_id, "alg": _ALGORITHM}) for key in keys])
 
     def sign(self, r: Reservation) -> str:
         claims = {"jti": r.reservation_id, "sub": r.owner_id, "qty": r.quantity, "iat": r.created_at // 1000}
         signed = self._head + b"." + base64url(_encode(claims))
-        mac = self._keyed.copy()
-        mac.update(signed)
-        return (signed + b"." + base64url(mac.digest())).decode()
+        return (signed + b"." + base64url(self._mac.digest(signed))).decode()
 
     def read(self, text: str) -> Receipt | None:
         """The content of a receipt, or None if it is not one of ours."""

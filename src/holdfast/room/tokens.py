@@ -12,7 +12,6 @@ where mistakes are made. Reading a pass takes about half a millisecond, more tha
 were read or signed here are cached, up to a limit.
 """
 
-import hmac
 from collections.abc import Callable, Sequence
 from secrets import token_bytes
 from typing import Any
@@ -26,7 +25,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, OctKey, OKPKey
 from msgspec import Struct
 
-from holdfast.runtime.signing import SigningKey, base64url
+from holdfast.runtime.signing import Mac, SigningKey, base64url
 
 # Servers query the engine's time, and the duration of a slow query becomes an error of their clock.
 SKEW_S = 30
@@ -91,19 +90,13 @@ class TicketIds:
 class Tokens:
     def __init__(self, keys: Sequence[SigningKey]) -> None:
         first = keys[0]
-        mac, private = hmac.new(first.secret.encode(), digestmod="sha256"), _pass_key(first)
-
-        def sign_ticket(content: bytes) -> bytes:
-            keyed = mac.copy()
-            keyed.update(content)
-            return keyed.digest()
-
+        sign_ticket, private = Mac(first.secret.encode()).digest, _pass_key(first)
         public = [OKPKey.import_key(_public(key)) for key in keys]
         self.jwks: dict[str, Any] = {"keys": [_public(key) for key in keys]}
         self._tickets = _Kind(
             TICKET, _HS256, first.key_id, sign_ticket, KeySet(list(map(_secret, keys))), Ticket, MAX_TICKET_S
         )
-        self._edge_mac = hmac.new(_edge_key(first).encode(), digestmod="sha256")
+        self._edge_mac = Mac(_edge_key(first).encode())
         self._passes = _Kind(PASS, _ED25519, _pass_id(first), private.sign, KeySet(list(public)), Pass, MAX_PASS_S)
 
     def sign_ticket(self, ticket: Ticket) -> str:
@@ -115,9 +108,8 @@ class Tokens:
         return token
 
     def _tag(self, given: Pass) -> str:
-        keyed = self._edge_mac.copy()
-        keyed.update(f"{given.jti}.{given.sale}.{given.exp}".encode())
-        return base64url(keyed.digest()[:_EDGE_TAG_BYTES]).decode()
+        mac = self._edge_mac.digest(f"{given.jti}.{given.sale}.{given.exp}".encode())
+        return base64url(mac[:_EDGE_TAG_BYTES]).decode()
 
     def read_ticket(self, text: str, now_s: float) -> Ticket | None:
         ticket: Ticket | None = self._tickets.read(text, now_s)

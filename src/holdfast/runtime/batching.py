@@ -156,7 +156,9 @@ class KeyedBatcher(Generic[Item, Result]):
         batch: list[Pending[Item, Result]] = []
         while queue and len(batch) < self._batch_max:
             pending = queue.popleft()
-            if not self._drop(pending, too_old):
+            if pending.since < too_old or pending.future.done():
+                self._drop(pending, too_old)
+            else:
                 batch.append(pending)
         return batch
 

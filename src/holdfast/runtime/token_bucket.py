@@ -54,16 +54,18 @@ class Taken(Struct, frozen=True):
 
 def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:
     """`full_at` is 0 for a caller without a bucket. A refused request takes no token."""
-    start = max(full_at, now)
+    # Comparisons, because every request of a buyer comes through here and a call takes longer.
+    start = max(now, full_at)
     # Written so that rounding never costs a full bucket its last token.
     is_allowed = start - now <= (policy.burst - tokens) * policy.every_ms
     kept = start + tokens * policy.every_ms if is_allowed else start
     # Large clock values leave few digits for fractions of a token, so almost a whole token counts as one.
-    remaining = max(0, floor(policy.burst - (kept - now) / policy.every_ms + 1e-6))
+    left = floor(policy.burst - (kept - now) / policy.every_ms + 1e-6)
+    remaining = max(0, left)
     # The bucket holds one token more each `every_ms`; a refused request waits until it holds enough.
-    missing = tokens if not is_allowed else min(remaining + 1, policy.burst)
-    next_ms = ceil(max(0.0, kept - now - (policy.burst - missing) * policy.every_ms))
-    return Taken(is_allowed, kept, remaining, next_ms)
+    next_left = remaining + 1 if remaining < policy.burst else policy.burst
+    wait_ms = kept - now - (policy.burst - (next_left if is_allowed else tokens)) * policy.every_ms
+    return Taken(is_allowed, kept, remaining, ceil(wait_ms) if wait_ms > 0 else 0)
 
 
 def is_idle(full_at: float, now: int) -> bool:

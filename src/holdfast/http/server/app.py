@@ -131,7 +131,7 @@ class App:
             return refused
         if caller is None:
             try:
-                request.caller = caller = await self._identify(request)
+                request.caller = caller = await self._authenticator.look_up(request.authorization)
             except Unauthorized as exc:
                 # Public endpoints need no caller; the others refuse in these words.
                 request.unauthorized = str(exc)
