@@ -21,8 +21,5 @@ def test_keys_around_the_size_of_a_block(length: int) -> None:
 
 
 def test_one_mac_signs_many_messages() -> None:
-    mac = Mac(b"secret")
-    messages = (b"a", b"b", b"a")
+    mac, messages = Mac(b"secret"), (b"a", b"b", b"a")
     assert [mac.digest(m) for m in messages] == [hmac.digest(b"secret", m, "sha256") for m in messages]
-        hmac.digest(b"secret", m, "sha256") for m in (b"a", b"b", b"a")
-    ]
