@@ -128,18 +128,6 @@ def test_at_the_buyer_limit_the_order_is_shown(page: Page, demo: Server) -> None
     look_at(page, "buyer-limit")
 
 
-def test_at_the_buyer_limit_without_an_order_the_other_cart_is_named(page: Page, demo: Server) -> None:
-    store = sale(demo, per_buyer_limit=1)
-    panel = visit(page, store)
-    press(panel, "Buy for")
-    state(panel, "cart")
-    page.evaluate("localStorage.clear()")
-    page.reload()
-    press(panel, "Buy for")
-    refused(panel, "It is in your cart")
-    look_at(page, "in-another-cart")
-
-
 def test_leaving_the_line_asks_for_confirmation_and_releases_the_place(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE, starts_at=in_seconds(3_600))
     panel = visit(page, store)

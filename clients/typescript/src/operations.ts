@@ -59,6 +59,8 @@ export abstract class Operations {
   status(...args: Parameters<typeof room.status>) { return this.run(room.status(...args)); }
   /** Ask for a pass. */
   admission(...args: Parameters<typeof room.admission>) { return this.run(room.admission(...args)); }
+  /** What you have in this sale. */
+  mine(...args: Parameters<typeof room.mine>) { return this.run(room.mine(...args)); }
   /** The queue and its pace. */
   getRoom(...args: Parameters<typeof room.getRoom>) { return this.run(room.getRoom(...args)); }
   /** Set the rate, pause the queue, admit people. */

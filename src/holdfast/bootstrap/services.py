@@ -22,6 +22,7 @@ from holdfast.caches.purging import Purger, directories_from
 from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.checkout.address_limits import AddressLimits
 from holdfast.checkout.holds import Holds
+from holdfast.checkout.mine import FindMine
 from holdfast.checkout.passes import Passes
 from holdfast.checkout.payment_methods import PaymentMethods
 from holdfast.checkout.purchase import PurchaseUnits
@@ -92,6 +93,7 @@ class Services(Struct, frozen=True, eq=False):
     reserve_units: ReserveUnits
     purchase_units: PurchaseUnits
     holds: Holds
+    find_mine: FindMine
     reservation_events: ReservationEvents
     readiness: Readiness
     lag: LagReader
@@ -239,6 +241,7 @@ def build_services(
             catalogue, batcher, passes, challenges, replays, methods, AddressLimits(database), join_queue, nudge
         ),
         Holds(engine.find, catalogue, batcher, methods, nudge),
+        FindMine(database, catalogue, engine.catch_up),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
         lag,

@@ -13,8 +13,8 @@ from holdfast.client.calls import sales as sales_calls
 from holdfast.client.calls import webhooks as webhooks_calls
 from holdfast.client.methods import method, pages, stream
 from holdfast.client.types.inventory import Reservation
-from holdfast.client.types.money import Order
 from holdfast.client.types.operate import Parked
+from holdfast.client.types.room import Order
 from holdfast.client.types.sales import OperatorSale
 from holdfast.client.types.webhooks import Delivery
 
@@ -39,6 +39,7 @@ class Methods:
     leave = method(room_calls.leave)
     status = method(room_calls.status)
     admission = method(room_calls.admission)
+    mine = method(room_calls.mine)
     get_room = method(room_calls.get_room)
     change_room = method(room_calls.change_room)
     lottery_entries = method(room_calls.lottery_entries)

@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import { type Call, pathOf } from "../call.js";
-import type { Jwks, Pass, Place, RoomFacts, Wait } from "../types.js";
+import type { Jwks, Mine, Pass, Place, RoomFacts, Wait } from "../types.js";
 
 /** Join the queue. */
 export function join(sale_id: string, args: { proof?: string | null; } = {}): Call<Place> {
@@ -21,6 +21,11 @@ export function status(sale_id: string, args: { ticket: string; }): Call<Place> 
 /** Ask for a pass. */
 export function admission(sale_id: string, args: { ticket: string; }): Call<Pass | Wait> {
   return { method: "POST", path: pathOf("/v1/sales/{sale_id}/admission", sale_id), answers: { 200: "json", 202: "json" }, headers: { "Holdfast-Ticket": args.ticket }, isRepeatable: true };
+}
+
+/** What you have in this sale. */
+export function mine(sale_id: string): Call<Mine> {
+  return { method: "GET", path: pathOf("/v1/sales/{sale_id}/mine", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
 /** The queue and its pace. */

@@ -1,25 +1,6 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
-import type { PaymentKind } from "./sales.js";
-export type OrderStatus = "cancelled" | "confirmed" | "refunded";
-
-export interface Order {
-  order_id: string;
-  reservation_id: string;
-  sale_id: string;
-  buyer_id: string;
-  quantity: number;
-  amount: number;
-  currency: string;
-  status: OrderStatus;
-  refunded_amount: number;
-  created_at: string;
-  /** Who moved the money; `external` where a service key confirmed. */
-  payment: PaymentKind;
-  /** Units of it that were sold and are missing from the stock. */
-  units_to_source: number;
-}
-
+import type { Order } from "./room.js";
 export interface OrderPage {
   data: Order[];
   has_more: boolean;

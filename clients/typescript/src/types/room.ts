@@ -1,6 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
-import type { Lottery, RoomMode } from "./sales.js";
+import type { Lottery, PaymentKind, RoomMode } from "./sales.js";
+import type { Reservation } from "./inventory.js";
 export interface Place {
   ticket: string;
   /** From 1. It is your turn when position ≤ serving. Null before a draw. */
@@ -29,6 +30,36 @@ export interface Wait {
   position: number | null;
   serving: number;
   retry_after_ms: number;
+}
+
+export type OrderStatus = "cancelled" | "confirmed" | "refunded";
+
+export interface Order {
+  order_id: string;
+  reservation_id: string;
+  sale_id: string;
+  buyer_id: string;
+  quantity: number;
+  amount: number;
+  currency: string;
+  status: OrderStatus;
+  refunded_amount: number;
+  created_at: string;
+  /** Who moved the money; `external` where a service key confirmed. */
+  payment: PaymentKind;
+  /** Units of it that were sold and are missing from the stock. */
+  units_to_source: number;
+}
+
+export interface Mine {
+  /** While you are in line, or have a pass. */
+  place?: Place;
+  /** While it is valid. */
+  pass?: Pass;
+  /** In this sale, newest first, at most 100. */
+  reservations?: Reservation[];
+  /** In this sale, newest first, at most 100. */
+  orders?: Order[];
 }
 
 export interface Pace {

@@ -5,7 +5,8 @@
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, new_key, optional, path_of
-from holdfast.client.types.money import Balance, Order, OrderPage, Refund, Wallet
+from holdfast.client.types.money import Balance, OrderPage, Refund, Wallet
+from holdfast.client.types.room import Order
 
 
 def list_orders(

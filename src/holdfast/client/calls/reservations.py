@@ -20,7 +20,10 @@ def list_reservations(
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
 ) -> Call[ReservationPage]:
-    """List reservations, newest first."""
+    """List reservations, newest first.
+
+    A buyer lists their own: in sales, and in pools that limit units per owner.
+    """
     return Call(
         method="GET",
         path="/v1/reservations",

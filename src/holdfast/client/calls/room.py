@@ -5,7 +5,7 @@
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, optional, path_of
-from holdfast.client.types.room import Jwks, Pass, Place, RoomFacts, Wait
+from holdfast.client.types.room import Jwks, Mine, Pass, Place, RoomFacts, Wait
 
 
 def join(sale_id: str, *, proof: str | None = None) -> Call[Place]:
@@ -57,6 +57,19 @@ def admission(sale_id: str, *, ticket: str) -> Call[Pass | Wait]:
         path=path_of("/v1/sales/{sale_id}/admission", sale_id),
         answers={200: (Pass,), 202: (Wait,)},
         headers={"Holdfast-Ticket": ticket},
+    )
+
+
+def mine(sale_id: str) -> Call[Mine]:
+    """What you have in this sale.
+
+    For buyers: their place and pass, if any, their reservations and their orders, whatever device or browser they
+    used. Another device continues from here.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/sales/{sale_id}/mine", sale_id),
+        answers={200: (Mine,)},
     )
 
 

@@ -4,7 +4,7 @@
 
 from holdfast.client.types.console import Session
 from holdfast.client.types.inventory import Availability, Pool, Reservation, Status
-from holdfast.client.types.money import Balance, Order, OrderPage, OrderStatus, Refund, Wallet
+from holdfast.client.types.money import Balance, OrderPage, Refund, Wallet
 from holdfast.client.types.operate import (
     AnswerTimes,
     Attempts,
@@ -48,7 +48,7 @@ from holdfast.client.types.operate_2 import (
 )
 from holdfast.client.types.purchase import Purchase
 from holdfast.client.types.reservations import Decline, Event, History, ReservationPage, SaleReservation
-from holdfast.client.types.room import Jwks, Key, Pace, Pass, Place, RoomFacts, Wait
+from holdfast.client.types.room import Jwks, Key, Mine, Order, OrderStatus, Pace, Pass, Place, RoomFacts, Wait
 from holdfast.client.types.sales import (
     AfterAttempts,
     Brand,
@@ -119,6 +119,7 @@ __all__ = [
     "LiveRoom",
     "Load",
     "Lottery",
+    "Mine",
     "Moment",
     "NewServiceKey",
     "NewWebhook",

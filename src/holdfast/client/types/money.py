@@ -3,31 +3,10 @@
 """Types of the resource `money`."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from holdfast.client.types.sales import PaymentKind
-
-if TYPE_CHECKING:
-    OrderStatus = Literal["cancelled", "confirmed", "refunded"]
-else:
-    OrderStatus = str
-
-
-class Order(Struct, frozen=True, kw_only=True):
-    order_id: str
-    reservation_id: str
-    sale_id: str
-    buyer_id: str
-    quantity: int
-    amount: int
-    currency: str
-    status: OrderStatus
-    refunded_amount: int
-    created_at: datetime
-    payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
-    units_to_source: int  # Units of it that were sold and are missing from the stock.
+from holdfast.client.types.room import Order
 
 
 class OrderPage(Struct, frozen=True, kw_only=True):

@@ -3,10 +3,17 @@
 """Types of the resource `room`."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from holdfast.client.types.sales import Lottery, RoomMode
+from holdfast.client.types.inventory import Reservation
+from holdfast.client.types.sales import Lottery, PaymentKind, RoomMode
+
+if TYPE_CHECKING:
+    OrderStatus = Literal["cancelled", "confirmed", "refunded"]
+else:
+    OrderStatus = str
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -29,6 +36,28 @@ class Wait(Struct, frozen=True, kw_only=True):
     position: int | None = None
     serving: int
     retry_after_ms: int
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    order_id: str
+    reservation_id: str
+    sale_id: str
+    buyer_id: str
+    quantity: int
+    amount: int
+    currency: str
+    status: OrderStatus
+    refunded_amount: int
+    created_at: datetime
+    payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
+    units_to_source: int  # Units of it that were sold and are missing from the stock.
+
+
+class Mine(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
+    place: Place | None = None  # While you are in line, or have a pass.
+    pass_: Pass | None = None  # While it is valid.
+    reservations: list[Reservation] | None = None  # In this sale, newest first, at most 100.
+    orders: list[Order] | None = None  # In this sale, newest first, at most 100.
 
 
 class Pace(Struct, frozen=True, kw_only=True):

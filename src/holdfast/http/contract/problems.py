@@ -178,7 +178,12 @@ ALL_HELD = _decided(
 )
 SOLD_OUT = _decided(Outcome.SOLD_OUT, 409, "sold_out", "Sold out", "Every unit is sold.")
 BUYER_LIMIT = _decided(
-    Outcome.BUYER_LIMIT, 409, "buyer_limit", "Limit reached", "This owner may not have more units of this SKU."
+    Outcome.BUYER_LIMIT,
+    409,
+    "buyer_limit",
+    "Limit reached",
+    "This owner may not have more units of this SKU.",
+    "In a sale, `reservation_ids` are your own holds: continue with one of them.",
 )
 HOLD_BUDGET = _decided(
     Outcome.HOLD_BUDGET, 409, "hold_budget", "Too many unpaid holds", "This owner let too many holds lapse unpaid."

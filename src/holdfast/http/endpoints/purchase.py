@@ -5,7 +5,9 @@ from functools import partial
 from holdfast.access.identity import Caller
 from holdfast.bootstrap.services import Services
 from holdfast.checkout.purchase import AddressLimitReached, Denied, Granted, Unproven, Wanted
-from holdfast.domain.sale.sale import MAX_AMOUNT
+from holdfast.domain.sale.sale import MAX_AMOUNT, Sale
+from holdfast.domain.stock.outcome import Outcome
+from holdfast.errors import EngineError
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import PRIVATE_JSON, REPLAYED, Answer, Request, caller_of, encode
 from holdfast.http.contract.problem import Problem
@@ -19,6 +21,7 @@ from holdfast.runtime.times import rfc3339
 class PurchaseEndpoint:
     def __init__(self, services: Services, admission: AdmissionControl) -> None:
         self._purchase, self._receipts, self._refusals = services.purchase_units, services.receipts, services.refusals
+        self._mine = services.find_mine
         self._reaper, self._addresses = admission.reaper, admission.addresses
         self._encoded = EncodedRefusals(purchase_refusal)
         self._lag_guard = services.lag_guard
@@ -64,8 +67,17 @@ class PurchaseEndpoint:
         self._refusals.note(
             verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
         )
+        if verdict.outcome is Outcome.BUYER_LIMIT:
+            raise Problem(problems.BUYER_LIMIT, reservation_ids=await self._live_ids(sale, caller.buyer_id))
         problem, body = self._encoded.of(verdict, sale.state)
         return Answer(problem.status, problem.headers(), body)
+
+    async def _live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
+        """Empty if they cannot be read: the refusal is certain without them."""
+        try:
+            return await self._mine.live_ids(sale, buyer_id)
+        except EngineError:
+            return []
 
     def _granted(self, result: Granted) -> Answer:
         sale, granted = result.sale, result.reservation

@@ -35,16 +35,21 @@ class ReservationEndpoints:
         self._database, self._catch_up = services.database, services.engine.catch_up
         self._reaper = reaper
 
-    async def list(self, _request: Request, wanted: ReservationQuery) -> Answer:
+    async def list(self, request: Request, wanted: ReservationQuery) -> Answer:
+        buyer_id = caller_of(request).buyer_id
+        if buyer_id is not None and wanted.owner_id not in (None, buyer_id):
+            raise Problem(problems.FORBIDDEN, "Buyers see their own reservations only; leave `owner_id` out.")
+
         def page(connection: Connection) -> tuple[list[Reservation], bool]:
             return queries.list_reservations(
                 connection,
                 self._database.now_ms(connection),
                 limit=wanted.limit,
                 sku_id=wanted.sku_id,
-                owner_id=wanted.owner_id,
+                owner_id=wanted.owner_id if buyer_id is None else buyer_id,
                 status=wanted.status,
                 starting_after=wanted.starting_after,
+                among=None if buyer_id is None else queries.ids_of_owner(connection, buyer_id, wanted.sku_id),
             )
 
         await self._catch_up(wanted.sku_id)

@@ -4,17 +4,21 @@ Only a join, a leave and an admission whose turn has come reach the store. A loo
 the room's snapshot, and so does an admission that comes too early.
 """
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.bootstrap.services import Services
 from holdfast.domain.room.odds import Outlook
-from holdfast.domain.room.room import Admit, Join, Leave, RoomState, Stand, Standing
+from holdfast.domain.room.room import Admit, Join, Leave, Place, RoomState, Stand, Standing
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content
 from holdfast.http.contract.problem import NO_STORE, Problem
 from holdfast.http.contract.refusals import behind, proof_refusal
+from holdfast.http.contract.schemas.mine import MineOut
+from holdfast.http.contract.schemas.money import OrderOut
+from holdfast.http.contract.schemas.reservations import reservation_out
 from holdfast.http.contract.schemas.room import ChallengeOut, JoinIn, PassOut, PlaceOut, WaitOut
 from holdfast.http.endpoints.now import poll_ms
 from holdfast.http.protection.admission import AdmissionControl
@@ -38,6 +42,7 @@ class RoomEndpoints:
         self._prospects = Prospects(services.pool_reads.look, services.catalogue.now_ms)
         self._lag_guard = services.lag_guard
         self._ticket_ids = TicketIds()
+        self._mine = services.find_mine
 
     async def challenge(self, request: Request, sale_id: str) -> Answer:
         sale = await self._find(sale_id)
@@ -65,7 +70,7 @@ class RoomEndpoints:
             self._places.taken(sale_id, ticket_id, request.connection)
         # The place is taken: its owner is told so, even if the room's snapshot is a while old.
         room = self._rooms.cached(sale_id) or await self._rooms.find(sale_id)
-        return json(self._place(sale, room, self._ticket(sale, room, stand), stand))
+        return json(self._place(sale, room, self._ticket(sale, room, stand.place), stand))
 
     async def check_entry(self, request: Request, sale: Sale, buyer_id: str, proof: str | None) -> Entry:
         """Called before a place is given. Raises the refusal; else the proof, if one was needed, is spent.
@@ -83,6 +88,28 @@ class RoomEndpoints:
         sale, ticket = await self._with_ticket(request, sale_id)
         room = await self._rooms.find(sale_id)
         return json(self._place(sale, room, ticket))
+
+    async def mine(self, request: Request, sale_id: str) -> Answer:
+        sale = await self._find(sale_id)
+        found = await self._mine.find(sale, buyer_of(request))
+        place, given = (None, None) if found.place is None else await self._standing(sale, found.place)
+        return json(
+            MineOut(
+                UNSET if place is None else place,
+                UNSET if given is None else given,
+                [reservation_out(one, sale) for one in found.reservations],
+                [OrderOut.of(order) for order in found.orders],
+            )
+        )
+
+    async def _standing(self, sale: Sale, place: Place) -> tuple[PlaceOut | None, PassOut | None]:
+        """What join and admission would answer the owner of this place. Nothing once the pass has expired."""
+        if place.pass_until is not None and place.pass_until <= self._now():
+            return None, None
+        room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
+        ticket = self._ticket(sale, room, place)
+        given = None if place.pass_until is None else self._pass(sale, ticket, place.pass_until)
+        return self._place(sale, room, ticket), given
 
     async def leave(self, request: Request, sale_id: str) -> Answer:
         sale, ticket = await self._with_ticket(request, sale_id)
@@ -109,7 +136,7 @@ class RoomEndpoints:
         assert stand.place.pass_until is not None
         if stand.standing is Standing.OVER:
             raise Problem(problems.PASS_EXPIRED, expired_at=rfc3339(stand.place.pass_until))
-        return self._admitted(sale, ticket, stand.place.pass_until)
+        return json(self._pass(sale, ticket, stand.place.pass_until))
 
     async def _refuse_sold_out(self, sale: Sale) -> None:
         """Nobody waits for nothing."""
@@ -146,15 +173,14 @@ class RoomEndpoints:
     def _now(self) -> int:
         return self._catalogue.now_ms()
 
-    def _ticket(self, sale: Sale, room: RoomState, stand: Stand) -> Ticket:
-        assert stand.place is not None
+    def _ticket(self, sale: Sale, room: RoomState, place: Place) -> Ticket:
         now_s = self._now() // 1000
         last_s = max(now_s, max(sale.starts_at, sale.ends_at or 0) // 1000) + TICKET_OUTLIVES_S
         return Ticket(
-            sub=stand.place.buyer_id,
+            sub=place.buyer_id,
             sale=sale.sale_id,
-            jti=stand.place.ticket_id,
-            arrival=stand.place.arrival,
+            jti=place.ticket_id,
+            arrival=place.arrival,
             iat=now_s,
             exp=min(last_s, now_s + MAX_TICKET_S),
             seed_hash=room.seed_hash if sale.room.mode is RoomMode.LOTTERY else None,
@@ -193,10 +219,10 @@ class RoomEndpoints:
             retry = min(retry, max(outlook.eta_seconds * 500, SOONEST_RETRY_MS))
         return json(WaitOut(None if place is None else place + 1, room.serving, retry), 202)
 
-    def _admitted(self, sale: Sale, ticket: Ticket, pass_until: int) -> Answer:
+    def _pass(self, sale: Sale, ticket: Ticket, pass_until: int) -> PassOut:
         exp = -(-pass_until // 1000)
         given = Pass(ticket.sub, sale.sale_id, ticket.jti, min(self._now() // 1000, exp - sale.room.pass_seconds), exp)
-        return json(PassOut(self._tokens.sign_pass(given), rfc3339(pass_until)))
+        return PassOut(self._tokens.sign_pass(given), rfc3339(pass_until))
 
 
 def no_waiting_room(sale: Sale) -> Problem:

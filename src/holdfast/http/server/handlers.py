@@ -88,6 +88,7 @@ def _sales(services: Services, admission: AdmissionControl) -> dict[Endpoint, Ha
         room_table.LEAVE: room.leave,
         room_table.STATUS: room.status,
         room_table.ADMISSION: room.admit,
+        room_table.MINE: room.mine,
         room_table.GET_ROOM: control.show,
         room_table.CHANGE_ROOM: control.change,
         room_table.JWKS: control.jwks,

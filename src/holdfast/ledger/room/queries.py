@@ -186,6 +186,13 @@ def find_places(dialect_name: str) -> Select[Any]:
     return rows_matching(dialect_name, places, [places.c.sale_id, places.c.buyer_id], places.c.ended_at.is_(None))
 
 
+def find_place(connection: Connection, sale_id: str, buyer_id: str) -> Place | None:
+    """The buyer's current place."""
+    theirs = (places.c.sale_id == sale_id, places.c.buyer_id == buyer_id, places.c.ended_at.is_(None))
+    row = connection.execute(select(places).where(*theirs)).one_or_none()
+    return None if row is None else Place(*(getattr(row, name) for name in Place.__struct_fields__))
+
+
 def update_places(dialect_name: str) -> Update:
     """Each row names its sale: with the sale as one parameter SQLite scans the whole line, and reads all given rows
     again at every place in it, which took a minute with fifty thousand waiting."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection, bindparam, delete, func, select, tuple_
+from sqlalchemy import CompoundSelect, Connection, SelectBase, bindparam, delete, func, select, tuple_, union
 
 from holdfast.domain.stock.limits import DUE_RETURNED_MAX
 from holdfast.domain.stock.pool import Pool
@@ -164,13 +164,16 @@ def list_reservations(
     owner_id: str | None = None,
     status: Status | None = None,
     starting_after: str | None = None,
+    among: SelectBase | None = None,
 ) -> tuple[list[Reservation], bool]:
-    """Newest first. Returns one page, and whether there is more."""
+    """Newest first. Returns one page, and whether there is more. `among`: the IDs that come into question."""
     query = select(reservations).order_by(reservations.c.reservation_id.desc()).limit(limit + 1)
     if sku_id is not None:
         query = query.where(reservations.c.sku_id.in_(names_of(connection, sku_id)))
     if owner_id is not None:
         query = query.where(reservations.c.owner_id == owner_id)
+    if among is not None:
+        query = query.where(reservations.c.reservation_id.in_(among))
     if status is Status.ACTIVE:
         query = query.where(is_active, reservations.c.expires_at > now)
     elif status is Status.EXPIRED:
@@ -182,6 +185,24 @@ def list_reservations(
         query = query.where(reservations.c.reservation_id < starting_after)
     page = [as_of(_reservation(row), now) for row in connection.execute(query)]
     return page[:limit], len(page) > limit
+
+
+def ids_of_owner(connection: Connection, owner_id: str, sku_id: str | None) -> CompoundSelect[str]:
+    """What an owner has in one pool, or in all that are in a sale.
+
+    An index over all reservations by owner would cost every grant (ADR 5). Where rules count owners there is one of
+    what they have; elsewhere purchases are found by their idempotency keys, which are kept for a day. What a service
+    reserved without a key, in a pool without a limit, is not found.
+    """
+    if sku_id is None:
+        skus = list(connection.execute(select(pools.c.sku_id).where(pools.c.sale_id.is_not(None))).scalars())
+    else:
+        skus = list(names_of(connection, sku_id))
+    counted = select(reservations.c.reservation_id).where(reservations.c.owner_id == owner_id, reservations.c.counted)
+    with_key = select(idempotency.c.reservation_id).where(
+        idempotency.c.sku_id.in_(skus), idempotency.c.owner_id == owner_id
+    )
+    return union(counted, with_key)
 
 
 def find_remembered(connection: Connection, sku_id: str, owner_id: str, key: str) -> Remembered | None:

@@ -6,7 +6,6 @@ from holdfast.http.contract import problems
 from holdfast.http.contract.endpoint import (
     OWNER_OR_INVENTORY,
     OWNER_OR_READER,
-    READ_INVENTORY,
     Answers,
     Document,
     Endpoint,
@@ -31,7 +30,8 @@ LIST_RESERVATIONS = _endpoint(
     "list_reservations",
     "GET /v1/reservations",
     summary="List reservations, newest first",
-    access=READ_INVENTORY,
+    description="A buyer lists their own: in sales, and in pools that limit units per owner.",
+    access=OWNER_OR_READER,
     priority=Priority.READ,
     query=ReservationQuery,
     answers={200: Answers("A page of reservations", ReservationPage)},

@@ -15,6 +15,7 @@ from holdfast.http.contract.endpoint import (
     buyer,
 )
 from holdfast.http.contract.headers import IF_NONE_MATCH, TICKET
+from holdfast.http.contract.schemas.mine import MineOut
 from holdfast.http.contract.schemas.room import (
     JoinIn,
     JwksOut,
@@ -96,6 +97,19 @@ ADMISSION = _endpoint(
         problems.PLACE_RELEASED,
         problems.PASS_EXPIRED,
     ),
+    is_logged=False,
+)
+MINE = _endpoint(
+    "mine",
+    "GET /v1/sales/{sale_id}/mine",
+    summary="What you have in this sale",
+    description="For buyers: their place and pass, if any, their reservations and their orders, whatever device or "
+    "browser they used. Another device continues from here.",
+    access=buyer("Only buyers ask for what is theirs, with a token of their own."),
+    priority=Priority.READ,
+    checks_path=False,
+    answers={200: Answers("Yours", MineOut)},
+    problems=(problems.SALE_NOT_FOUND,),
     is_logged=False,
 )
 GET_ROOM = _endpoint(

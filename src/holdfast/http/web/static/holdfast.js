@@ -8,12 +8,15 @@
 import { ApiError } from "./holdfast/api.js";
 import { nextPollDelay, sleep } from "./holdfast/backoff.js";
 import { complete, reserve, waitForOpening } from "./holdfast/checkout.js";
+import { fetchMine } from "./holdfast/mine.js";
 import { leaveQueue, obtainPass } from "./holdfast/queue.js";
 import { resumeReservation } from "./holdfast/reservation.js";
 import { Session } from "./holdfast/session.js";
 import * as paths from "./paths.mjs";
 
+export { liveReservation } from "./holdfast/mine.js";
 export { hasBegun } from "./holdfast/storage.js";
+export { watchTabs } from "./holdfast/tabs.js";
 export { buyerOf } from "./holdfast/tokens.js";
 
 const EXTEND_S = 60;
@@ -62,6 +65,7 @@ class Buying {
       await this.#cartChange.notified;
       this.#cartChange = makeSignal();
     };
+    this.#session.onOtherTab = () => this.#cartChange.notify();
     this.#session.run(buy);
   }
 
@@ -133,11 +137,22 @@ class Buying {
     } finally {
       session.dispatch({ from: "cart", isBusy: false });
       this.#cartChange.notify();
+      session.tellTabs();
     }
   }
 }
 
-/** Starts a purchase, or resumes this browser's. Calls `onState` with every state; docs/EMBED.md lists them. */
+/** What the buyer has in the sale, on any device: `{place?, pass?, reservations, orders}`. Asks once. */
+export async function findMine(saleId, options) {
+  const session = new Session(saleId, options);
+  try {
+    return await fetchMine(session);
+  } finally {
+    session.stop();
+  }
+}
+
+/** Starts a purchase, or resumes this buyer's. Calls `onState` with every state; docs/EMBED.md lists them. */
 export function joinAndBuy(saleId, options = {}) {
   return new Buying(saleId, options);
 }

@@ -43,6 +43,8 @@ export async function reserve(session) {
       return await purchase(session, proof);
     } catch (error) {
       if (isStaleProof(error) && ++proofs < PROOF_ATTEMPTS) continue;
+      const [held] = error.problem?.reservation_ids ?? [];
+      if (held) return continueWith(session, held);
       if (!RETRYABLE.has(error.reason)) throw await finalError(session, error);
       session.storage.clearRequest(session.key);
       session.dispatch({ to: "hoping", reason: error.reason, ...deadlines(error.problem, session) });
@@ -50,6 +52,14 @@ export async function reserve(session) {
     }
   }
   return null;
+}
+
+/** At the limit because of a hold from another device: that is the cart. */
+function continueWith(session, id) {
+  session.storage.clearPurchase(session.key);
+  session.storage.set({ reservation: { reservation_id: id } });
+  session.key = undefined;
+  return fetchReservation(session, { reservation_id: id });
 }
 
 /** With a waiting room, the proof of work is spent on a place in it. */
@@ -69,6 +79,7 @@ async function purchase(session, proof) {
     retryHeaders: RETRY,
   });
   storage.set({ reservation: { reservation_id: reservation.reservation_id, receipt: reservation.receipt } });
+  session.tellTabs();
   return reservation;
 }
 
@@ -142,6 +153,7 @@ function deadlinesOf({ created_at: created, expires_at: expires }, sale) {
 
 async function reportResult(session, reservation) {
   if (session.signal.aborted) return;
+  session.tellTabs();
   const { status } = reservation;
   if (status === "confirmed") {
     session.dispatch({ to: "confirmed", reservation, order: await fetchOrder(session, reservation) });

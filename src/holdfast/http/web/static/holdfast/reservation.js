@@ -1,15 +1,16 @@
 /** Reading a reservation from the server. */
+import { recover } from "./mine.js";
 import * as paths from "../paths.mjs";
-
 
 /** Reasons after which there is no purchase to resume. */
 const GONE = new Set(["reservation_not_found", "reservation_lost"]);
 
-/** The reservation this browser has stored, in its current status; null if there is none. */
+/** The reservation this browser has stored, or this buyer has from another device; null if there is none. */
 export async function resumeReservation(session) {
   const stored = session.storage.get("reservation");
   session.key = session.storage.get("key");
-  if (!stored) return null;
+  // With a key a purchase may have been sent: repeating it finds the reservation.
+  if (!stored) return session.key ? null : recover(session);
   try {
     return await fetchReservation(session, stored);
   } catch (error) {
@@ -21,7 +22,7 @@ export async function resumeReservation(session) {
 /** The id is passed in, not read from storage: another tab may have cleared it or started the next purchase. */
 export async function fetchReservation(session, { reservation_id: id, receipt }) {
   try {
-    const headers = { "holdfast-receipt": receipt };
+    const headers = receipt ? { "holdfast-receipt": receipt } : {};
     const { body } = await session.request("GET", paths.getReservation(id), { headers });
     return { receipt, ...body };
   } catch (error) {

@@ -3,6 +3,7 @@ import { AbortedError, ApiClient, ApiError } from "./api.js";
 import { ServerClock } from "./clock.js";
 import { INITIAL, isFinal, next } from "./states.js";
 import { SaleStorage } from "./storage.js";
+import { Tabs } from "./tabs.js";
 import { Tokens, buyerOf } from "./tokens.js";
 import * as paths from "../paths.mjs";
 
@@ -14,6 +15,9 @@ export class Session {
   storage = null;
   /** The idempotency key of the current purchase. */
   key = undefined;
+  /** Called when another tab of this buyer has changed the purchase. */
+  onOtherTab = () => {};
+  #tabs = null;
   #controller = new AbortController();
   #api;
   #onState;
@@ -37,6 +41,11 @@ export class Session {
 
   stop() {
     this.#controller.abort();
+    this.#tabs?.close();
+  }
+
+  tellTabs() {
+    this.#tabs?.tell(this.state.buyer);
   }
 
   /** Applies an event to the state, and calls `onState` if it changed. */
@@ -68,6 +77,7 @@ export class Session {
     const { body: sale } = await this.request("GET", paths.getSale(this.saleId), { signed: false });
     const buyer = this.buyer ?? buyerOf(await this.tokens.current());
     this.storage = new SaleStorage(this.saleId, buyer);
+    if (!this.signal.aborted) this.#tabs = new Tabs(this.saleId, (of) => of === buyer && this.onOtherTab());
     this.dispatch({ sale, buyer });
     return sale;
   }

@@ -3,7 +3,7 @@ import { useEffect, useState } from "../vendor/hooks.mjs";
 import { announcementOf, titleOf } from "./announce.js";
 import { money } from "./format.js";
 import { html } from "./html.js";
-import { useConfig, usePurchase, useSale } from "./hooks.js";
+import { useConfig, useMine, usePurchase, useSale } from "./hooks.js";
 import { Panel } from "./panel.js";
 import { Placeholder } from "./placeholder.js";
 import { returnTarget } from "./return-to.js";
@@ -23,6 +23,7 @@ export function App({ saleId }) {
   const t = LANGUAGES[language];
   const page = { ...purchase, t, language: regionOf(language), sale, now, clock, saleId, config };
   page.problem = watched.problem;
+  page.mine = useMine(saleId, config, now !== null && now !== undefined && now.state !== "upcoming", state === null);
   page.target = sale && config ? returnTarget(sale, config.return_origins ?? []) : null;
   useEffect(() => {
     document.documentElement.lang = language;

@@ -1,10 +1,12 @@
 /** Hooks: configuration, the sale, the purchase and the clock. */
-import { buyerOf, hasBegun, joinAndBuy, watchSale } from "../holdfast.js";
+import { buyerOf, findMine, hasBegun, joinAndBuy, liveReservation, watchSale, watchTabs } from "../holdfast.js";
 import { returnTarget } from "./return-to.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
 
 /** States in which `joinAndBuy` does not poll the sale itself. */
 const NOT_POLLING = new Set(["cart", "paying", "confirmed", "declined", "refused"]);
+
+const MINE_WITHIN_MS = 1_000;
 
 export function useConfig() {
   const [config, setConfig] = useState(null);
@@ -45,12 +47,36 @@ export function usePurchase(saleId, config) {
     setState(null);
   };
   useEffect(() => {
-    // Fetch a token only if there is a stored purchase. It may belong to another buyer of this browser.
-    if (config === null || !hasBegun(saleId)) return;
-    const resume = (token) => hasBegun(saleId, buyerOf(token)) && begin();
-    fetchToken(config.token_url).then(resume, begin);
+    if (config === null) return;
+    const resume = () => {
+      // Fetch a token only if there is a stored purchase. It may belong to another buyer of this browser.
+      if (buying.current !== null || !hasBegun(saleId)) return;
+      const beginOnce = () => buying.current === null && begin();
+      fetchToken(config.token_url).then((token) => hasBegun(saleId, buyerOf(token)) && beginOnce(), beginOnce);
+    };
+    resume();
+    return watchTabs(saleId, resume);
   }, [config]);
   return { state, begin, end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
+}
+
+/**
+ * What this buyer began on another device, or before the storage was cleared: `{reservation, hasPlace}`, or null.
+ * Asked once, after the sale has opened, and spread over a second: many open the page in the same moment.
+ */
+export function useMine(saleId, config, isOpened, isIdle) {
+  const [found, setFound] = useState(null);
+  useEffect(() => {
+    if (!config?.token_url || !isOpened || !isIdle || hasBegun(saleId)) return;
+    const look = async () => {
+      const mine = await findMine(saleId, { token: () => fetchToken(config.token_url) });
+      const reservation = liveReservation(mine);
+      if (reservation || mine.place) setFound({ reservation, hasPlace: Boolean(mine.place) });
+    };
+    const timer = setTimeout(() => look().catch(() => {}), Math.random() * MINE_WITHIN_MS);
+    return () => clearTimeout(timer);
+  }, [config, isOpened, isIdle]);
+  return isIdle ? found : null;
 }
 
 /** The time by `clock`, updated every `everyMs`. */

@@ -50,6 +50,11 @@ export default {
     sold: "Alles ist verkauft. Vielen Dank für Ihr Interesse.",
     ended: "Dieser Verkauf ist beendet.",
     paused: "Der Shop hat den Verkauf pausiert. Anstellen können Sie sich trotzdem.",
+    inCart: (count, time) => `${count} Stück ${count === 1 ? "ist" : "sind"} bis ${time} Uhr in Ihrem Warenkorb.`,
+    isPaying: "Ihre Zahlung wird verarbeitet.",
+    inLine: "Sie haben einen Platz in der Schlange.",
+    continueToPay: "Weiter zur Zahlung",
+    continue: "Weiter",
   },
   proving: {
     title: "Ihr Platz wird reserviert",

@@ -50,6 +50,11 @@ export default {
     sold: "Every unit has been sold. Thank you for your interest.",
     ended: "This sale has ended.",
     paused: "The shop has paused the sale. You can still join the line.",
+    inCart: (count, time) => `${count === 1 ? "One is" : `${count} are`} in your cart until ${time}.`,
+    isPaying: "Your payment is being processed.",
+    inLine: "You have a place in line.",
+    continueToPay: "Continue to payment",
+    continue: "Continue",
   },
   proving: {
     title: "Saving your place",

@@ -1,5 +1,5 @@
 /** Before the purchase: the countdown and the button. */
-import { countdown, dateTime, isSameDay, money, number, parts } from "../format.js";
+import { clockTime, countdown, dateTime, isSameDay, money, number, parts } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
 
@@ -10,6 +10,7 @@ export function BuyView(page) {
   if (!sale || !now) return html`<div class="quiet">${t.page.loading}</div>`;
   const isUpcoming = now.state === "upcoming";
   const hasLine = sale.room.mode !== "off";
+  if (page.mine) return html`<${Continue} ...${page} />`;
   if (now.state in CLOSED) return html`<p class="closed">${t.buy[CLOSED[now.state]]}</p>`;
   const isReady = config !== null && state === null && (hasLine || !isUpcoming);
   const label = hasLine ? t.buy.join : t.buy.buy(money(sale.price, language));
@@ -17,6 +18,18 @@ export function BuyView(page) {
     ${isUpcoming && html`<${Countdown} ...${page} />`}
     <button type="button" class="button main large" disabled=${!isReady} onClick=${begin}>${label}</button>
     <p class="small">${hintOf(page)}</p>
+  `;
+}
+
+/** A purchase that began on another device, or before the storage was cleared. */
+function Continue({ mine, t, language, begin }) {
+  const { reservation } = mine;
+  const isCart = reservation?.status === "active";
+  const until = isCart && clockTime(Date.parse(reservation.expires_at), language);
+  const text = isCart ? t.buy.inCart(reservation.quantity, until) : reservation ? t.buy.isPaying : t.buy.inLine;
+  return html`
+    <p class="note" role="status">${text}</p>
+    <button type="button" class="button main large" onClick=${begin}>${isCart ? t.buy.continueToPay : t.buy.continue}</button>
   `;
 }
 

@@ -1,0 +1,70 @@
+"""What a buyer has in a sale, whatever device they used: their place, their reservations, their orders."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from holdfast.domain.room.room import Place
+from holdfast.domain.sale.sale import Order, RoomMode, Sale
+from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.queries import find_place
+from holdfast.ledger.sales.sale_lists import list_orders
+from holdfast.ledger.stock.queries import ids_of_owner, list_reservations
+from holdfast.sales.catalogue import Catalogue
+
+SHOWN_MAX = 100
+_LIVE = (Status.ACTIVE, Status.SETTLING)
+
+
+class Mine(Struct, frozen=True):
+    place: Place | None
+    # Newest first.
+    reservations: list[Reservation]
+    orders: list[Order]
+
+
+class FindMine:
+    def __init__(
+        self, database: Database, catalogue: Catalogue, catch_up: Callable[[str | None], Awaitable[None]]
+    ) -> None:
+        self._database = database
+        self._catalogue = catalogue
+        self._catch_up = catch_up
+
+    async def find(self, sale: Sale, buyer_id: str) -> Mine:
+        await self._catch_up(sale.sku_id)
+        return await self._database.read(lambda connection: self._read(connection, sale, buyer_id))
+
+    async def live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
+        """The buyer's holds, for one who was refused because of them. They are seldom so new that the ledger lacks
+        them."""
+        found = await self._live_ids(sale, buyer_id)
+        if not found:
+            await self._catch_up(sale.sku_id)
+            found = await self._live_ids(sale, buyer_id)
+        return found
+
+    async def _live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
+        found = await self._database.read(lambda connection: self._reservations(connection, sale, buyer_id))
+        return [one.reservation_id for one in found if one.status in _LIVE]
+
+    def _read(self, connection: Connection, sale: Sale, buyer_id: str) -> Mine:
+        has_room = sale.room.mode is not RoomMode.OFF
+        orders, _ = list_orders(connection, limit=SHOWN_MAX, buyer_id=buyer_id, sale_id=sale.sale_id)
+        return Mine(
+            find_place(connection, sale.sale_id, buyer_id) if has_room else None,
+            self._reservations(connection, sale, buyer_id),
+            orders,
+        )
+
+    def _reservations(self, connection: Connection, sale: Sale, buyer_id: str) -> list[Reservation]:
+        now = self._database.now_ms(connection)
+        ids = ids_of_owner(connection, buyer_id, sale.sku_id)
+        found, _ = list_reservations(connection, now, limit=SHOWN_MAX, sku_id=sale.sku_id, owner_id=buyer_id, among=ids)
+        return [one for one in found if self._is_in(sale, one)]
+
+    def _is_in(self, sale: Sale, reservation: Reservation) -> bool:
+        of = self._catalogue.sale_of(reservation)
+        return of is not None and of.sale_id == sale.sale_id

@@ -1,0 +1,90 @@
+"""A purchase belongs to the buyer, not to the browser: a second device and a second tab find it."""
+
+import re
+
+import pytest
+from browsing import window
+from http_serving import Server
+from playwright.sync_api import Browser, Page, expect
+from storefronts import LINE, look_at, press, sale, state, visit
+
+pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
+
+
+def clear_storage(page: Page) -> None:
+    page.evaluate("localStorage.clear()")
+
+
+@pytest.mark.parametrize("room", [{"mode": "off"}, LINE], ids=["no line", "line"])
+def test_a_second_device_finds_the_cart_and_pays(
+    page: Page, browser: Browser, demo: Server, room: dict[str, object]
+) -> None:
+    store = sale(demo, room=room)
+    panel = visit(page, store)
+    press(panel, "Buy for" if room["mode"] == "off" else "Join the line")
+    state(panel, "cart")
+    with window(browser) as other:
+        other.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+        there = visit(other, store)
+        expect(there.get_by_text(re.compile(r"One is in your cart until \d\d:\d\d"))).to_be_visible()
+        look_at(other, f"continue-{room['mode']}")
+        press(there, "Continue to payment")
+        state(there, "cart")
+        press(there, "Pay")
+        state(there, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+def test_a_cart_is_found_after_the_storage_was_cleared_though_nothing_is_left_to_buy(page: Page, demo: Server) -> None:
+    store = sale(demo, total_units=1)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "cart")
+    clear_storage(page)
+    page.reload()
+    press(panel, "Continue to payment")
+    state(panel, "cart")
+    press(panel, "Pay")
+    state(panel, "confirmed")
+
+
+def test_a_second_device_that_buys_at_the_limit_gets_the_cart(page: Page, browser: Browser, demo: Server) -> None:
+    store = sale(demo)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "cart")
+    with window(browser) as other:
+        other.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+        other.route("**/mine", lambda route: route.abort())
+        there = visit(other, store)
+        press(there, "Buy for")
+        state(there, "cart")
+    assert store.counts() == (2, 1, 0)
+
+
+def test_tabs_agree(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    first = visit(page, store)
+    second_tab = page.context.new_page()
+    second = visit(second_tab, store)
+    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
+    press(first, "Buy for")
+    state(first, "cart")
+    state(second, "cart")
+    press(second, "Pay")
+    state(second, "confirmed")
+    state(first, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+def test_a_cart_emptied_in_one_tab_is_empty_in_the_other(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    first = visit(page, store)
+    second = visit(page.context.new_page(), store)
+    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
+    press(first, "Buy for")
+    state(second, "cart")
+    press(second, "Remove from cart")
+    second.get_by_role("button", name="Remove", exact=True).click()
+    state(first, "refused")
+    assert store.counts() == (3, 0, 0)
