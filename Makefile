@@ -37,10 +37,10 @@ browser: ## Install Chromium for the browser tests if it is missing (Debian and 
 	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
-edge-tools: ## Install nginx with njs for the tests of the edge if it is missing (Debian and Ubuntu, as root)
-	@{ command -v nginx && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
-		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js; } || \
-		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js"; exit 1; }
+edge-tools: ## Install nginx with njs, and wrk, for the tests of the edge (Debian and Ubuntu, as root)
+	@{ command -v nginx && command -v wrk && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
+		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js wrk; } || \
+		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js wrk"; exit 1; }
 
 # Kafka itself is fetched by the tests that need it.
 broker: ## Install Java and Maven for the tests with Kafka if they are missing (Debian and Ubuntu, as root)

@@ -44,13 +44,14 @@ _REFUSALS = {
     "rate_limited": problems.RATE_LIMITED,
     "body_too_large": problems.BODY_TOO_LARGE,
 }
-_UNREADABLE = (problems.INVALID_HEADER, problems.PATH_TOO_LONG)
+# Not by a named location: some of them are found before there is an address.
+_BY_ADDRESS = (problems.INVALID_HEADER, problems.PATH_TOO_LONG, problems.ADMISSION_REQUIRED)
 
 
 class EdgeOptions(Struct, frozen=True, kw_only=True):
     listen: str
     upstreams: tuple[str, ...]
-    # By the key ID of a pass.
+    # By the first part of each pass that is signed with it.
     keys: Mapping[str, str]
     # Where nginx keeps its cache, its process ID and its log.
     state: Path
@@ -68,7 +69,7 @@ def nginx_config(options: EdgeOptions) -> str:
         "LISTEN": options.listen,
         "STATE": str(options.state),
         "SCRIPT_DIRECTORY": str(options.script_directory),
-        "KEYS": " ".join(f"{key_id}={secret}" for key_id, secret in options.keys.items()),
+        "KEYS": " ".join(f"{head} {secret}" for head, secret in options.keys.items()),
         "UPSTREAMS": "\n".join(_upstream(each, len(options.upstreams)) for each in options.upstreams),
         "EXEMPT": "\n".join(f"{_INDENT}{network} 0;" for network in options.exempt),
         "RATE": str(options.rate_per_second),
@@ -107,7 +108,7 @@ def _upstream(address: str, count: int) -> str:
 def _refusals() -> Iterator[str]:
     for name, kind in _REFUSALS.items():
         yield _location(f"@edge_{name}", kind.status, f"'{_quoted(_document(kind))}'")
-    for kind in _UNREADABLE:
+    for kind in _BY_ADDRESS:
         yield _location(f"= /_edge/{kind.reason}", kind.status, f"'{_quoted(_document(kind))}'")
     yield _location("@edge_unreachable", 503, "$edge_unreachable")
 

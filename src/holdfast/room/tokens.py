@@ -134,7 +134,7 @@ class _Kind(Struct, eq=False):
     """The encoded header of every token signed here."""
 
     def __post_init__(self) -> None:
-        self.head = base64url(_encode({"alg": self.algorithm, "kid": self.key_id, "typ": self.typ})) + b"."
+        self.head = _head(self.algorithm, self.key_id, self.typ) + b"."
 
     def sign(self, claims: Ticket | Pass) -> str:
         content = self.head + base64url(_encode(claims))
@@ -185,9 +185,13 @@ def _pass_key(key: SigningKey) -> Ed25519PrivateKey:
 
 
 def edge_keys(keys: Sequence[SigningKey]) -> dict[str, str]:
-    """The secrets that edge tags are verified with, by the key ID of the pass. Public keys cannot be derived from them,
-    nor anything else: with one of them a forgery passes the edge, and fails at the server."""
-    return {_pass_id(key): _edge_key(key) for key in keys}
+    """The secrets that edge tags are verified with, each by the first part of the passes signed with its key. They sign
+    nothing else: with one of them a forgery passes the edge, and fails at the server."""
+    return {_head(_ED25519, _pass_id(key), PASS).decode(): _edge_key(key) for key in keys}
+
+
+def _head(algorithm: str, key_id: str, typ: str) -> bytes:
+    return base64url(_encode({"alg": algorithm, "kid": key_id, "typ": typ}))
 
 
 def _edge_key(key: SigningKey) -> str:

@@ -21,7 +21,7 @@ function purchase(r) {
     }
     const isRetry = r.headersIn['Holdfast-Retry'] !== undefined;
     if (sale.room !== 'off') {
-        const found = judge(r.headersIn['Holdfast-Pass'], r, sale);
+        const found = judgeInSale(r, sale);
         if (found === 'unknown_key') {
             return r.internalRedirect('@edge_unknown_key');
         }
@@ -73,35 +73,60 @@ function readSale(r) {
     return found && { state: found[1], room: found[2], time: Number(found[3]), isShedding: found[4] !== undefined };
 }
 
-/** 'good', 'refused', 'expired' or 'unknown_key'. */
-function judge(token, r, sale) {
-    const parts = token && token.length <= PASS_MAX ? token.split('.') : [];
-    const claims = parts.length === 3 ? parse(parts[1]) : null;
-    const kid = keyIdOf(token);
-    if (claims === null || kid === null || claims.sale !== r.variables.sale || typeof claims.exp !== 'number') {
-        return 'refused';
+/**
+ * What the pass of a request is by itself: '' if there is none, 'forged', 'unknown_key', or what its tag vouches for,
+ * `exp sale`.
+ */
+function passVerdict(r) {
+    const token = r.headersIn['Holdfast-Pass'];
+    if (!token) {
+        return '';
     }
-    const secret = secretOf(kid, r.variables.edge_keys);
+    const first = token.indexOf('.');
+    const last = token.lastIndexOf('.');
+    if (first < 0 || last === first || token.length > PASS_MAX) {
+        return 'forged';
+    }
+    const secret = secretOf(token.slice(0, first), r.variables.edge_keys);
     if (secret === null) {
-        return 'unknown_key';
+        return keyIdOf(token) === null ? 'forged' : 'unknown_key';
+    }
+    const claims = parse(token.slice(first + 1, last));
+    if (claims === null) {
+        return 'forged';
     }
     const expected = crypto.createHmac('sha256', secret)
         .update(`${claims.jti}.${claims.sale}.${claims.exp}`).digest('base64url').slice(0, TAG_LENGTH);
-    if (!isSame(expected, String(claims.edge))) {
+    return isSame(expected, String(claims.edge)) ? `${claims.exp} ${claims.sale}` : 'forged';
+}
+
+/** 'good', 'refused', 'expired' or 'unknown_key'. */
+function judgeInSale(r, sale) {
+    const verdict = r.variables.edge_pass;
+    if (verdict === 'unknown_key') {
+        return verdict;
+    }
+    const space = verdict.indexOf(' ');
+    if (space < 0 || verdict.slice(space + 1) !== r.variables.sale) {
         return 'refused';
     }
-    return sale.time < claims.exp ? 'good' : 'expired';
+    return sale.time < Number(verdict.slice(0, space)) ? 'good' : 'expired';
 }
 
 function keyIdOf(token) {
-    const header = token && token.length <= PASS_MAX ? parse(token.split('.', 1)[0]) : null;
+    const header = token && token.length <= PASS_MAX ? parse(token.slice(0, token.indexOf('.'))) : null;
     return header !== null && header.typ === 'holdfast-pass' && typeof header.kid === 'string' ? header.kid : null;
 }
 
-/** `keys` is `kid=secret kid=secret`. */
-function secretOf(kid, keys) {
-    const found = keys.split(' ').find((pair) => pair.slice(0, pair.lastIndexOf('=')) === kid);
-    return found === undefined ? null : found.slice(found.lastIndexOf('=') + 1);
+/** `keys` is `head secret head secret …`: every pass that is signed with a key begins with the same encoded header. */
+function secretOf(head, keys) {
+    const at = ` ${keys}`.indexOf(` ${head} `);
+    if (at < 0) {
+        return null;
+    }
+    const from = at + head.length + 1;
+    const to = keys.indexOf(' ', from);
+    return keys.slice(from, to < 0 ? keys.length : to);
 }
 
 /** The object that a part of a token encodes, or null. */
@@ -128,4 +153,4 @@ function callerDigest(r) {
     return crypto.createHash('sha256').update(String(r.headersIn.Authorization)).digest('hex');
 }
 
-export default { purchase, join, unknownKey, callerDigest };
+export default { purchase, join, unknownKey, callerDigest, passVerdict };

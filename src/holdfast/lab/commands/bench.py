@@ -19,6 +19,7 @@ from holdfast.lab.bench.measure.report import Table
 from holdfast.lab.bench.parts import all_parts, choose
 from holdfast.lab.bench.run_all import bench_all
 from holdfast.lab.bench.suites.approaches import bench_approaches
+from holdfast.lab.bench.suites.edge import bench_edge
 from holdfast.lab.bench.suites.gate import bench_gate
 from holdfast.lab.bench.suites.http import HttpOptions, bench_http, choose_driver
 from holdfast.lab.bench.suites.redis_gate import bench_redis_gate
@@ -33,6 +34,7 @@ app = typer.Typer(
         "holdfast bench gate --engine postgres  the gate on PostgreSQL",
         "holdfast bench http                    the server over HTTP",
         "holdfast bench room                    joins of the waiting room",
+        "holdfast bench edge                    the nginx in front",
         "holdfast bench growth                  up to a million in a queue",
         "holdfast bench all --out docs          everything, with plots",
     ),
@@ -172,6 +174,29 @@ def room(
     """
     kept_in = Engine.POSTGRES if engine is Engine.REDIS else engine
     _report(lambda: bench_room(kept_in, seconds, connections), as_json)
+
+
+@app.command(
+    "edge",
+    epilog=examples(
+        "holdfast bench edge --seconds 10       more stable figures",
+        "holdfast bench edge --json             as JSON",
+    ),
+)
+def edge(
+    seconds: Seconds = 3.0,
+    connections: Annotated[int, typer.Option(help="Connections kept open by wrk.", min=1, max=4096)] = 256,
+    as_json: AsJson = False,
+) -> None:
+    """Requests per second of the edge (`holdfast edge nginx`), next to a plain nginx that serves the same bytes.
+
+    `now` comes from the edge's cache, plain_cache from an nginx that only caches, plain from a file. `refused` are
+    purchases with a forged pass, `sold_out` purchases in a sold-out sale, plain_refusal a constant 429. "ours ÷ that":
+    cache is `now` ÷ plain_cache, plain `now` ÷ plain, refused_of_plain `refused` ÷ plain_refusal.
+
+    Below the table: how many of the requests reached Holdfast. Needs nginx with njs, and wrk.
+    """
+    _report(lambda: bench_edge(seconds, connections), as_json)
 
 
 @app.command(

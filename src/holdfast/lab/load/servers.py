@@ -1,5 +1,6 @@
 """Holdfast servers started for a measurement, each a process of its own on a free port, and load with its checks."""
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -90,6 +91,12 @@ class Holdfast:
 
     def create_sale(self, terms: dict[str, Any]) -> None:
         self._client.post("/v1/sales", json=terms).raise_for_status()
+
+    def requests_answered(self) -> int:
+        """As the server counts them."""
+        text = self._client.get("/metrics").raise_for_status().text
+        counts = re.findall(r"^holdfast_http_requests_total\{.*\} (\S+)$", text, re.MULTILINE)
+        return int(sum(map(float, counts)))
 
     def joined(self, sale_id: str) -> int:
         return int(self._client.get(f"/v1/sales/{sale_id}/room").raise_for_status().json()["joined"])

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.lab.load.failure import BenchFailed
 from holdfast.lab.load.spec import Load, LoadResult
 
@@ -30,6 +32,28 @@ end
 _RESULT = re.compile(r"^holdfast (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
 
 
+# Only reports: the request is made once, by wrk itself.
+_FIXED = """
+wrk.method = {method}
+function done(summary)
+  local e = summary.errors
+  local failed = e.connect + e.read + e.write + e.timeout
+  print(string.format("holdfast %d %d %d %d", summary.requests, summary.duration, e.status, failed))
+end
+"""
+
+
+class Fixed(Struct, frozen=True):
+    """The very same request, repeated."""
+
+    port: int
+    method: str
+    path: str
+    headers: dict[str, str] = {}
+    connections: int = 256
+    seconds: float = 1.0
+
+
 def is_there() -> bool:
     return shutil.which("wrk") is not None
 
@@ -40,15 +64,24 @@ def version() -> str:
 
 
 def drive(load: Load) -> LoadResult:
+    # A JSON string of plain ASCII is also a Lua string.
+    return _run(load, _SCRIPT.format(pieces=", ".join(map(json.dumps, load.pieces()))), [])
+
+
+def drive_fixed(load: Fixed) -> LoadResult:
+    headers = [part for name, value in load.headers.items() for part in ("-H", f"{name}: {value}")]
+    return _run(load, _FIXED.format(method=json.dumps(load.method)), headers)
+
+
+def _run(load: Load | Fixed, text: str, options: list[str]) -> LoadResult:
     seconds = max(1, round(load.seconds))
     with tempfile.TemporaryDirectory(prefix="holdfast-wrk-") as directory:
         script = Path(directory) / "load.lua"
-        # A JSON string of plain ASCII is also a Lua string.
-        script.write_text(_SCRIPT.format(pieces=", ".join(map(json.dumps, load.pieces()))))
+        script.write_text(text)
         command = ["wrk", "-t1", f"-c{load.connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(script)]
         try:
             done = subprocess.run(
-                [*command, f"http://127.0.0.1:{load.port}{load.path}"],
+                [*command, *options, f"http://127.0.0.1:{load.port}{load.path}"],
                 capture_output=True, text=True, timeout=seconds + 30, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as exc:

@@ -1,0 +1,162 @@
+"""`holdfast bench edge`: the edge's nginx beside a plain one that serves the same bytes, and what reached Holdfast.
+
+Both run at the same time with as many workers each, and only one is driven at any moment, by wrk. Every request is the
+same, so that the load generator costs as little as it can.
+"""
+
+import secrets
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+from msgspec.structs import replace
+
+from holdfast.edge.nginx_config import EdgeOptions, nginx_config
+from holdfast.lab.bench.baselines.plain_nginx import nginx_version, plain_nginx, require_tools, running_nginx
+from holdfast.lab.bench.measure.progress import Progress
+from holdfast.lab.bench.measure.report import Report
+from holdfast.lab.bench.measure.rounds import Figure, Round, measure
+from holdfast.lab.load import wrk
+from holdfast.lab.load.engines import free_port
+from holdfast.lab.load.failure import BenchFailed
+from holdfast.lab.load.machine import machine
+from holdfast.lab.load.servers import Holdfast, Place, holdfast_server
+from holdfast.room.tokens import Pass, Tokens, edge_keys
+from holdfast.runtime.signing import SigningKey
+
+FIGURES = 6
+ROOM, EMPTY = "bench-room", "bench-empty"
+COMPARED = {
+    "cache": ("now", "plain_cache"),
+    "plain": ("now", "plain"),
+    "refused_of_plain": ("refused", "plain"),
+    "refused_of_constant": ("refused", "plain_refusal"),
+    "sold_out_of_plain": ("sold_out", "plain"),
+}
+_WARM_UP_S = 1.0
+
+
+class EdgeReport(Report, frozen=True):
+    # By figure: requests that were sent, and those of them that Holdfast answered.
+    sent: Mapping[str, int] = {}
+    reached: Mapping[str, int] = {}
+
+    def body(self) -> dict[str, Any]:
+        return super().body() | {"sent": self.sent, "reached_origin": self.reached}
+
+    def notes(self) -> list[str]:
+        lines = [
+            f"{name}: {self.reached[name]:,} of {self.sent[name]:,} requests reached Holdfast" for name in self.sent
+        ]
+        return [*super().notes(), *lines]
+
+
+class EdgeBench:
+    def __init__(self, origin: Holdfast, edge: int, connections: int) -> None:
+        self._origin, self._edge, self._connections = origin, edge, connections
+        self.sent: dict[str, int] = {}
+        self.reached: dict[str, int] = {}
+
+    def figure(self, name: str, about: str, request: wrk.Fixed, *, good: bool) -> Figure:
+        def run(seconds: float) -> Round:
+            wrk.drive_fixed(replace(request, connections=self._connections, seconds=_WARM_UP_S))
+            before = self._answered()
+            result = wrk.drive_fixed(replace(request, connections=self._connections, seconds=seconds))
+            wrong = result.refused if good else result.good
+            if wrong or result.failed:
+                raise BenchFailed(f"{name}: {result.good} of 2xx, {result.refused} others, {result.failed} broken")
+            if request.port == self._edge:
+                self.sent[name] = self.sent.get(name, 0) + result.good + result.refused
+                # Without the two readings of the counter themselves.
+                self.reached[name] = self.reached.get(name, 0) + max(self._answered() - before - 1, 0)
+            return Round(result.per_second)
+
+        return Figure(name, about, run)
+
+    def _answered(self) -> int:
+        """Requests that Holdfast has answered. It adds them up a few times a second."""
+        time.sleep(0.3)
+        return self._origin.requests_answered()
+
+
+def bench_edge(seconds: float, connections: int) -> EdgeReport:
+    require_tools()
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(seconds * FIGURES).shown())
+        with progress.step("starting the servers"):
+            # Workers of nginx are another user, if root starts it.
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
+            directory.chmod(0o755)
+            key = SigningKey("bench", secrets.token_hex(20))
+            origin = stack.enter_context(
+                holdfast_server(Place(directory), HOLDFAST_SIGNING_KEY=f"{key.key_id}:{key.secret}")
+            )
+            _create_sales(origin)
+            edge = _start_edge(stack, directory, origin, key)
+            seen = [_get(edge, f"/v1/sales/{ROOM}/now"), _refused(edge)]
+            plain = stack.enter_context(plain_nginx(directory, origin.port, *seen))
+        bench = EdgeBench(origin, edge, connections)
+        now, forged = f"/v1/sales/{ROOM}/now", {"Holdfast-Pass": _forged(key), "Idempotency-Key": "bench"}
+        buy = f"/v1/sales/{ROOM}/purchase"
+        figures = [
+            bench.figure("now", "`now` from the edge", wrk.Fixed(edge, "GET", now), good=True),
+            bench.figure("plain_cache", "`now` from nginx's cache", wrk.Fixed(plain, "GET", now), good=True),
+            bench.figure("plain", "the same bytes from a file", wrk.Fixed(plain, "GET", "/now.json"), good=True),
+            bench.figure("refused", "forged passes refused", wrk.Fixed(edge, "POST", buy, forged), good=False),
+            bench.figure("plain_refusal", "a constant 429", wrk.Fixed(plain, "POST", "/refused", forged), good=False),
+            bench.figure(
+                "sold_out", "purchases refused", wrk.Fixed(edge, "POST", f"/v1/sales/{EMPTY}/purchase"), good=False
+            ),
+        ]
+        measured = measure(figures, seconds, progress)
+        facts = machine(
+            ["granian"], nginx=nginx_version(), driver=wrk.version(), connections=connections, seconds=seconds
+        )
+    return EdgeReport("the edge", measured, COMPARED, facts, sent=bench.sent, reached=bench.reached)
+
+
+def _create_sales(origin: Holdfast) -> None:
+    for sale_id, units, mode in ((ROOM, 1_000, "fifo"), (EMPTY, 0, "off")):
+        origin.create_sale(
+            {
+                "sale_id": sale_id,
+                "sku_id": sale_id,
+                "name": "Bench",
+                "total_units": units,
+                "price": {"amount": 100, "currency": "EUR"},
+                "starts_at": "2020-01-01T00:00:00Z",
+                "payment": "external",
+                "room": {"mode": mode},
+            }
+        )
+
+
+def _start_edge(stack: ExitStack, state: Path, origin: Holdfast, key: SigningKey) -> int:
+    port = free_port()
+    options = EdgeOptions(
+        listen=f"127.0.0.1:{port}", upstreams=(f"127.0.0.1:{origin.port}",), keys=edge_keys([key]), state=state
+    )
+    health = f"http://127.0.0.1:{port}/_edge/health"
+    stack.enter_context(running_nginx("edge", state, nginx_config(options), health))
+    return port
+
+
+def _forged(key: SigningKey) -> str:
+    """By somebody who knows everything about a pass but the secret."""
+    now = int(time.time())
+    return Tokens([SigningKey(key.key_id, "f" * 40)]).sign_pass(Pass("eve", ROOM, "ticket", now, now + 3_600))
+
+
+def _get(port: int, path: str) -> bytes:
+    return httpx.get(f"http://127.0.0.1:{port}{path}", trust_env=False).raise_for_status().content
+
+
+def _refused(port: int) -> bytes:
+    answer = httpx.post(f"http://127.0.0.1:{port}/v1/sales/{ROOM}/purchase", trust_env=False)
+    if answer.status_code != 429:
+        raise BenchFailed(f"the edge answered {answer.status_code} to a purchase without a pass")
+    return answer.content
