@@ -11,13 +11,13 @@ import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from holdfast.access.origins import parse_origins
+from holdfast.access.setting_values import http_url, is_webhook_secret
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
 from holdfast.ledger.engine.database_url import check_database_url
@@ -125,6 +125,10 @@ class Settings(BaseSettings):
         5000, ge=100, le=80_000, description="Timeout of a payment provider call; beyond it the outcome is unknown."
     )
     settlement_rate_per_second: int = Field(5000, ge=1, description="Payments started per second, per worker.")
+    settlement_source: Literal["ledger", "kafka"] = Field(
+        "ledger",
+        description="How settlement learns of work: from the ledger, or as a consumer group over intents in `kafka`.",
+    )
     settlement_parallel: int = Field(256, ge=1, le=1000, description="Payments in flight at once, per worker.")
     settlement_attempts_max: int = Field(
         12, ge=1, le=100, description="Attempts before a payment is parked for a person."
@@ -205,19 +209,19 @@ class Settings(BaseSettings):
     @field_validator("buyer_jwks_url")
     @classmethod
     def _jwks_url_is_http(cls, url: str) -> str:
-        return _http_url(url, "https://login.example.com/.well-known/jwks.json")
+        return http_url(url, "https://login.example.com/.well-known/jwks.json")
 
     @field_validator("buyer_token_url")
     @classmethod
     def _token_url_is_http(cls, url: str) -> str:
         if url.startswith("/") and not url.startswith("//"):
             return url
-        return _http_url(url, "/login/token or https://shop.example.com/login/token")
+        return http_url(url, "/login/token or https://shop.example.com/login/token")
 
     @field_validator("payment_sandbox_url", "stripe_api_base", "edge_url", "edge_purge_url")
     @classmethod
     def _provider_url_is_http(cls, url: str) -> str:
-        return _http_url(url, "http://127.0.0.1:8081")
+        return http_url(url, "http://127.0.0.1:8081")
 
     @field_validator("stripe_api_key")
     @classmethod
@@ -230,7 +234,7 @@ class Settings(BaseSettings):
     @field_validator("payment_sandbox_webhook_secret", "stripe_webhook_secret")
     @classmethod
     def _webhook_secret_has_prefix(cls, secret: SecretStr) -> SecretStr:
-        if secret.get_secret_value() and not _is_webhook_secret(secret.get_secret_value()):
+        if secret.get_secret_value() and not is_webhook_secret(secret.get_secret_value()):
             raise ValueError("must be whsec_ followed by base64")
         return secret
 
@@ -270,6 +274,8 @@ class Settings(BaseSettings):
     def _kafka_url_is_one(self) -> "Settings":
         if self.kafka_url:
             parse_kafka_url(self.kafka_url)
+        elif self.settlement_source == "kafka":
+            raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
         return self
 
     @property
@@ -291,6 +297,11 @@ class Settings(BaseSettings):
     @property
     def has_kafka(self) -> bool:
         return bool(self.kafka_url)
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether settlement consumes intents."""
+        return self.settlement_source == "kafka"
 
     @property
     def audit_directory(self) -> Path:
@@ -324,17 +335,6 @@ class Settings(BaseSettings):
                 os.link(draft, path)
             Path(draft).unlink()
         return _read_back(path, prefix, least)
-
-
-def _http_url(url: str, example: str) -> str:
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError(f"must be a URL such as {example}")
-    return url.rstrip("/")
-
-
-def _is_webhook_secret(secret: str) -> bool:
-    return re.fullmatch(r"whsec_[A-Za-z0-9+/_-]{16,}={0,2}", secret) is not None
 
 
 def _read_back(path: Path, prefix: str, least: int) -> str:

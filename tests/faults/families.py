@@ -153,6 +153,15 @@ FAMILIES = {
             "ledger/test_server_lock.py",
         ),
     ),
+    32: Family(
+        "Kafka broker, relay or consumer killed",
+        (
+            "faults/test_kafka_killed.py",
+            "streams/test_kafka_relay.py::test_a_publisher_that_froze_cannot_publish_once_another_took_over",
+            "streams/test_kafka_relay.py::test_while_no_broker_answers_events_wait_and_nothing_else_does",
+            "streams/test_kafka_settlement.py",
+        ),
+    ),
     40: Family("one journal entry cannot be stored", ("gate/test_redis_poisoned.py",)),
     41: Family(
         "a Redis Cluster moves a slot; a slow network; an operator's table lock",
@@ -167,7 +176,6 @@ FAMILIES = {
 
 # Families that have no test yet, because their part of the product does not exist.
 NOT_BUILT = {
-    32: "Kafka",
     33: "edge",
     34: "cells",
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from joining import BUYER_SECRET, buyer_token
 from kafka_world import PARTITIONS, reading
 from processes import HoldfastProcess, ask, make_pool, serving
 
@@ -77,3 +78,54 @@ async def test_a_server_starts_and_sells_without_a_broker_and_says_so(tmp_path: 
 async def _says_what_is_wrong(holdfast: HoldfastProcess) -> None:
     printed = await asyncio.to_thread(holdfast.run_command, "doctor")
     assert "no broker answers" in printed.stdout, printed.stdout
+
+
+async def test_a_worker_settles_from_intents(tmp_path: Path, broker: Broker) -> None:
+    settings = {"kafka_url": f"{broker.url}?partitions={PARTITIONS}", "settlement_source": "kafka"}
+    async with serving(tmp_path / "data", buyer_secret=BUYER_SECRET, **settings) as holdfast:
+        async with holdfast.client() as client:
+            await open_sale(client)
+            for number in range(10):
+                await buy(client, f"buyer-{number}")
+            async with asyncio.timeout(60):
+                while (await settled(client)) < 10:  # noqa: ASYNC110 - written by the worker, which raises no event here
+                    await asyncio.sleep(0.1)
+            assert (await client.get("/healthz/ready")).json()["checks"]["kafka_settler"]["ok"]
+            shown = (await client.get("/metrics")).text
+        assert 'holdfast_intents_total{result="settled"}' in shown
+        assert await holdfast.stop() == 0
+
+
+async def open_sale(client: httpx.AsyncClient) -> None:
+    sale = {
+        "sale_id": "drop",
+        "sku_id": "chair",
+        "name": "Drop",
+        "total_units": 100,
+        "price": {"amount": 100, "currency": "EUR"},
+        "starts_at": "2020-01-01T00:00:00Z",
+        "checkout": "instant",
+        "payment": "wallet",
+        "per_buyer_limit": 1,
+    }
+    answer = await client.post("/v1/sales", json=sale)
+    assert answer.status_code == 201, answer.text
+
+
+async def buy(client: httpx.AsyncClient, buyer_id: str) -> None:
+    money = {"amount": 100, "currency": "EUR", "idempotency_key": "k"}
+    credited = await client.post(f"/v1/wallets/{buyer_id}/credit", json=money)
+    assert credited.status_code == 200, credited.text
+    headers = {"Authorization": f"Bearer {buyer_token(buyer_id)}", "Idempotency-Key": "k"}
+    async with asyncio.timeout(30):
+        while True:
+            answer = await client.post("/v1/sales/drop/purchase", json={"quantity": 1}, headers=headers)
+            if answer.status_code == 201:
+                return
+            assert answer.json()["reason"] in ("sale_not_open", "not_ready", "busy"), answer.text
+            await asyncio.sleep(0.1)
+
+
+async def settled(client: httpx.AsyncClient) -> int:
+    answer = await client.get("/v1/inventory/chair/available")
+    return int(answer.json()["sold"])

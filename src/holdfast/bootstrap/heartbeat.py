@@ -44,15 +44,16 @@ ROLES = (
 )  # fmt: skip
 DRAINER = "drainer"
 KAFKA_RELAY = "kafka_relay"
+KAFKA_SETTLER = "kafka_settler"
 # The ledger lacks what it had; nothing is sold, in Redis mode either, until a person has decided.
 WENT_BACK = "ledger_went_back"
 
 
-def roles_of(*, has_redis: bool, has_kafka: bool) -> list[str]:
-    return [*ROLES, *[DRAINER] * has_redis, *[KAFKA_RELAY] * has_kafka]
+def roles_of(*, has_redis: bool, has_kafka: bool = False, has_intents: bool = False) -> list[str]:
+    return [*ROLES, *[DRAINER] * has_redis, *[KAFKA_RELAY] * has_kafka, *[KAFKA_SETTLER] * has_intents]
 
 
-def build_readiness(store: str, *, has_redis: bool, has_kafka: bool = False) -> Readiness:
+def build_readiness(store: str, *, has_redis: bool, **has: bool) -> Readiness:
     of_redis = ["redis", DRAINER] if has_redis else []
     readiness = Readiness(
         {
@@ -64,20 +65,20 @@ def build_readiness(store: str, *, has_redis: bool, has_kafka: bool = False) -> 
     for name in [store, *of_redis[:1]]:
         readiness.watch(name)
     readiness.report("ledger", None)
-    for role in roles_of(has_redis=has_redis, has_kafka=has_kafka):
+    for role in roles_of(has_redis=has_redis, **has):
         readiness.watch(role, fresh_s=ROLE_FRESH_S, silence="no_worker")
     return readiness
 
 
 class LedgerHeartbeat:
     def __init__(
-        self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool, has_kafka: bool = False
+        self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool, **has: bool
     ) -> None:
         self._database, self._agents, self._readiness = database, agents, readiness
         self._process = secrets.token_hex(8)
         self._revision = newest_revision()
         self._store = database.dialect_name
-        self._roles = roles_of(has_redis=has_redis, has_kafka=has_kafka)
+        self._roles = roles_of(has_redis=has_redis, **has)
         self._failed_writes = 0
         self._is_doubted = False
         # Of every other process: when its row was written, and when that was by our clock.

@@ -24,6 +24,7 @@ from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.parked import Parked
 from holdfast.settlement.payment_audit import PaymentAudit
 from holdfast.settlement.posting import Posting
+from holdfast.settlement.purchases import Purchases
 from holdfast.settlement.refund import Refunder
 from holdfast.settlement.settler import Settler
 from holdfast.settlement.unknown_charges import UnknownCharges
@@ -33,11 +34,15 @@ log = structlog.get_logger()
 # At the start of a server that finds no other mark. A sound ledger has all but the charges of the last moments.
 MARK_TIMEOUT_S = 10.0
 MARK_MARGIN_MS = 60_000
+# How long settlements are left to the consumers of intents before the settler looks after them.
+INTENT_GRACE_MS = 5_000
 
 
 class PaymentServices(Struct, frozen=True, eq=False):
     wallet: Wallet
     settler: Settler
+    # Settles what intents in Kafka name.
+    purchases: Purchases
     refunder: Refunder
     parked: Parked
     compensator: Compensator
@@ -102,20 +107,21 @@ def build_payment_services(
 ) -> PaymentServices:
     attempts_max = settings.settlement_attempts_max
     posting = Posting(database, has_redis=settings.has_redis, attempts_max=attempts_max)
-    settler = Settler(
-        database,
-        posting,
-        Interpreter(database, engine.gate, posting, providers),
-        rate_per_second=settings.settlement_rate_per_second,
-        parallel=settings.settlement_parallel,
+    interpreter = Interpreter(database, engine.gate, posting, providers)
+    limits = {
+        "rate_per_second": settings.settlement_rate_per_second,
+        "parallel": settings.settlement_parallel,
         # Longer than a worker can wait for a provider, which it calls at most three times.
-        lease_ms=5_000 + 4 * settings.payment_timeout_ms,
-    )
+        "lease_ms": 5_000 + 4 * settings.payment_timeout_ms,
+    }
+    grace_ms = INTENT_GRACE_MS if settings.has_intents else 0
+    settler = Settler(database, posting, interpreter, **limits, grace_ms=grace_ms)
     refunder = Refunder(database, providers, engine.restocker, attempts_max=attempts_max)
     compensator = Compensator(database, engine.gate, refunder)
     return PaymentServices(
         Wallet(database),
         settler,
+        Purchases(database, posting, interpreter, **limits),
         refunder,
         Parked(database, settler, providers),
         compensator,

@@ -13,6 +13,7 @@ from holdfast.access.receipts import Receipts
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
 from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
+from holdfast.bootstrap.kafka import kafka_agents
 from holdfast.bootstrap.lag import LagGuard, LagReader
 from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
@@ -59,9 +60,6 @@ from holdfast.sales.lifecycle import SaleLifecycle
 from holdfast.sales.loading import Loader
 from holdfast.sales.operations import SaleOperations
 from holdfast.settings import Settings
-from holdfast.streams.kafka.kafka_url import parse_kafka_url
-from holdfast.streams.kafka.publisher import Publisher
-from holdfast.streams.kafka.relay import KafkaRelay
 from holdfast.streams.reservation_events import ReservationEvents
 from holdfast.webhooks.deliverer import Deliverer
 from holdfast.webhooks.pool_updates import PoolUpdates
@@ -166,7 +164,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
 
 async def _start_heartbeats(settings: Settings, database: Database, engine: Engine, agents: Agents) -> Readiness:
     """The first beats are over when this returns, so that a server is ready as soon as it serves."""
-    has = {"has_redis": settings.has_redis, "has_kafka": settings.has_kafka}
+    has = {"has_redis": settings.has_redis, "has_kafka": settings.has_kafka, "has_intents": settings.has_intents}
     readiness = build_readiness(database.dialect_name, **has)
     heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [LedgerHeartbeat(database, agents, readiness, **has)]
     if engine.beat is not None:
@@ -361,6 +359,5 @@ def background_agents(
     purger = purger_of(settings)
     if settings.edge_url or purger.is_needed:
         agents.append(SaleWatcher(database, engine.look_at, purger, settings.edge_url).agent())
-    if settings.has_kafka:
-        agents.append(KafkaRelay(database, Publisher(parse_kafka_url(settings.kafka_url))).agent())
+    agents += kafka_agents(settings, database, payments.purchases)
     return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

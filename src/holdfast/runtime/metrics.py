@@ -29,6 +29,7 @@ STREAM_OLDEST_SECONDS = Gauge(
     "holdfast_stream_oldest_seconds", "How long the oldest event has waited to be published to the stream.", ["stream"],
     multiprocess_mode="livemostrecent",
 )  # fmt: skip
+INTENTS = Counter("holdfast_intents", "Settlement intents consumed from Kafka, by result.", ["result"])
 STREAM_PUBLISHED = Counter("holdfast_stream_published", "Messages published, by topic.", ["topic"])
 WAITING = Gauge("holdfast_waiting_commands", "Commands waiting for a batch.", multiprocess_mode="livesum")
 DECIDE_SECONDS = Histogram("holdfast_decide_seconds", "Time the rulebook took for one batch.", buckets=_SECONDS)

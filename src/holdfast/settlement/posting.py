@@ -134,6 +134,15 @@ class Posting:
         locked = self._pools.lock(connection, sku_id, ())
         now = locked.now(connection, self._database)
         due = self.queries.due(connection, sku_id, now, limit)
+        return self._resume(connection, locked, due, now)
+
+    def settle_these(self, connection: Connection, sku_id: str, ids: Sequence[str]) -> list[Record]:
+        """The same, of these only."""
+        locked = self._pools.lock(connection, sku_id, ())
+        now = locked.now(connection, self._database)
+        return self._resume(connection, locked, self.queries.due_of(connection, sku_id, ids, now), now)
+
+    def _resume(self, connection: Connection, locked: LockedPool, due: Sequence[Lease], now: int) -> list[Record]:
         records = self._settle(connection, locked, [(lease, Resumed()) for lease in due], now) if due else []
         return [record for record in records if record is not None]
 

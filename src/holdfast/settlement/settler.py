@@ -53,13 +53,16 @@ class Settler:
         rate_per_second: float = 5_000,
         parallel: int = 64,
         lease_ms: int = LEASE_MS,
+        grace_ms: int = 0,
     ) -> None:
+        """`grace_ms`: what is due for less than that is left to `Purchases`, unless its pool has older work."""
         self._database = database
         self._posting = posting
         self.interpreter = interpreter
         self._throttle = Throttle(rate_per_second)
         self._parallel = parallel
         self._lease_ms = lease_ms
+        self._grace_ms = grace_ms
         # By provider: one that hangs must not take the places of the others.
         self._under_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
         self._wake = asyncio.Event()
@@ -68,7 +71,8 @@ class Settler:
 
     def nudge(self) -> None:
         """There may be work now."""
-        self._wake.set()
+        if not self._grace_ms:
+            self._wake.set()
 
     def agent(self) -> Agent[int]:
         return Agent(
@@ -95,7 +99,7 @@ class Settler:
     async def pass_once(self) -> int:
         """One turn for every pool that has work due. Returns how much was started."""
         queries, now_ms = self._posting.queries, self._database.now_ms
-        due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c)))
+        due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c) - self._grace_ms))
         if not due:
             return 0
         # The first may use up the rate or the parallelism, so every pool is first in turn.

@@ -70,6 +70,12 @@ class DuePool(Struct, frozen=True):
     count: int
 
 
+class DuePurchase(Struct, frozen=True):
+    reservation_id: str
+    sku_id: str
+    payment: str | None
+
+
 class SettleQueries:
     """The statements of one engine, built once."""
 
@@ -118,6 +124,12 @@ class SettleQueries:
             sales.c.sale_id == settlements.c.sale_id, sales.c.payment.in_(PAID_BY_PROVIDER)
         )
         self._due_in_ledger = self._due.where(~by_provider.exists())
+        self._is_one = settlements.c.reservation_id.in_(bindparam("ids", expanding=True))
+        self._due_among = (
+            select(settlements.c.reservation_id, settlements.c.sku_id, sales.c.payment)
+            .select_from(settlements.outerjoin(sales, sales.c.sale_id == settlements.c.sale_id))
+            .where(self._is_one, *self._is_due)
+        )
 
     # --- work
 
@@ -131,19 +143,39 @@ class SettleQueries:
         rows = connection.execute(self._due_in_ledger, {"sku_id": sku_id, "now": now, "limit": limit})
         return [Lease(row.reservation_id, row.sku_id, row.fence) for row in rows]
 
+    def due_among(self, connection: Connection, ids: Sequence[str], now: int) -> list[DuePurchase]:
+        rows = connection.execute(self._due_among, {"ids": list(ids), "now": now})
+        return [DuePurchase(row.reservation_id, row.sku_id, row.payment) for row in rows]
+
+    def due_of(self, connection: Connection, sku_id: str, ids: Sequence[str], now: int) -> list[Lease]:
+        """As `due`, of these only."""
+        given = {"sku_id": sku_id, "ids": list(ids), "now": now, "limit": len(ids)}
+        rows = connection.execute(self._due_in_ledger.where(self._is_one), given)
+        return [Lease(row.reservation_id, row.sku_id, row.fence) for row in rows]
+
     def lease(self, connection: Connection, sku_id: str, now: int, until: int, limit: int) -> list[Lease]:
         """Lease what is due; other workers skip it."""
         wanted = self._due.with_for_update(skip_locked=True)
         ids = [row.reservation_id for row in connection.execute(wanted, {"sku_id": sku_id, "now": now, "limit": limit})]
+        return self._take(connection, ids, until)
+
+    def lease_these(self, connection: Connection, ids: Sequence[str], now: int, until: int) -> list[Lease]:
+        """Lease those of them that are due."""
+        wanted = select(settlements.c.reservation_id).where(self._is_one, *self._is_due)
+        rows = connection.execute(wanted.with_for_update(skip_locked=True), {"ids": list(ids), "now": now})
+        return self._take(connection, list(rows.scalars()), until)
+
+    @staticmethod
+    def _take(connection: Connection, ids: Sequence[str], until: int) -> list[Lease]:
         if not ids:
             return []
         taken = (
             update(settlements)
             .where(settlements.c.reservation_id.in_(ids))
             .values(leased_until=until, fence=settlements.c.fence + 1)
-            .returning(settlements.c.reservation_id, settlements.c.fence)
+            .returning(settlements.c.reservation_id, settlements.c.sku_id, settlements.c.fence)
         )
-        return [Lease(row.reservation_id, sku_id, row.fence) for row in connection.execute(taken)]
+        return [Lease(row.reservation_id, row.sku_id, row.fence) for row in connection.execute(taken)]
 
     # --- reads
 

@@ -1,0 +1,181 @@
+"""Consumes settlement intents, as a member of a consumer group.
+
+The model. Each worker has some of the partitions. A message names a purchase, which is handed to `settle`; its offset
+is committed once that has returned, that is after the ledger's commit, and only up to the first message of its
+partition that is not done yet. So a worker that dies leaves no purchase behind: the next one gets the messages after
+the last commit again, and the ledger knows which of them are settled. Partitions move one by one (cooperative
+rebalancing): the others go on meanwhile.
+
+Backpressure. With `IN_FLIGHT_MAX` purchases in hand the partitions are paused, and polling goes on, so that the group
+does not take the worker for dead. They are resumed when half of that is done.
+
+On failure. While the ledger does not answer, purchases are tried again and again, and nothing is committed. A message
+that names no purchase is logged, counted and skipped: the ledger's own sweep settles whatever it was about.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from holdfast.errors import EngineError, Unavailable
+from holdfast.ledger.events.stream_messages import INTENTS
+from holdfast.runtime import metrics
+from holdfast.runtime.agent import Agent
+from holdfast.runtime.backoff import exponential_ms
+from holdfast.streams.kafka.client import configuration, create_topics, library
+from holdfast.streams.kafka.kafka_url import KafkaUrl
+from holdfast.streams.kafka.offsets import Offsets
+
+log = structlog.get_logger()
+
+GROUP = "holdfast-settlement"
+POLL_MAX = 500
+POLL_S = 0.1
+IN_FLIGHT_MAX = 2_000
+SESSION_MS = 10_000
+FIRST_RETRY_MS, LONGEST_RETRY_MS = 100, 2_000
+
+Settle = Callable[[str, str], Awaitable[None]]
+
+
+class _Data(Struct):
+    purchase_id: str
+    sku_id: str
+
+
+class _Intent(Struct):
+    data: _Data
+
+
+_decode = msgspec.json.Decoder(_Intent).decode
+
+
+class IntentConsumer:
+    def __init__(self, url: KafkaUrl, settle: Settle, group: Callable[[], Awaitable[str]]) -> None:
+        """`settle` gets a SKU and a reservation. `group` names the consumer group."""
+        self._url, self._settle, self._group = url, settle, group
+        self._consumer: Any = None
+        self._offsets = Offsets()
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._is_paused = False
+
+    def agent(self) -> Agent[int]:
+        return Agent("kafka_settler", self.pass_once, POLL_S, rest_s=lambda _: 0.0, jitter=0.0, close=self.close)
+
+    async def pass_once(self) -> int:
+        """Take the next messages; returns how many."""
+        if self._consumer is None:
+            await self._open()
+        messages = await asyncio.to_thread(self._consumer.consume, POLL_MAX, POLL_S)
+        for message in messages:
+            self._take(message)
+        self._apply_pressure()
+        await self._commit()
+        return len(messages)
+
+    async def close(self) -> None:
+        for task in self._in_flight:
+            task.cancel()
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with suppress(library().KafkaException, RuntimeError):
+                await asyncio.to_thread(consumer.close)
+
+    async def _open(self) -> None:
+        await create_topics(self._url)
+        options = {
+            "group_id": await self._group(),
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+            "partition_assignment_strategy": "cooperative-sticky",
+            "session_timeout_ms": SESSION_MS,
+        }
+        consumer = library().Consumer(configuration(self._url, **options))
+        consumer.subscribe([INTENTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        self._consumer = consumer
+
+    # --- the group, in the thread that polls
+
+    def _on_assign(self, _consumer: Any, _partitions: list[Any]) -> None:
+        # New partitions are not paused; the next pass pauses all of them, if need be.
+        self._is_paused = False
+
+    def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        """What is done already need not be done again by the next worker."""
+        with suppress(library().KafkaException):
+            self._commit_now(consumer, self._offsets.take())
+        self._on_lost(consumer, partitions)
+
+    def _on_lost(self, _consumer: Any, partitions: list[Any]) -> None:
+        self._offsets.forget([each.partition for each in partitions])
+
+    # --- messages
+
+    def _take(self, message: Any) -> None:
+        if (error := message.error()) is not None:
+            if error.retriable() or not error.fatal():
+                return
+            raise Unavailable(f"Kafka: {error.str()}")
+        partition, tracked = message.partition(), self._offsets.begin(message.partition(), message.offset())
+        try:
+            purchase = _decode(message.value() or b"").data
+        except msgspec.DecodeError as exc:
+            log.warning("intent_unreadable", error=str(exc), partition=partition, offset=message.offset())
+            metrics.INTENTS.labels("unreadable").inc()
+            self._offsets.finish(partition, tracked)
+            return
+        task = asyncio.create_task(self._settle_until_done(purchase))
+        self._in_flight.add(task)
+        task.add_done_callback(partial(self._finished, partition, tracked))
+
+    async def _settle_until_done(self, purchase: _Data) -> None:
+        attempts = 0
+        while True:
+            try:
+                return await self._settle(purchase.sku_id, purchase.purchase_id)
+            except EngineError:
+                attempts += 1
+                await asyncio.sleep(exponential_ms(attempts, FIRST_RETRY_MS, LONGEST_RETRY_MS) / 1000)
+
+    def _finished(self, partition: int, tracked: Any, task: "asyncio.Task[None]") -> None:
+        self._in_flight.discard(task)
+        if task.cancelled():
+            return
+        if (exc := task.exception()) is not None:
+            # A defect. The sweep tries it again and parks it in the end; the messages behind it go on.
+            log.error("intent_failed", exc_info=exc)
+        metrics.INTENTS.labels("settled" if exc is None else "failed").inc()
+        self._offsets.finish(partition, tracked)
+
+    def _apply_pressure(self) -> None:
+        count = len(self._in_flight)
+        if not self._is_paused and count >= IN_FLIGHT_MAX:
+            self._consumer.pause(self._consumer.assignment())
+            self._is_paused = True
+        elif self._is_paused and count <= IN_FLIGHT_MAX // 2:
+            self._consumer.resume(self._consumer.assignment())
+            self._is_paused = False
+
+    async def _commit(self) -> None:
+        reached = self._offsets.take()
+        if not reached:
+            return
+        try:
+            await asyncio.to_thread(self._commit_now, self._consumer, reached)
+        except library().KafkaException:
+            # A rebalance, or no broker: those who get the messages again find them settled.
+            self._offsets.give_back(reached)
+
+    @staticmethod
+    def _commit_now(consumer: Any, reached: dict[int, int]) -> None:
+        kafka = library()
+        offsets = [kafka.TopicPartition(INTENTS, partition, offset) for partition, offset in reached.items()]
+        if offsets:
+            consumer.commit(offsets=offsets, asynchronous=False)

@@ -1,0 +1,51 @@
+"""How far each partition may be committed: up to the first message whose work is not done yet."""
+
+from collections import deque
+from threading import Lock
+
+from msgspec import Struct
+
+
+class _Tracked(Struct):
+    offset: int
+    is_done: bool = False
+
+
+class Offsets:
+    """Used by the event loop and by the thread that polls, which loses partitions in a rebalance."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._partitions: dict[int, deque[_Tracked]] = {}
+        self._reached: dict[int, int] = {}
+
+    def begin(self, partition: int, offset: int) -> _Tracked:
+        tracked = _Tracked(offset)
+        with self._lock:
+            self._partitions.setdefault(partition, deque()).append(tracked)
+        return tracked
+
+    def finish(self, partition: int, tracked: _Tracked) -> None:
+        """One of a partition that was lost meanwhile changes nothing."""
+        with self._lock:
+            tracked.is_done = True
+            line = self._partitions.get(partition, deque())
+            while line and line[0].is_done:
+                self._reached[partition] = line.popleft().offset + 1
+
+    def take(self) -> dict[int, int]:
+        """By partition, the next offset to read; what was taken is not given again."""
+        with self._lock:
+            reached, self._reached = self._reached, {}
+        return reached
+
+    def give_back(self, reached: dict[int, int]) -> None:
+        """It could not be committed."""
+        with self._lock:
+            self._reached = reached | self._reached
+
+    def forget(self, partitions: list[int]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._partitions.pop(partition, None)
+                self._reached.pop(partition, None)
