@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser prometheus node edge-tools broker test test-all faults fuzz check docs docs-site format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools node edge-tools broker test test-all faults fuzz check docs docs-site format lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -60,11 +60,12 @@ BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
-prometheus: ## Install Prometheus and promtool for the tests of alerts if they are missing (Debian and Ubuntu, as root)
-	@command -v promtool >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus; } || \
-		{ echo "Prometheus is missing and could not be installed: apt-get install prometheus"; exit 1; }
+deploy-tools: ## Install what the tests of deploy/ need if it is missing: Prometheus, Caddy (Debian and Ubuntu, as root)
+	@{ command -v promtool && command -v caddy; } >/dev/null || \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
+		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
 
-test-all: install-dev prometheus browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev deploy-tools browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5

@@ -39,7 +39,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def tool(name: str) -> str:
     found = shutil.which(name)
-    assert found is not None, f"{name} is missing: make prometheus"
+    assert found is not None, f"{name} is missing: make deploy-tools"
     return found
 
 
