@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools node edge-tools broker test test-all faults fuzz check docs docs-site format lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools node edge-tools broker test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -118,6 +118,9 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 lock: ## Upgrade and lock all dependencies (needs uv)
 	$(COMPILE) --upgrade --output-file requirements.txt pyproject.toml
 	$(COMPILE) --upgrade --constraint requirements.txt --extra bench --group dev --output-file requirements-dev.txt pyproject.toml
+
+release: install-dev ## Make a release: VERSION=1.2.3 (changelog, wheel, sdist, SBOM, commit, tag; publishes nothing)
+	$(BIN)/python tools/release.py $(VERSION)
 
 clean: ## Remove build and install artefacts
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
