@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools node edge-tools broker test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools node edge-tools edge-worker broker test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -52,6 +52,10 @@ node: ## Install Node and npm for the tests of the middleware and the TypeScript
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
+edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests of edge/worker.js
+	@test -d edge/node_modules/miniflare || npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
+		{ echo "miniflare could not be installed: npm install --prefix edge"; exit 1; }
+
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
@@ -65,7 +69,7 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
 		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
 
-test-all: install-dev deploy-tools browser node edge-tools broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev deploy-tools browser node edge-tools edge-worker broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
