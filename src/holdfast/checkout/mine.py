@@ -38,15 +38,8 @@ class FindMine:
         return await self._database.read(lambda connection: self._read(connection, sale, buyer_id))
 
     async def live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
-        """The buyer's holds, for one who was refused because of them. They are seldom so new that the ledger lacks
-        them."""
-        found = await self._live_ids(sale, buyer_id)
-        if not found:
-            await self._catch_up(sale.sku_id)
-            found = await self._live_ids(sale, buyer_id)
-        return found
-
-    async def _live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
+        """The buyer's holds, for one who was refused because of them."""
+        await self._catch_up(sale.sku_id)
         found = await self._database.read(lambda connection: self._reservations(connection, sale, buyer_id))
         return [one.reservation_id for one in found if one.status in _LIVE]
 
