@@ -17,6 +17,9 @@ from holdfast.ledger.events.watcher import Seen, Watcher
 
 STREAMS_MAX = 1_000
 STREAMS_PER_OWNER = 4
+# Waiting for one answer costs little beside a stream. Beyond these, it comes at once.
+WAITS_MAX = 20_000
+WAITS_PER_OWNER = 8
 SHORTEST_S, LONGEST_S = 45.0, 60.0
 HEARTBEAT_S = 10.0
 
@@ -25,11 +28,15 @@ _ENDS = frozenset(
 )
 
 
+Look = Callable[[], Awaitable[Reservation | None]]
+
+
 class ReservationEvents:
     def __init__(self, watcher: Watcher, catch_up: Callable[[str | None], Awaitable[None]]) -> None:
         self._watcher = watcher
         self._catch_up = catch_up
         self._owners: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
         self._stopping = asyncio.Event()
 
     def end_all(self) -> None:
@@ -53,6 +60,49 @@ class ReservationEvents:
         finally:
             self._owners[owner_id] -= 1
             self._owners += Counter()  # Drops owners without streams.
+
+    def may_wait(self, owner_id: str) -> bool:
+        return self._waiting.total() < WAITS_MAX and self._waiting[owner_id] < WAITS_PER_OWNER
+
+    @contextmanager
+    def counted_as_waiting(self, owner_id: str) -> Iterator[None]:
+        self._waiting[owner_id] += 1
+        try:
+            yield
+        finally:
+            self._waiting[owner_id] -= 1
+            self._waiting += Counter()
+
+    async def wait(self, watched: Reservation, look: Look, within_s: float) -> Reservation:
+        """The reservation once it has changed, after this time, or when the server stops.
+
+        The watcher says when to look, so that however many wait, the ledger is read a few times a second.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), aclosing(self._until_stopping(watched.reservation_id)) as news:
+                async for _ in news:
+                    if await look() != watched:
+                        break
+        return await look() or watched
+
+    async def _until_stopping(self, reservation_id: str) -> AsyncGenerator[None, None]:
+        """Yields whenever there are events, the first time for those so far."""
+        news = self._watcher.watch(reservation_id, 0)
+        stopping = asyncio.create_task(self._stopping.wait())
+        following = asyncio.create_task(anext(news))
+        try:
+            while not stopping.done():
+                await asyncio.wait([following, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    following.result()
+                    yield
+                    following = asyncio.create_task(anext(news))
+        finally:
+            for task in (stopping, following):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await news.aclose()
 
     async def follow(self, watched: Reservation, after: int) -> AsyncGenerator[list[Seen], None]:
         """Yields batches of events as they arrive. An empty batch is a heartbeat."""

@@ -9,8 +9,8 @@ export function listReservations(args: { sku_id?: string; owner_id?: string; sta
 }
 
 /** One reservation. */
-export function getReservation(reservation_id: string, args: { receipt?: string; } = {}): Call<Reservation | SaleReservation> {
-  return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}", reservation_id), answers: { 200: "json" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
+export function getReservation(reservation_id: string, args: { wait?: number; receipt?: string; } = {}): Call<Reservation | SaleReservation> {
+  return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}", reservation_id), answers: { 200: "json" }, query: { wait: args.wait }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
 
 /** Everything that happened to it. */

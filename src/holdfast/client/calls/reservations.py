@@ -38,12 +38,19 @@ def list_reservations(
     )
 
 
-def get_reservation(reservation_id: str, *, receipt: str | None = None) -> Call[SaleReservation | Reservation]:
-    """One reservation."""
+def get_reservation(
+    reservation_id: str, *, wait: int | None = None, receipt: str | None = None
+) -> Call[SaleReservation | Reservation]:
+    """One reservation.
+
+    With `wait`, the answer comes when its state changes, at the latest after that many seconds. It is a long poll
+    for clients that cannot use the events.
+    """
     return Call(
         method="GET",
         path=path_of("/v1/reservations/{reservation_id}", reservation_id),
         answers={200: (SaleReservation, Reservation)},
+        query={"wait": optional(wait)},
         headers={"Holdfast-Receipt": receipt},
     )
 

@@ -1,5 +1,6 @@
 """Reservations: what becomes of a hold."""
 
+from collections.abc import AsyncGenerator
 from functools import partial
 
 from sqlalchemy import Connection
@@ -10,11 +11,19 @@ from holdfast.checkout.waiting import Wait
 from holdfast.domain.stock.command import Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.errors import EngineError
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import Answer, Request, caller_of, json, no_content
+from holdfast.http.contract.message import PRIVATE_JSON, Answer, Request, caller_of, encode, json, no_content
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refusal
-from holdfast.http.contract.schemas.inventory import EventOut, ExtendIn, HistoryOut, ReservationOut, ReservationQuery
+from holdfast.http.contract.schemas.inventory import (
+    EventOut,
+    ExtendIn,
+    HistoryOut,
+    ReservationOut,
+    ReservationQuery,
+    WaitQuery,
+)
 from holdfast.http.contract.schemas.reservations import ReservationPage, reservation_out
 from holdfast.http.contract.schemas.sales import ConfirmIn
 from holdfast.http.endpoints.purchase import chosen_method
@@ -33,7 +42,7 @@ class ReservationEndpoints:
     def __init__(self, services: Services, reaper: SlowRequestReaper) -> None:
         self._holds, self._receipts = services.holds, services.receipts
         self._database, self._catch_up = services.database, services.engine.catch_up
-        self._reaper = reaper
+        self._reaper, self._events = reaper, services.reservation_events
 
     async def list(self, request: Request, wanted: ReservationQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
@@ -56,11 +65,32 @@ class ReservationEndpoints:
         found, has_more = await self._database.read(page)
         return json(ReservationPage([self._shown(one) for one in found], has_more))
 
-    async def get(self, request: Request, reservation_id: str) -> Answer:
+    async def get(self, request: Request, reservation_id: str, wanted: WaitQuery) -> Answer:
         found = await self.find(request, reservation_id)
+        is_live = found.status in (Status.ACTIVE, Status.SETTLING)
+        if wanted.wait is not None and is_live and self._events.may_wait(found.owner_id):
+            # As a stream, it keeps no place of those who want something done now.
+            stream = self._wait_for_change(found, wanted.wait)
+            # Up to its first portion, which nothing else can come between: it is counted.
+            await anext(stream)
+            return Answer(200, [*PRIVATE_JSON], b"", stream)
+        return Answer(200, [*PRIVATE_JSON], await self._with_decline(found))
+
+    async def _wait_for_change(self, found: Reservation, within_s: int) -> AsyncGenerator[bytes, None]:
+        with self._events.counted_as_waiting(found.owner_id):
+            yield b""
+            try:
+                look = partial(self._holds.look, found.reservation_id, None)
+                shown = await self._with_decline(await self._events.wait(found, look, within_s))
+            except EngineError:
+                # The head is sent: what was last known is better than nothing.
+                shown = encode(self._shown(found))
+            yield shown
+
+    async def _with_decline(self, found: Reservation) -> bytes:
         sale = self._holds.sale_of(found)
         declined = None if sale is None else await self._holds.last_decline(found)
-        return json(reservation_out(found, sale, declined))
+        return encode(reservation_out(found, sale, declined))
 
     async def history(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)

@@ -12,7 +12,7 @@ from holdfast.http.contract.endpoint import (
     Priority,
 )
 from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
-from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery
+from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery, WaitQuery
 from holdfast.http.contract.schemas.reservations import ReservationPage, SaleReservationOut
 from holdfast.http.contract.schemas.sales import ConfirmIn
 
@@ -40,6 +40,9 @@ GET_RESERVATION = _endpoint(
     "get_reservation",
     "GET /v1/reservations/{reservation_id}",
     summary="One reservation",
+    description="With `wait`, the answer comes when its state changes, at the latest after that many seconds. It is a "
+    "long poll for clients that cannot use the events.",
+    query=WaitQuery,
     access=OWNER_OR_READER,
     priority=Priority.READ,
     headers=(RECEIPT,),

@@ -81,6 +81,16 @@ class ReservationQuery(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+class WaitQuery(Struct, frozen=True):
+    wait: (
+        Annotated[
+            int,
+            Meta(ge=1, le=30, description="Answer when it has changed, or after this many seconds (a long poll)."),
+        ]
+        | None
+    ) = None
+
+
 class PoolOut(Struct, frozen=True):
     sku_id: str
     available: int
