@@ -20,7 +20,7 @@ from holdfast.access.origins import parse_origins
 from holdfast.access.setting_values import http_url, is_webhook_secret
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
-from holdfast.ledger.engine.database_url import check_database_url
+from holdfast.ledger.engine.database_url import check_database_url, with_hosts_as_options
 from holdfast.runtime.client_address import Networks, parse_networks
 from holdfast.runtime.private_files import make_private_directory
 from holdfast.streams.kafka.kafka_url import parse_kafka_url
@@ -45,7 +45,8 @@ class Settings(BaseSettings):
     )
     database_url: str = Field(
         "",
-        description="`sqlite:///path` or `postgresql://…` with libpq options such as `sslmode`; "
+        description="`sqlite:///path` or `postgresql://…` with libpq options such as `sslmode`, and several hosts "
+        "(`postgresql://h1,h2/name`), of which the primary is used; "
         "a SQLite file in the data directory if unset.",
     )
     redis_url: str = Field(
@@ -257,6 +258,7 @@ class Settings(BaseSettings):
     def _default_database(self) -> "Settings":
         if not self.database_url:
             self.database_url = f"sqlite:///{self.data.resolve() / 'holdfast.db'}"
+        self.database_url = with_hosts_as_options(self.database_url)
         check_database_url(self.database_url)
         return self
 

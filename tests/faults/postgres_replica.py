@@ -22,6 +22,17 @@ class Replicated:
         at = self.primary.sql("SELECT pg_current_wal_flush_lsn()")
         _until(lambda: self.replica.sql(f"SELECT pg_last_wal_replay_lsn() >= '{at}'") == "t")
 
+    @property
+    def urls_together(self) -> str:
+        """Both by one URL, as libpq writes it."""
+        return f"postgresql://postgres:@127.0.0.1:{self.primary.port},127.0.0.1:{self.replica.port}/postgres"
+
+    def make_synchronous(self) -> None:
+        """From now on nothing is acknowledged that the replica does not have."""
+        self.primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.primary.sql("SELECT pg_reload_conf()")
+        _until(lambda: self.primary.sql("SELECT sync_state FROM pg_stat_replication") == "sync")
+
     def cut_off_replica(self) -> None:
         """It keeps what it has and gets nothing more, as behind a broken network."""
         self.replica.sql("ALTER SYSTEM SET primary_conninfo = ''")
@@ -38,8 +49,9 @@ class Replicated:
 
 
 @contextmanager
-def replicated(directory: Path) -> Iterator[Replicated]:
-    with own_postgres() as primary:
+def replicated(directory: Path, *, port: int | None = None) -> Iterator[Replicated]:
+    """With a port, both listen on loopback, the primary on this one."""
+    with own_postgres(port=port) as primary:
         data = primary.data.with_name("replica")
         data.mkdir(mode=0o700)
         if primary.user is not None:

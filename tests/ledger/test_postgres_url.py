@@ -1,16 +1,21 @@
 """PostgreSQL's address with the options people have in it."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
+from holdfast.bootstrap.marks import place_of
 from holdfast.errors import SettingsError
 from holdfast.ledger.engine import session
+from holdfast.ledger.engine.database_url import with_hosts_as_options
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.engine.session import KEEPALIVES, keep_alive
 from holdfast.ledger.engine.url import CONNECT_TIMEOUT_S, for_asyncpg
+from holdfast.settings import Settings
 
 
 def arguments_of(options: str) -> dict[str, Any]:
@@ -132,3 +137,32 @@ def test_a_socket_is_left_alone_if_the_address_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connected:
         keep_alive(connected, KEEPALIVES | {"keepalives": 0})
         assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://h1/db", "postgresql://h1/db"),
+        ("sqlite:///a,b.db", "sqlite:///a,b.db"),
+        ("postgresql://u:a,b@h1/db", "postgresql://u:a,b@h1/db"),
+        ("postgresql://h1,h2/db", "postgresql:///db?host=h1&host=h2&target_session_attrs=read-write"),
+        (
+            "postgresql://u:p@h1:5432,h2:5433/db?sslmode=require&target_session_attrs=primary",
+            "postgresql://u:p@/db?host=h1:5432&host=h2:5433&sslmode=require&target_session_attrs=primary",
+        ),
+    ],
+)
+def test_several_hosts_become_options_and_the_primary_is_wanted(url: str, expected: str) -> None:
+    assert with_hosts_as_options(url) == expected
+
+
+def test_every_host_and_port_reaches_the_driver() -> None:
+    url, _ = for_asyncpg(make_url(with_hosts_as_options("postgresql://u@h1:5432,h2:5433/db")))
+    _, given = create_async_engine(url).dialect.create_connect_args(url)
+    assert (given["host"], given["port"]) == (["h1", "h2"], [5432, 5433])
+    assert given["target_session_attrs"] == "read-write"
+
+
+def test_several_hosts_are_one_place_whatever_their_order(tmp_path: Path) -> None:
+    one, other = (Settings(database_url=f"postgresql://{hosts}/db", data=tmp_path) for hosts in ("h1,h2", "h2,h1"))
+    assert place_of(one) == place_of(other) == "h1,h2:5432/db"

@@ -75,7 +75,10 @@ def place_of(settings: Settings) -> str:
     url = make_url(settings.database_url)
     if settings.is_embedded:
         return str(database_file(settings).resolve())
-    return f"{url.host or url.query.get('host', '')}:{url.port or 5432}/{url.database}"
+    hosts = url.query.get("host", "")
+    # Of several hosts any may be the primary: which one is no other place.
+    place = url.host or (hosts if isinstance(hosts, str) else ",".join(sorted(hosts)))
+    return f"{place}:{url.port or 5432}/{url.database}"
 
 
 def _file(settings: Settings) -> MarkFile:

@@ -47,6 +47,6 @@ def has_password(url: str) -> bool:
     return given.password is not None or "password" in given.query
 
 
-def socket_directory(url: URL) -> dict[str, str]:
-    """The only option that locates a database."""
-    return {name: value for name, value in url.query.items() if name == "host" and isinstance(value, str)}
+def socket_directory(url: URL) -> dict[str, str | tuple[str, ...]]:
+    """The only option that locates a database: a directory, or several hosts."""
+    return {name: value for name, value in url.query.items() if name == "host"}

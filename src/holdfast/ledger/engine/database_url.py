@@ -1,4 +1,7 @@
-"""Which databases a ledger can be in."""
+"""Which databases a ledger can be in, and how a URL may name several hosts."""
+
+import re
+from urllib.parse import urlencode
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
@@ -21,3 +24,23 @@ def check_database_url(url: str) -> None:
         raise SettingsError(
             f"HOLDFAST_DATABASE_URL: {backend}:// is not supported; use sqlite:///path or postgresql://…"
         )
+
+
+# As in libpq: postgresql://user:password@h1:5432,h2:5433/name?options
+_SEVERAL = re.compile(r"^(postgres(?:ql)?://)((?:[^@/?]*@)?)([^@/?]*,[^@/?]*)(/[^?]*)?(?:\?(.*))?$")
+
+
+def with_hosts_as_options(url: str) -> str:
+    """The same URL with its hosts where SQLAlchemy expects several of them: `?host=h1:5432&host=h2:5433`.
+
+    They are tried in turn. Unless the URL says otherwise, only one that takes writes will do: the primary.
+    """
+    several = _SEVERAL.match(url)
+    if several is None:
+        return url
+    scheme, user, hosts, path, options = several.groups()
+    named = urlencode([("host", host) for host in hosts.split(",") if host], safe=":[]")
+    given = [] if not options else [options]
+    if "target_session_attrs=" not in (options or ""):
+        given.append("target_session_attrs=read-write")
+    return f"{scheme}{user}{path or '/'}?{'&'.join([named, *given])}"
