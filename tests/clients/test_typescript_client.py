@@ -4,11 +4,18 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from contract_suite import FILE, SCENARIOS
-from http_serving import BUYER_SECRET, SERVICE_KEY, Server
+from http_serving import BUYER_SECRET, SERVICE_KEY, Server, started
+from http_tokens import buyer_token
+from playwright.sync_api import sync_playwright
 
 pytest_plugins = ("http_fixtures",)
 pytestmark = [
@@ -33,6 +40,20 @@ export async function buy(client: Client): Promise<Reservation | null> {
 // @ts-expect-error: a quantity is a number
 export const wrong = (client: Client) => client.reserve("sku", { owner_id: "ada", quantity: "1" });
 """
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title><script type="module">
+import { Client, Problem } from "./dist/index.js";
+window.buy = async (url, key) => {
+  const client = new Client(url, { key });
+  const { has_more } = await client.listOrders();
+  try {
+    await client.purchase("nothing", { quantity: 1 });
+  } catch (error) {
+    if (error instanceof Problem) return [has_more, error.reason, error.status];
+    throw error;
+  }
+};
+</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +87,41 @@ def test_openapi_typescript_makes_types_that_compile(package: Path, embedded: Se
     run(package, "npx", "openapi-typescript", "openapi.json", "--output", "generated.ts")
     assert '"sales.create"' in (package / "generated.ts").read_text()
     run(package, "npx", "tsc", "--noEmit", "--strict", "generated.ts")
+
+
+def test_it_runs_in_a_browser_on_another_origin(package: Path, tmp_path: Path) -> None:
+    (package / "page.html").write_text(PAGE)
+    with (
+        serving(package) as origin,
+        started(tmp_path, settings={"ALLOWED_ORIGINS": origin}) as server,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{origin}/page.html")
+        told = page.evaluate("([url, key]) => window.buy(url, key)", [server.url, buyer_token("ada")])
+        browser.close()
+    assert told == [False, "sale_not_found", 404]
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[str]:
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_arguments: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(directory))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def run(directory: Path, *command: str, **environment: str) -> str:
