@@ -96,7 +96,7 @@ def test_a_buyer_who_finds_all_in_carts_gets_the_first_unit_released(page: Page,
     store = sale(demo, total_units=1)
     held = hold_all(store)
     panel = visit(page, store)
-    press(panel, "Buy for")
+    press(panel, "Get the next free one")
     state(panel, "hoping")
     expect(panel).to_contain_text("The next one may be released at")
     look_at(page, "hoping")
@@ -149,12 +149,6 @@ def test_a_refusal_has_its_own_message(page: Page, demo: Server, terms: dict[str
     press(panel, "Buy for")
     refused(panel, title)
     look_at(page, "refused")
-
-
-def test_an_unknown_sale_is_reported(page: Page, demo: Server) -> None:
-    page.goto(f"{demo.url}/s/nothing")
-    refused(page.locator("#panel"), "Sale not found")
-    look_at(page, "not-found")
 
 
 def test_a_closed_sale_has_ended(page: Page, demo: Server) -> None:

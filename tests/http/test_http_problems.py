@@ -14,7 +14,7 @@ pytest_plugins = ("http_fixtures",)
 
 
 def test_an_address_that_does_not_exist_is_not_found(embedded: Server) -> None:
-    for path in ("/v1", "/v1/inventory", "/v1/nothing", "/index.html", "/v1/inventory/a/b/c", "/favicon.ico", "/admin"):
+    for path in ("/v1", "/v1/inventory", "/v1/nothing", "/index.html", "/v1/inventory/a/b/c", "/admin"):
         problem_of(embedded.client.get(path), 404, "not_found")
 
 

@@ -1,11 +1,14 @@
 """The storefront's files and identity over HTTP."""
 
 import asyncio
+import json
+import re
 from pathlib import Path
 
 import httpx
 import pytest
 from http_calling import eventually
+from http_sales import Store, in_seconds, store_of
 from http_serving import HOLDFAST, Server, started
 
 from holdfast.bootstrap.stores import database_file
@@ -21,14 +24,84 @@ def ask(server: Server, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{server.url}{path}", headers=headers, verify=False, trust_env=False)
 
 
-def test_the_page_is_the_same_for_every_sale_and_caches_may_keep_it(embedded: Server) -> None:
-    one, other = ask(embedded, "/s/drop"), ask(embedded, "/s/another")
-    assert one.status_code == 200
-    assert (one.content, one.headers["etag"]) == (other.content, other.headers["etag"])
-    assert one.headers["cache-control"].startswith("public, max-age=60")
-    assert b"<style" not in one.content
-    assert b" style=" not in one.content
-    assert one.content.count(b"<script") == one.content.count(b'<script type="module" src="/assets/')
+def test_a_sales_page_is_prerendered_and_caches_may_keep_it(quick: Store) -> None:
+    quick.open(name="Tide <b>&", description="A vessel.", image_url="https://img.example/x.jpg", locale="de")
+    page = ask(quick.server, f"/s/{quick.sale_id}")
+    assert page.status_code == 200
+    assert page.headers["cache-control"].startswith("public, max-age=60")
+    assert ask(quick.server, f"/s/{quick.sale_id}", **{"If-None-Match": page.headers["etag"]}).status_code == 304
+    text = page.text
+    assert "<title>Tide &lt;b&gt;&amp;</title>" in text
+    assert "<h1>Tide &lt;b&gt;&amp;</h1>" in text
+    assert '<html lang="de">' in text
+    assert '<meta property="og:title" content="Tide &lt;b&gt;&amp;">' in text
+    assert '<meta property="og:image" content="https://img.example/x.jpg">' in text
+    assert "<style" not in text
+    assert " style=" not in text
+    facts = json.loads(text.partition('id="facts">')[2].partition("</script>")[0])
+    assert (facts["sale"]["name"], facts["config"]["demo"]) == ("Tide <b>&", False)
+    assert facts["sale"] == ask(quick.server, quick.path).json()
+
+
+@pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<!--<script>", "\u2028", '"><img src=x>'])
+def test_nothing_that_a_shop_writes_becomes_markup(quick: Store, text: str) -> None:
+    brand = {"name": text.replace("\u2028", "x"), "message": text}
+    quick.open(name=text, description=text, brand=brand)
+    page = ask(quick.server, f"/s/{quick.sale_id}")
+    assert page.text.count("<script") == page.text.count("</script>") == 2
+    assert "<img src=x" not in page.text
+    assert "unsafe" not in page.headers["content-security-policy"]
+    facts = json.loads(page.text.partition('id="facts">')[2].partition("</script>")[0])
+    assert (facts["sale"]["name"], facts["sale"]["brand"]) == (text, facts["sale"]["brand"] | brand)
+
+
+@pytest.mark.parametrize("path", ["/s/nope", "/s/no%20pe", "/s/" + "x" * 300])
+def test_a_sale_that_does_not_exist_is_a_page_that_says_so(embedded: Server, path: str) -> None:
+    page = ask(embedded, path)
+    assert page.status_code == 404
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<h1>Sale not found</h1>" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+
+
+def test_the_script_and_the_styles_are_one_file_each_for_good_and_compressed(quick: Store) -> None:
+    quick.open()
+    text = ask(quick.server, f"/s/{quick.sale_id}").text
+    files = re.findall(r"/assets/bundle/store-[0-9a-f]{16}\.(?:js|css)", text)
+    assert len(files) == 2
+    for path in files:
+        for encoding in ("br", "gzip"):
+            answer = ask(quick.server, path, **{"Accept-Encoding": encoding})
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+            assert answer.headers["content-encoding"] == encoding
+            assert "accept-encoding" in answer.headers["vary"]
+        assert "content-encoding" not in ask(quick.server, path, **{"Accept-Encoding": "br;q=0"}).headers
+    assert ask(quick.server, "/assets/bundle/store-0000000000000000.js").status_code == 404
+
+
+def test_the_front_page_lists_what_is_on_sale_and_what_will_be(tmp_path: Path) -> None:
+    with started(tmp_path) as server:
+        assert "Nothing is on sale right now." in ask(server, "/").text
+        now, later, over = (store_of(server) for _ in range(3))
+        now.open(name="Now & <b>")
+        later.open(name="Later", starts_at=in_seconds(3_600))
+        over.open(name="Over")
+        over.act("close")
+        text = eventually(lambda: front_with(server, "Later"))
+        assert f'href="/s/{now.sale_id}"' in text
+        assert "Now &amp; &lt;b&gt;" in text
+        assert text.index("Now &amp;") < text.index("Later")
+        assert "Opens 20" in text
+        assert "Over" not in text
+        icon = ask(server, "/favicon.ico")
+        assert (icon.status_code, icon.content[:4]) == (200, b"\0\0\1\0")
+
+
+def front_with(server: Server, name: str) -> str:
+    """The front page once it shows a sale: it is made anew every two seconds."""
+    text = ask(server, "/").text
+    return text if name in text else ""
 
 
 def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
@@ -40,7 +113,9 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
     login = "https://shop.example.com/login/token"
     with started(tmp_path_factory.mktemp("shop"), settings={"BUYER_TOKEN_URL": login}) as server:
         assert ask(server, "/store/config.json").json() == {"token_url": login, "demo": False, "return_origins": []}
-        policy = ask(server, "/s/drop").headers["content-security-policy"]
+        store = store_of(server)
+        store.open()
+        policy = ask(server, f"/s/{store.sale_id}").headers["content-security-policy"]
         assert "connect-src 'self' https://shop.example.com; " in policy
         assert "connect-src 'self'; " in ask(server, "/assets/theme.css").headers["content-security-policy"]
 

@@ -79,6 +79,9 @@ class Catalogue:
     def cached(self, sale_id: str) -> Sale | None:
         return self._sales.get(sale_id)
 
+    def all(self) -> list[Sale]:
+        return list(self._sales.values())
+
     def has_sales_of(self, sku_id: str) -> bool:
         return sku_id in self._by_sku
 

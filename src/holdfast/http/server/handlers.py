@@ -37,6 +37,7 @@ from holdfast.http.protection.admission import AdmissionControl
 from holdfast.http.server.router import Handler
 from holdfast.http.web import docs, pages
 from holdfast.http.web.demo import DemoPages
+from holdfast.http.web.front import FrontPage
 from holdfast.http.web.storefront import StorefrontPages
 
 
@@ -154,9 +155,10 @@ def _webhooks(services: Services) -> dict[Endpoint, Handler]:
 
 
 def _pages(services: Services) -> dict[Endpoint, Handler]:
-    storefront = StorefrontPages(services.settings)
+    storefront = StorefrontPages(services)
     found: dict[Endpoint, Handler] = {
-        pages_table.FRONT: pages.front,
+        pages_table.FRONT: FrontPage(services).front,
+        pages_table.FAVICON: pages.favicon,
         pages_table.DOCS: docs.docs,
         pages_table.OPENAPI: docs.openapi,
         pages_table.CONSOLE: pages.console,

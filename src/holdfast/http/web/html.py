@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-_VOID = frozenset({"link", "meta"})
+_VOID = frozenset({"img", "link", "meta"})
 
 
 class Html(str):
@@ -49,5 +49,11 @@ def inline(text: str) -> Html:
     return together(element("code", part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def document(head: Iterable[Child], body: Iterable[Child]) -> str:
-    return "<!doctype html>\n" + element("html", element("head", head), element("body", body), lang="en")
+def data_block(name: str, json: bytes) -> Html:
+    """JSON in a page, for its scripts. Browsers do not run it, and nothing in it can end the element."""
+    safe = json.decode().replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return element("script", Html(safe), type="application/json", id=name)
+
+
+def document(head: Iterable[Child], body: Iterable[Child], lang: str = "en") -> str:
+    return "<!doctype html>\n" + element("html", element("head", head), element("body", body), lang=lang)

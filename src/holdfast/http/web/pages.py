@@ -1,8 +1,4 @@
-"""Pages and their files: the same for everyone, from this host and no other.
-
-Nothing is rendered here. A page is a file that loads its modules from `/assets/`; whatever is about a sale or a buyer
-it asks of the API. So a CDN can carry all of it, and a product's name never becomes markup.
-"""
+"""Pages and their files: the same for everyone, from this host and no other, so that a CDN can carry all of it."""
 
 from functools import cache
 from hashlib import sha256
@@ -16,12 +12,14 @@ from holdfast.http.contract.message import Answer, Headers, Request
 from holdfast.http.contract.paths_module import MODULE, paths_module
 from holdfast.http.contract.problem import NOSNIFF, Problem
 from holdfast.http.protection.session_cookie import is_https
+from holdfast.http.web.bundle import bundle_scripts, bundle_styles
 from holdfast.http.web.documents import send_document
 
 _STATIC = Path(__file__).parent / "static"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
+    ".ico": "image/vnd.microsoft.icon",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".mjs": "text/javascript; charset=utf-8",
@@ -39,15 +37,19 @@ _SAFE = [
     ("referrer-policy", "same-origin"),
     NOSNIFF,
     ("cross-origin-opener-policy", "same-origin"),
-    # Short enough that an upgraded server is not shown through its old pages for long.
-    ("cache-control", "public, max-age=60, stale-while-revalidate=60"),
 ]
+# Short enough that an upgraded server is not shown through its old pages for long.
+_CACHED = ("cache-control", "public, max-age=60, stale-while-revalidate=60")
+# Its name has the hash of its content.
+_IMMUTABLE = ("cache-control", "public, max-age=31536000, immutable")
+_STORE_STYLES = ["theme.css", "store/store.css", "store/panel.css"]
 
 
 class Asset(Struct, frozen=True):
     body: bytes
     media_type: str
     etag: str
+    cached: tuple[str, str] = _CACHED
 
 
 @cache
@@ -59,11 +61,29 @@ def _assets() -> dict[str, Asset]:
         if path.suffix in _MEDIA_TYPES
     }
     files[MODULE] = paths_module(ENDPOINTS).encode()
-    return {name: _asset(name, body) for name, body in files.items()}
+    bundles = {
+        "store.js": bundle_scripts("store/main.js", files, MODULE),
+        "store.css": bundle_styles(_STORE_STYLES, files),
+    }
+    assets = {name: make_asset(name, body) for name, body in files.items()}
+    for name, text in bundles.items():
+        made = make_asset(name, text.encode(), _IMMUTABLE)
+        assets[name] = assets[_hashed(name, made)] = made
+    return assets
 
 
-def _asset(name: str, body: bytes) -> Asset:
-    return Asset(body, _MEDIA_TYPES[Path(name).suffix], f'"{sha256(body).hexdigest()[:16]}"')
+def make_asset(name: str, body: bytes, cached: tuple[str, str] = _CACHED) -> Asset:
+    return Asset(body, _MEDIA_TYPES[Path(name).suffix], f'"{sha256(body).hexdigest()[:16]}"', cached)
+
+
+def _hashed(name: str, asset: Asset) -> str:
+    stem, _, suffix = name.partition(".")
+    return f"bundle/{stem}-{asset.etag[1:-1]}.{suffix}"
+
+
+def bundle_url(name: str) -> str:
+    """Of a page's script or style sheet, under a name that changes with its content."""
+    return f"/assets/{_hashed(name, _assets()[name])}"
 
 
 def transport_security(request: Request) -> Headers:
@@ -77,12 +97,26 @@ def page(request: Request, name: str, also_calls: str = "", also_posts: str = ""
     asset = _assets().get(name)
     if asset is None:
         raise Problem(problems.NOT_FOUND)
-    policy = _POLICY.format(*(f" {origins}" if origins else "" for origins in (also_calls, also_posts)))
-    headers = [*_SAFE, *transport_security(request), ("content-security-policy", policy), ("etag", asset.etag)]
+    return send_asset(request, asset, also_calls, also_posts)
+
+
+def send_asset(request: Request, asset: Asset, also_calls: str = "", also_posts: str = "") -> Answer:
+    headers = page_headers(request, asset, also_calls, also_posts)
     # A CDN that compresses files makes the tag a weak one.
     if (request.header("if-none-match") or "").removeprefix("W/") == asset.etag:
         return Answer(304, headers, b"")
     return send_document(request, [*headers, ("content-type", asset.media_type)], asset.body)
+
+
+def page_headers(request: Request, asset: Asset, also_calls: str = "", also_posts: str = "") -> Headers:
+    policy = _POLICY.format(*(f" {origins}" if origins else "" for origins in (also_calls, also_posts)))
+    return [
+        *_SAFE,
+        asset.cached,
+        *transport_security(request),
+        ("content-security-policy", policy),
+        ("etag", asset.etag),
+    ]
 
 
 async def assets(request: Request, path: str) -> Answer:
@@ -97,5 +131,5 @@ async def lottery(request: Request, _sale_id: str) -> Answer:
     return page(request, "lottery/index.html")
 
 
-async def front(_request: Request) -> Answer:
-    return Answer(307, [("location", "/docs")], b"")
+async def favicon(request: Request) -> Answer:
+    return page(request, "favicon.ico")

@@ -1,31 +1,82 @@
-"""The storefront: one page for all sales, which asks the API about the one in its address."""
+"""The storefront: a page for each sale, prerendered with what everyone may know of it.
+
+The sale and the configuration are in it as JSON, so that the page asks the API for `…/now` only. It is the same for
+everyone, so that caches can keep it. If the ledger cannot be read, the page comes without them, and asks the API by
+itself until it answers.
+"""
 
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Struct
+
+from holdfast.bootstrap.services import Services
+from holdfast.domain.sale.sale import Sale
+from holdfast.domain.stock.pool import is_sku_id
+from holdfast.errors import EngineError
 from holdfast.http.contract.message import JSON, Answer, Request, encode
+from holdfast.http.contract.problem import NO_STORE
+from holdfast.http.contract.schemas.sales import SaleOut
 from holdfast.http.web.demo import IDENTITY
-from holdfast.http.web.pages import page
-from holdfast.settings import Settings
+from holdfast.http.web.pages import Asset, make_asset, page_headers, send_asset
+from holdfast.http.web.store_page import not_found_page, store_page
 
 CONFIG_CACHE = "public, max-age=60"
+_KEPT_MAX = 2_000
+
+
+class _Rendered(Struct, frozen=True):
+    sale: Sale
+    asset: Asset
 
 
 class StorefrontPages:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, services: Services) -> None:
+        settings = services.settings
         token_url = IDENTITY if settings.demo else settings.buyer_token_url
+        self._catalogue = services.catalogue
         self._also_calls = _origin(token_url)
         self._also_posts = " ".join(sorted(settings.origins))
         self._config = encode(
             {"token_url": token_url or None, "demo": settings.demo, "return_origins": sorted(settings.origins)}
         )
+        self._rendered: dict[str, _Rendered] = {}
+        self._empty = make_asset("index.html", store_page(None, self._facts(None)).encode())
+        self._not_found = make_asset("index.html", not_found_page().encode())
 
-    async def storefront(self, request: Request, _sale_id: str) -> Answer:
-        """The same for any sale: caches need one copy, and the page shows what the API answers."""
-        return page(request, "store/index.html", self._also_calls, self._also_posts)
+    async def storefront(self, request: Request, sale_id: str) -> Answer:
+        try:
+            sale = await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
+        except EngineError:
+            return send_asset(request, self._empty, self._also_calls, self._also_posts)
+        if sale is None:
+            return self._no_sale(request)
+        return send_asset(request, self._page_of(sale), self._also_calls, self._also_posts)
 
     async def config(self, _request: Request) -> Answer:
         """What the page cannot know by itself: where its visitor's token comes from, and where it may send them."""
         return Answer(200, [JSON, ("cache-control", CONFIG_CACHE), ("x-content-type-options", "nosniff")], self._config)
+
+    def _no_sale(self, request: Request) -> Answer:
+        """Not kept by caches: a sale may be created at this address any moment."""
+        headers = [
+            header for header in page_headers(request, self._not_found) if header[0] not in ("cache-control", "etag")
+        ]
+        return Answer(404, [*headers, NO_STORE, ("content-type", self._not_found.media_type)], self._not_found.body)
+
+    def _page_of(self, sale: Sale) -> Asset:
+        """Rendered once for each version of the sale."""
+        kept = self._rendered.get(sale.sale_id)
+        if kept is None or kept.sale is not sale:
+            if len(self._rendered) >= _KEPT_MAX:
+                self._rendered.clear()
+            asset = make_asset("index.html", store_page(sale, self._facts(sale)).encode())
+            kept = self._rendered[sale.sale_id] = _Rendered(sale, asset)
+        return kept.asset
+
+    def _facts(self, sale: Sale | None) -> bytes:
+        shown = None if sale is None else SaleOut.of(sale)
+        return encode({"sale": shown, "config": msgspec.Raw(self._config)})
 
 
 def _origin(url: str) -> str:

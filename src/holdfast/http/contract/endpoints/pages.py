@@ -18,7 +18,8 @@ def _page(name: str, path: str, summary: str, *, priority: Priority = Priority.R
     )
 
 
-FRONT = _page("front", "/", "Redirects to the reference page")
+FRONT = _page("front", "/", "The sales that are open or upcoming")
+FAVICON = _page("favicon", "/favicon.ico", "The icon of all pages")
 DOCS = _page("docs", "/docs", "The reference page", priority=Priority.CONSOLE)
 OPENAPI = _page("openapi", "/openapi.json", "The OpenAPI document", priority=Priority.CONSOLE)
 CONSOLE = _page("console", "/console", "The operator console")

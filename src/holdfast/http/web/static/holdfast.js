@@ -158,7 +158,7 @@ export function joinAndBuy(saleId, options = {}) {
 }
 
 /** Calls `onSale({sale, now, serverNow, problem})` whenever the sale changes. Returns a function that stops it. */
-export function watchSale(saleId, onSale, { origin = "" } = {}) {
+export function watchSale(saleId, onSale, { origin = "", sale: known = null } = {}) {
   const session = new Session(saleId, { origin, onState: ({ trouble }) => update({ trouble }) });
   let current = { sale: null, now: null, problem: null, trouble: null, serverNow: () => session.clock.now() };
 
@@ -168,7 +168,8 @@ export function watchSale(saleId, onSale, { origin = "" } = {}) {
   }
 
   async function poll() {
-    update({ sale: (await session.request("GET", paths.getSale(session.saleId), { signed: false })).body });
+    const sale = known ?? (await session.request("GET", paths.getSale(session.saleId), { signed: false })).body;
+    update({ sale });
     while (!session.signal.aborted) {
       const { body: now } = await session.request("GET", paths.now(session.saleId), { signed: false });
       update({ now });

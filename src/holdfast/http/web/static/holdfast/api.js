@@ -93,7 +93,8 @@ export class ApiClient {
         method,
         headers: { ...authorization, ...type, ...headers },
         body: body === undefined ? undefined : JSON.stringify(body),
-        credentials: "omit",
+        // A public document takes what the page has preloaded, which only counts if its credentials mode is the same.
+        credentials: signed ? "omit" : "same-origin",
         signal,
       });
     } catch (error) {

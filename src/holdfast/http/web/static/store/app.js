@@ -35,11 +35,12 @@ export function App({ saleId }) {
   };
   return html`
     <a class="skip button" href="#panel">${t.page.skip}</a>
-    <${Header} t=${t} language=${language} onLanguage=${changeLanguage} isDemo=${config?.demo} />
+    <${Header} t=${t} language=${language} onLanguage=${changeLanguage} isDemo=${config?.demo} brand=${sale?.brand} />
     <main class=${state === null ? "product" : "product in-progress"}>
       <${Photo} ...${page} />
       <div class="offer">
         ${sale && html`<${Offer} ...${page} />`}
+        ${sale?.brand?.message && html`<p class="message">${sale.brand.message}</p>`}
         <${Panel} ...${page} />
         <${Steps} ...${page} name=${state?.name ?? null} />
       </div>
@@ -48,10 +49,10 @@ export function App({ saleId }) {
   `;
 }
 
-function Header({ t, language, onLanguage, isDemo }) {
+function Header({ t, language, onLanguage, isDemo, brand }) {
   return html`
     <header class="header">
-      <span class="brand"><img src="/assets/holdfast.svg" alt="" width="28" height="28" /> Holdfast</span>
+      <span class="brand"><img src=${brand?.logo_url ?? "/assets/holdfast.svg"} alt="" width="28" height="28" /> ${brand?.name ?? "Holdfast"}</span>
       ${isDemo && html`<span class="demo"><span class="tag">${t.page.demo}</span> <span>${t.page.demoNote}</span></span>`}
       <div class="languages" role="group" aria-label=${t.page.language}>
         ${Object.entries(LANGUAGES).map(

@@ -1,5 +1,6 @@
 /** Hooks: configuration, the sale, the purchase and the clock. */
 import { buyerOf, findMine, hasBegun, joinAndBuy, liveReservation, watchSale, watchTabs } from "../holdfast.js";
+import { FACTS } from "./facts.js";
 import { returnTarget } from "./return-to.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
 
@@ -9,8 +10,9 @@ const NOT_POLLING = new Set(["cart", "paying", "confirmed", "declined", "refused
 const MINE_WITHIN_MS = 1_000;
 
 export function useConfig() {
-  const [config, setConfig] = useState(null);
+  const [config, setConfig] = useState(FACTS.config);
   useEffect(() => {
+    if (FACTS.config !== null) return;
     fetch("/store/config.json")
       .then((response) => response.json())
       .then(setConfig, () => setConfig({ token_url: null, demo: false }));
@@ -19,8 +21,8 @@ export function useConfig() {
 }
 
 export function useSale(saleId, isWatching) {
-  const [current, setCurrent] = useState({ sale: null, now: null, problem: null, serverNow: Date.now });
-  useEffect(() => (isWatching ? watchSale(saleId, setCurrent) : undefined), [saleId, isWatching]);
+  const [current, setCurrent] = useState({ sale: FACTS.sale, now: null, problem: null, serverNow: Date.now });
+  useEffect(() => (isWatching ? watchSale(saleId, setCurrent, { sale: FACTS.sale }) : undefined), [saleId, isWatching]);
   return current;
 }
 

@@ -1,12 +1,13 @@
-/** The language: the visitor's choice, else the first of the browser's languages that we have, else English. */
+/** The language: the visitor's choice, else the sale's, else the first of the browser's languages that we have, else English. */
 import de from "./locales/de.js";
+import { FACTS } from "./facts.js";
 import en from "./locales/en.js";
 
 export const LANGUAGES = { en, de };
 const STORAGE_KEY = "holdfast:language";
 
 export function initialLanguage() {
-  const wanted = [savedLanguage(), ...navigator.languages].filter(Boolean).map((tag) => tag.slice(0, 2));
+  const wanted = [savedLanguage(), FACTS.sale?.locale, ...navigator.languages].filter(Boolean).map((tag) => tag.slice(0, 2));
   return wanted.find((language) => language in LANGUAGES) ?? "en";
 }
 

@@ -4,20 +4,21 @@ import { html } from "../html.js";
 import { useTime } from "../hooks.js";
 
 const CLOSED = { sold_out: "sold", ended: "ended" };
+const CLOSED_WITHOUT_LINE = new Set(["upcoming", "paused"]);
 
 export function BuyView(page) {
-  const { sale, now, t, language, begin, config, state } = page;
+  const { sale, now, t, begin, config, state } = page;
   if (!sale || !now) return html`<div class="quiet">${t.page.loading}</div>`;
   const isUpcoming = now.state === "upcoming";
   const hasLine = sale.room.mode !== "off";
   if (page.mine) return html`<${Continue} ...${page} />`;
   if (now.state in CLOSED) return html`<p class="closed">${t.buy[CLOSED[now.state]]}</p>`;
-  const isReady = config !== null && state === null && (hasLine || !isUpcoming);
-  const label = hasLine ? t.buy.join : t.buy.buy(money(sale.price, language));
+  // Without a line there is nothing to press until the sale opens or continues: the page shows the button by itself then.
+  const canBegin = config !== null && state === null && (hasLine || !CLOSED_WITHOUT_LINE.has(now.state));
   return html`
     ${isUpcoming && html`<${Countdown} ...${page} />`}
-    <button type="button" class="button main large" disabled=${!isReady} onClick=${begin}>${label}</button>
-    <p class="small">${hintOf(page)}</p>
+    ${canBegin && html`<button type="button" class="button main large" onClick=${begin}>${labelOf(page)}</button>`}
+    <p class=${canBegin ? "small" : "closed"}>${hintOf(page)}</p>
   `;
 }
 
@@ -33,11 +34,25 @@ function Continue({ mine, t, language, begin }) {
   `;
 }
 
-function hintOf({ sale, now, t, language }) {
+function labelOf({ sale, now, t, language }) {
+  if (sale.room.mode !== "off") return t.buy.join;
+  return now.state === "all_held" ? t.buy.next : t.buy.buy(money(sale.price, language));
+}
+
+function hintOf(page) {
+  const { sale, now, t } = page;
+  const hint = sale.room.mode === "off" ? hintWithoutLine(page) : hintOfLine(page);
+  const isOpen = now.state === "open" || now.state === "all_held";
+  return sale.payment === "external" && isOpen ? `${hint} ${t.buy.external}` : hint;
+}
+
+function hintWithoutLine({ sale, now, t }) {
+  const hints = { upcoming: t.before.noRoom, paused: t.buy.pausedDirect, all_held: t.buy.heldDirect };
+  return hints[now.state] ?? t.buy.direct(countdown(sale.hold_seconds * 1000));
+}
+
+function hintOfLine({ sale, now, t, language }) {
   const isLottery = sale.room.mode === "lottery";
-  if (sale.room.mode === "off") {
-    return now.state === "upcoming" ? t.before.noRoom : t.buy.direct(countdown(sale.hold_seconds * 1000));
-  }
   if (now.state === "upcoming") return isLottery ? t.before.joinLottery : t.before.joinEarly;
   if (now.state === "all_held") return t.buy.heldNow;
   if (now.state === "paused") return t.buy.paused;
