@@ -14,8 +14,10 @@ from settle_harness import PRICE, SettleHarness, other_sale
 from holdfast.domain.stock.command import Reserve
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.lab.load.kafka_broker import Broker
+from holdfast.ledger.events.dead_letters import park_message
 from holdfast.ledger.events.stream_messages import INTENTS
 from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.streams import parked_messages
 from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.purchases import Purchases
 from holdfast.streams.kafka import intents
@@ -43,7 +45,10 @@ class Worker:
         async def name() -> str:
             return group
 
-        self.consumer = IntentConsumer(url_of(broker), self._settle, name)
+        async def park(message_id: str, reason: str, body: bytes) -> None:
+            await harness.database.write(lambda c: park_message(c, message_id, reason, body, 1))
+
+        self.consumer = IntentConsumer(url_of(broker), self._settle, park, name)
         self._task: asyncio.Task[None] | None = None
 
     async def _settle(self, sku_id: str, reservation_id: str) -> None:
@@ -171,7 +176,7 @@ async def test_a_worker_with_too_much_in_hand_pauses_and_goes_on(site: Site, mon
 
 
 @ON_POSTGRESQL
-async def test_a_message_that_names_no_purchase_is_skipped(site: Site) -> None:
+async def test_a_message_that_names_no_purchase_is_parked_and_the_rest_goes_on(site: Site) -> None:
     producer = Producer({"bootstrap.servers": site.broker.address, "log_level": 0})
     async with site.relaying(), site.working(1) as [worker]:
         for poison in (b"", b"{", b'{"data": {"purchase_id": 7}}', b"\xff\xfe"):
@@ -180,6 +185,9 @@ async def test_a_message_that_names_no_purchase_is_skipped(site: Site) -> None:
         await asyncio.to_thread(producer.flush, 30)
         ids = await site.sell("lamp", 10)
         await site.until_ordered(ids, lambda: set(ids) <= set(worker.settled))
+    parked = await site.harness.rows(parked_messages)
+    assert len(parked) >= 8
+    assert all(row.message_id.startswith(INTENTS) and row.reason.startswith("unreadable") for row in parked)
 
 
 @ON_POSTGRESQL

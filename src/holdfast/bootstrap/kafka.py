@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.dead_letters import park_message
 from holdfast.ledger.mark.mark import read_incarnations
 from holdfast.runtime.agent import Agent
 from holdfast.settings import Settings
@@ -25,7 +26,10 @@ def kafka_agents(settings: Settings, database: Database, purchases: Purchases) -
         async def group() -> str:
             return await database.read(_group)
 
-        agents.append(IntentConsumer(url, purchases.settle, group).agent())
+        async def park(message_id: str, reason: str, body: bytes) -> None:
+            await database.write(lambda c: park_message(c, message_id, reason, body, database.now_ms(c)))
+
+        agents.append(IntentConsumer(url, purchases.settle, park, group).agent())
     return agents
 
 

@@ -6,7 +6,7 @@ taken, or the outcome is unknown, the drop is refused. Only if the sale is gone,
 that was taken is refunded: nothing else can become of it. A refund is dropped only while its order stands, and once it
 is certain that the money did not go back after all: otherwise it could be requested and paid a second time. Dropping an
 order without payment lets it stand as paid externally. A journal entry was stored as far as it could be, so it can only
-be dropped, once somebody has looked at it.
+be dropped, once somebody has looked at it; so can a message that no consumer can read.
 """
 
 from collections.abc import Mapping
@@ -16,20 +16,19 @@ from typing import Any
 import msgspec
 import structlog
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, literal_column, or_, select, update
+from sqlalchemy import Connection, Row, Table, func, or_, select, update
 
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind
 from holdfast.domain.sale.settling_case import Discarded, PaymentStatus
 from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.dead_letters import PARKED_TABLES, is_parked
 from holdfast.ledger.events.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.money.refunds import PAID_IN_LEDGER, lock_order, payment_of, provider_of
 from holdfast.ledger.money.settle_batch import Lease
 from holdfast.ledger.money.unpaid_orders import accept, own_keys
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import sales
-from holdfast.ledger.tables.stock import parked_entries
-from holdfast.ledger.tables.webhooks import deliveries
 from holdfast.payments.port import Payment, PaymentProvider, PaymentState
 from holdfast.settlement.retry import extended
 from holdfast.settlement.settler import Settler
@@ -37,13 +36,9 @@ from holdfast.settlement.settler import Settler
 log = structlog.get_logger()
 
 LIST_MAX = 100
-_TABLES: dict[str, tuple[Table, str]] = {
-    "settlement": (settlements, "reservation_id"),
-    "refund": (refunds, "refund_id"),
-    "delivery": (deliveries, "delivery_id"),
-    "journal": (parked_entries, "entry_id"),
-}
-KINDS = tuple(_TABLES)
+KINDS = tuple(PARKED_TABLES)
+# Nothing would change if they were tried again.
+ONLY_DROPPED = ("journal", "message")
 _MAYBE_TAKEN = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 
 
@@ -91,7 +86,7 @@ class Parked:
 
     async def retry(self, parked_id: str) -> None:
         kind, table, column, id_ = _named(parked_id)
-        if kind == "journal":
+        if kind in ONLY_DROPPED:
             raise NotParked
 
         def work(connection: Connection) -> int:
@@ -115,15 +110,15 @@ class Parked:
             await self._drop_settlement(id_, by)
         elif kind == "refund":
             await self._drop_refund(id_)
-        elif kind == "journal":
-            await self._drop_entry(id_)
+        elif kind in ONLY_DROPPED:
+            await self._drop_entry(kind, id_)
         elif not await self._database.write(lambda c: drop_delivery(c, id_, self._database.now_ms(c))):
             raise NotParked
         log.warning("parked_item_dropped", parked_id=parked_id, by=by)
 
-    async def _drop_entry(self, entry_id: str) -> None:
-        is_it = [parked_entries.c.entry_id == entry_id, _is_parked(parked_entries)]
-        dropped = update(parked_entries).where(*is_it).values(state="dropped")
+    async def _drop_entry(self, kind: str, id_: str) -> None:
+        table, column = PARKED_TABLES[kind]
+        dropped = update(table).where(table.c[column] == id_, is_parked(table)).values(state="dropped")
         if not await self._database.write(lambda c: c.execute(dropped).rowcount):
             raise NotParked
 
@@ -194,9 +189,9 @@ class Parked:
 
 def _named(parked_id: str) -> tuple[str, Table, str, str]:
     kind, _, id_ = parked_id.partition(":")
-    if kind not in _TABLES:
+    if kind not in PARKED_TABLES:
         raise NotParked
-    return kind, *_TABLES[kind], id_
+    return kind, *PARKED_TABLES[kind], id_
 
 
 def _page(
@@ -204,15 +199,15 @@ def _page(
 ) -> tuple[list[ParkedItem], bool]:
     after_kind, _, after_id = (starting_after or "").partition(":")
     found: list[ParkedItem] = []
-    for name in sorted(_TABLES):
+    for name in sorted(PARKED_TABLES):
         if kind in (None, name) and name >= after_kind and len(found) <= limit:
             found += _items(connection, name, limit + 1 - len(found), after_id if name == after_kind else "")
     return found[:limit], len(found) > limit
 
 
 def _items(connection: Connection, kind: str, limit: int, after_id: str) -> list[ParkedItem]:
-    table, column = _TABLES[kind]
-    wanted = select(table).where(_is_parked(table), table.c[column] > after_id)
+    table, column = PARKED_TABLES[kind]
+    wanted = select(table).where(is_parked(table), table.c[column] > after_id)
     rows = connection.execute(wanted.order_by(table.c[column]).limit(limit))
     return [
         ParkedItem(
@@ -229,14 +224,9 @@ def _items(connection: Connection, kind: str, limit: int, after_id: str) -> list
 
 def count_parked(connection: Connection) -> dict[str, int]:
     return {
-        kind: connection.execute(select(func.count()).select_from(table).where(_is_parked(table))).scalar_one()
-        for kind, (table, _) in _TABLES.items()
+        kind: connection.execute(select(func.count()).select_from(table).where(is_parked(table))).scalar_one()
+        for kind, (table, _) in PARKED_TABLES.items()
     }
-
-
-def _is_parked(table: Table) -> ColumnElement[bool]:
-    """A literal, so that the engines use the partial index."""
-    return table.c.state == literal_column("'parked'")
 
 
 def _has_sale(connection: Connection, reservation_id: str) -> bool:

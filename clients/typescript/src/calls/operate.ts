@@ -39,12 +39,12 @@ export function reconcile(): Call<FullReconciliation> {
 }
 
 /** What needs attention, and why. */
-export function listParked(args: { kind?: "delivery" | "journal" | "refund" | "settlement"; limit?: number; starting_after?: string; } = {}): Call<ParkedPage> {
+export function listParked(args: { kind?: "delivery" | "journal" | "message" | "refund" | "settlement"; limit?: number; starting_after?: string; } = {}): Call<ParkedPage> {
   return { method: "GET", path: "/v1/ops/parked", answers: { 200: "json" }, query: { kind: args.kind, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
 /** Retry everything of a kind. */
-export function retryAllParked(args: { kind: "delivery" | "journal" | "refund" | "settlement"; }): Call<Retried> {
+export function retryAllParked(args: { kind: "delivery" | "journal" | "message" | "refund" | "settlement"; }): Call<Retried> {
   return { method: "POST", path: "/v1/ops/parked/retry", answers: { 200: "json" }, body: { kind: args.kind }, isRepeatable: true };
 }
 

@@ -100,7 +100,7 @@ def reconcile() -> Call[FullReconciliation]:
 
 def list_parked(
     *,
-    kind: Literal["delivery", "journal", "refund", "settlement"] | None = None,
+    kind: Literal["delivery", "journal", "message", "refund", "settlement"] | None = None,
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
 ) -> Call[ParkedPage]:
@@ -113,7 +113,7 @@ def list_parked(
     )
 
 
-def retry_all_parked(*, kind: Literal["delivery", "journal", "refund", "settlement"]) -> Call[Retried]:
+def retry_all_parked(*, kind: Literal["delivery", "journal", "message", "refund", "settlement"]) -> Call[Retried]:
     """Retry everything of a kind."""
     return Call(
         method="POST",

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.domain.stock.event_type import EventType
 from holdfast.ledger.events.cloud_event import SOURCE
+from holdfast.ledger.events.dead_letters import DEAD_LETTERS, PARKED, RELEASED
 from holdfast.ledger.events.stream_messages import EVENTS, INTENT, INTENTS
 
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -113,6 +114,23 @@ class IntentData(Struct):
     quantity: Annotated[int, Meta(ge=1)] | None
 
 
+class ParkedData(Struct):
+    """An item that needs a person: `GET /v1/ops/parked`."""
+
+    parked_id: Annotated[str, Meta(description="The key of the message.")]
+    kind: Literal["settlement", "refund", "delivery", "journal", "message"]
+    reason: str | None
+    attempts: Annotated[int, Meta(ge=0)]
+    created_at: Moment
+
+
+class ReleasedData(Struct):
+    """An item that was retried or dropped."""
+
+    parked_id: Annotated[str, Meta(description="The key of the message.")]
+    kind: Literal["settlement", "refund", "delivery", "journal", "message"]
+
+
 _OF_KIND: dict[str, type[Struct]] = {
     "reservation": ReservationData,
     "payment": DeclinedData,
@@ -124,8 +142,11 @@ _OF_TYPE: dict[str, type[Struct]] = {
     EventType.RESERVATION_FAILED: FailedReservationData,
     EventType.POOL_DRIFT: DriftData,
     INTENT: IntentData,
+    PARKED: ParkedData,
+    RELEASED: ReleasedData,
 }
-TYPES = (*EventType, INTENT)
+TYPES = (*EventType, INTENT, PARKED, RELEASED)
+_TOPICS = {INTENT: (INTENTS, "buyer_id"), PARKED: (DEAD_LETTERS, "parked_id"), RELEASED: (DEAD_LETTERS, "parked_id")}
 
 
 def data_of(event_type: str) -> type[Struct]:
@@ -143,7 +164,7 @@ def event_schema(event_type: str) -> dict[str, Any]:
     properties: dict[str, Any] = {name: {"const": value} for name, value in fixed.items()}
     properties |= {name: {"type": "string", "minLength": 1} for name in texts}
     properties |= {"time": {"type": "string", "format": "date-time"}, "data": own}
-    topic, key = (INTENTS, "buyer_id") if event_type == INTENT else (EVENTS, "sku_id")
+    topic, key = _TOPICS.get(event_type, (EVENTS, "sku_id"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": event_type,

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, select
 
 from holdfast.domain.stock.event_type import EventType
 from holdfast.ledger.events.cloud_event import encode, encode_event
+from holdfast.ledger.events.dead_letters import DEAD_LETTERS, DeadLetters, encode_letters, untold
 from holdfast.ledger.events.event_facts import FactQueries, Facts
 from holdfast.ledger.events.pool_updates import encode_update, id_prefix, updates_after
 from holdfast.ledger.events.streams import Stream
@@ -40,6 +41,7 @@ class Batch(Struct, frozen=True):
     position: int
     update_number: int
     has_more: bool = False
+    letters: DeadLetters = DeadLetters()
 
 
 class StreamMessages:
@@ -48,7 +50,8 @@ class StreamMessages:
     def __init__(self, dialect_name: str) -> None:
         self._facts = FactQueries(dialect_name)
 
-    def read(self, connection: Connection, stream: Stream, upto: int) -> Batch:
+    def read(self, connection: Connection, stream: Stream, upto: int, letters_at: int | None = None) -> Batch:
+        """`letters_at`: the time, if parked items are to be looked at."""
         found, position = _next_events(connection, stream.position, upto)
         messages: list[Message] = []
         if found:
@@ -59,7 +62,11 @@ class StreamMessages:
         prefix = id_prefix(connection) if updates else ""
         messages += [Message(EVENTS, each.sku_id, encode_update(each, prefix)) for each in updates]
         reached = updates[-1].number if updates else stream.update_number
-        return Batch(messages, position, reached, len(found) == MESSAGES_MAX)
+        letters = DeadLetters()
+        if letters_at is not None:
+            letters, prefix = untold(connection), id_prefix(connection)
+            messages += [Message(DEAD_LETTERS, *each) for each in encode_letters(letters, prefix, letters_at)]
+        return Batch(messages, position, reached, len(found) == MESSAGES_MAX, letters)
 
 
 def _next_events(connection: Connection, position: int, upto: int) -> tuple[Sequence[Row[Any]], int]:

@@ -1,6 +1,6 @@
 """What is published beside webhooks: how far it has come, and the counts of pools that were said last."""
 
-from sqlalchemy import BigInteger, Column, Index, Table
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table, Text
 
 from holdfast.ledger.tables.columns import Id, Millis, metadata
 
@@ -31,4 +31,29 @@ pool_updates = Table(
     Column("sale_id", Id),
     Column("at", Millis, nullable=False),
     Index("pool_updates_by_number", "number", unique=True),
+)
+
+# Parked items that the dead-letter topic was told of.
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("kind", Id, primary_key=True),
+    Column("item_id", Id, primary_key=True),
+    Column("told_at", Millis, nullable=False),
+)
+
+# Messages that no consumer can read, for a person.
+parked_messages = Table(
+    "parked_messages",
+    metadata,
+    # topic/partition/offset
+    Column("message_id", Id, primary_key=True),
+    Column("state", String, nullable=False, server_default="parked"),
+    Column("reason", String, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="1"),
+    Column("created_at", Millis, nullable=False),
+    Column("history", Text),
+    # As text, cut off.
+    Column("body", Text, nullable=False),
+    CheckConstraint("state IN ('parked', 'dropped')", name="parked_message_state_known"),
 )

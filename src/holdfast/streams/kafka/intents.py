@@ -10,7 +10,7 @@ Backpressure. With `IN_FLIGHT_MAX` purchases in hand the partitions are paused, 
 does not take the worker for dead. They are resumed when half of that is done.
 
 On failure. While the ledger does not answer, purchases are tried again and again, and nothing is committed. A message
-that names no purchase is logged, counted and skipped: the ledger's own sweep settles whatever it was about.
+that names no purchase is parked in the ledger, for a person; the ledger's own sweep settles whatever it was about.
 """
 
 import asyncio
@@ -42,6 +42,7 @@ SESSION_MS = 10_000
 FIRST_RETRY_MS, LONGEST_RETRY_MS = 100, 2_000
 
 Settle = Callable[[str, str], Awaitable[None]]
+Park = Callable[[str, str, bytes], Awaitable[None]]
 
 
 class _Data(Struct):
@@ -57,9 +58,10 @@ _decode = msgspec.json.Decoder(_Intent).decode
 
 
 class IntentConsumer:
-    def __init__(self, url: KafkaUrl, settle: Settle, group: Callable[[], Awaitable[str]]) -> None:
-        """`settle` gets a SKU and a reservation. `group` names the consumer group."""
-        self._url, self._settle, self._group = url, settle, group
+    def __init__(self, url: KafkaUrl, settle: Settle, park: Park, group: Callable[[], Awaitable[str]]) -> None:
+        """`settle` gets a SKU and a reservation; `park` a message's ID, what is wrong with it, and its body. `group`
+        names the consumer group."""
+        self._url, self._settle, self._park, self._group = url, settle, park, group
         self._consumer: Any = None
         self._offsets = Offsets()
         self._in_flight: set[asyncio.Task[None]] = set()
@@ -124,22 +126,28 @@ class IntentConsumer:
                 return
             raise Unavailable(f"Kafka: {error.str()}")
         partition, tracked = message.partition(), self._offsets.begin(message.partition(), message.offset())
-        try:
-            purchase = _decode(message.value() or b"").data
-        except msgspec.DecodeError as exc:
-            log.warning("intent_unreadable", error=str(exc), partition=partition, offset=message.offset())
-            metrics.INTENTS.labels("unreadable").inc()
-            self._offsets.finish(partition, tracked)
-            return
-        task = asyncio.create_task(self._settle_until_done(purchase))
+        task = asyncio.create_task(self._until_done(partial(self._work_on, message)))
         self._in_flight.add(task)
         task.add_done_callback(partial(self._finished, partition, tracked))
 
-    async def _settle_until_done(self, purchase: _Data) -> None:
+    async def _work_on(self, message: Any) -> None:
+        body = message.value() or b""
+        try:
+            purchase = _decode(body).data
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            name = f"{message.topic()}/{message.partition()}/{message.offset()}"
+            log.warning("intent_unreadable", message_id=name, error=str(exc))
+            await self._park(name, f"unreadable: {exc}", body)
+            metrics.INTENTS.labels("unreadable").inc()
+        else:
+            await self._settle(purchase.sku_id, purchase.purchase_id)
+            metrics.INTENTS.labels("settled").inc()
+
+    async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
         attempts = 0
         while True:
             try:
-                return await self._settle(purchase.sku_id, purchase.purchase_id)
+                return await work()
             except EngineError:
                 attempts += 1
                 await asyncio.sleep(exponential_ms(attempts, FIRST_RETRY_MS, LONGEST_RETRY_MS) / 1000)
@@ -151,7 +159,7 @@ class IntentConsumer:
         if (exc := task.exception()) is not None:
             # A defect. The sweep tries it again and parks it in the end; the messages behind it go on.
             log.error("intent_failed", exc_info=exc)
-        metrics.INTENTS.labels("settled" if exc is None else "failed").inc()
+            metrics.INTENTS.labels("failed").inc()
         self._offsets.finish(partition, tracked)
 
     def _apply_pressure(self) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from holdfast.ledger.chain.horizon import Horizon, Seen, horizon_queries
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.events.dead_letters import note_told
 from holdfast.ledger.events.stream_messages import Batch, StreamMessages
 from holdfast.ledger.events.streams import KAFKA, Stream, advance_stream, find_stream, release_stream, take_stream
 from holdfast.ledger.mark.mark import read_incarnations
@@ -31,6 +32,8 @@ STANDBY_S = 1.0
 LEASE_MS = 10_000
 # Renewed when less than this is left.
 RENEW_S = 5.0
+# Between two looks at what is parked.
+LETTERS_INTERVAL_S = 2.0
 
 
 class Published(Struct, frozen=True):
@@ -45,7 +48,7 @@ class KafkaRelay:
         self._publisher = publisher
         self._holder = secrets.token_hex(8)
         self._fence: int | None = None
-        self._leased_until = 0.0
+        self._leased_until = self._letters_at = 0.0
         self._messages = StreamMessages(database.dialect_name)
         self._horizon, self._seen = Horizon(), horizon_queries(database.dialect_name)
 
@@ -63,7 +66,7 @@ class KafkaRelay:
         if stream.fence != self._fence:
             return await self._lose()
         upto = self._horizon.reached(seen)
-        batch = await self._database.read(partial(self._read, stream, upto))
+        batch = await self._database.read(partial(self._read, stream, upto, self._looks_at_letters()))
         if not batch.messages and batch.position == stream.position:
             return Published()
         if batch.messages:
@@ -107,12 +110,20 @@ class KafkaRelay:
     def _look(self, connection: Connection) -> tuple[Seen, Stream]:
         return self._seen.look(connection, self._horizon.known), find_stream(connection, KAFKA)
 
-    def _read(self, stream: Stream, upto: int, connection: Connection) -> Batch:
-        return self._messages.read(connection, stream, upto)
+    def _looks_at_letters(self) -> bool:
+        if monotonic() < self._letters_at:
+            return False
+        self._letters_at = monotonic() + LETTERS_INTERVAL_S
+        return True
+
+    def _read(self, stream: Stream, upto: int, letters: bool, connection: Connection) -> Batch:
+        now = self._database.now_ms(connection) if letters else None
+        return self._messages.read(connection, stream, upto, now)
 
     def _advance(self, batch: Batch, connection: Connection) -> bool:
         assert self._fence is not None
         now = self._database.now_ms(connection)
+        note_told(connection, batch.letters, now)
         return advance_stream(connection, KAFKA, self._fence, batch.position, batch.update_number, now)
 
 

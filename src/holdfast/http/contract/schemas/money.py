@@ -148,7 +148,7 @@ class ParkedPage(Struct, frozen=True):
     has_more: bool
 
 
-ParkedKind = Literal["settlement", "refund", "delivery", "journal"]
+ParkedKind = Literal["settlement", "refund", "delivery", "journal", "message"]
 
 
 class ParkedQuery(Struct, frozen=True, forbid_unknown_fields=True):
