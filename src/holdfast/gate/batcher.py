@@ -86,7 +86,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
 
     def submit(self, key: str, item: Command) -> asyncio.Future[Verdict]:
         submitted = super().submit(key, item)
-        if self._winners is not None and isinstance(item, Reserve):
+        if self._winners is not None and type(item) is Reserve:
             self._winners.queue(key, item.owner_id)
         return submitted
 

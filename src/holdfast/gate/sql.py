@@ -108,7 +108,7 @@ class SqlGate:
         return verdicts
 
     async def _decide_without_lock(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
-        attempts = [command for command in commands if isinstance(command, Reserve)]
+        attempts = [command for command in commands if type(command) is Reserve]
         if len(attempts) < len(commands):
             return None
         return await self._database.lock_free_read(

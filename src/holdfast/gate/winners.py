@@ -107,4 +107,4 @@ class Winners:
 
 
 def _owners_of(commands: Iterable[Command]) -> list[str]:
-    return [command.owner_id for command in commands if isinstance(command, Reserve)]
+    return [command.owner_id for command in commands if type(command) is Reserve]

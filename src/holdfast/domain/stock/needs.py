@@ -13,7 +13,7 @@ def counts_owners(pool: Pool | None, commands: Sequence[Command]) -> bool:
     """Whether the batch needs its owners' tallies. A rule set within the batch also counts earlier reservations."""
     if pool is not None and pool.rules.count_owners:
         return True
-    provisions = [c for c in commands if isinstance(c, Provision)]
+    provisions = [c for c in commands if type(c) is Provision]
     given = [rules for c in provisions if not _leaves_alone(c, pool) for rules in (c.rules, c.changes)]
     return any(rules is not None and rules.count_owners for rules in given)
 
@@ -40,8 +40,9 @@ def needed_by_deadline(pool: Pool, commands: Sequence[Command], already: int) ->
     batch may return and one more, whose deadline a refusal names. Reservations due later return nothing now, however
     many units are missing. One of them is enough to know the next return time.
     """
-    others = [c for c in commands if not isinstance(c, Reserve)]
-    wanted = sum([c.quantity for c in commands if isinstance(c, Reserve)])
+    # By type, which is quicker than `isinstance`: this walks along every command of a rush.
+    others = [c for c in commands if type(c) is not Reserve]
+    wanted = sum([c.quantity for c in commands if type(c) is Reserve])
     wanted += sum(c.units for c in others if isinstance(c, Give))
     expiring = sum(c.limit for c in others if isinstance(c, Expire))
     shrinking = sum(c.units for c in others if isinstance(c, Restock) and c.units < 0)

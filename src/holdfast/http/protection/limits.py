@@ -27,6 +27,8 @@ from holdfast.runtime import metrics
 from holdfast.runtime.client_address import ClientAddresses, wider_networks
 from holdfast.runtime.token_bucket import Policy, Taken, is_idle, take
 
+# As globals, because members of an enum are slow to find.
+_PROBE, _LOOK = RateClass.PROBE, RateClass.LOOK
 BUCKETS_MAX = 50_000
 # A page that opens sends several requests at once, and fifty clicks get the same answer fifty times.
 BURST_S = 5
@@ -124,7 +126,7 @@ class Limits:
     def _count(self, request: Request, address: str, rate: RateClass) -> Answer | None:
         assert self._by_address is not None
         now = _now()
-        if rate is RateClass.PROBE:
+        if rate is _PROBE:
             taken = self._probes.take((address, request.path), now)
             return None if taken.is_allowed else _refusal(PROBE, taken)
         for buckets, network in zip(self._by_network, wider_networks(address), strict=False):
@@ -139,7 +141,7 @@ class Limits:
         if self._by_buyer is None or caller.buyer_id is None:
             return _UNCOUNTED
         now = _now()
-        if rate is RateClass.LOOK:
+        if rate is _LOOK:
             # Documents that caches share carry no buyer's limits.
             assert self._looks is not None
             looked = self._looks.take(hash((caller.buyer_id, request.path)), now)

@@ -173,7 +173,7 @@ class BatchQueries:
         if pool is None:
             return State(sku_id)
         # Nearly all are attempts to reserve.
-        others = [c for c in commands if not isinstance(c, Reserve)]
+        others = [c for c in commands if type(c) is not Reserve]
         found = self._load_named(connection, sku_id, others)
         tallies: dict[str, Tally] = {}
         if locked.counts_owners:
@@ -209,7 +209,7 @@ class BatchQueries:
     def _load_keys(
         self, connection: Connection, sku_id: str, commands: Sequence[Command]
     ) -> dict[tuple[str, str], Remembered]:
-        keys = {(c.owner_id, c.key) for c in commands if isinstance(c, Reserve) and c.key is not None}
+        keys = {(c.owner_id, c.key) for c in commands if type(c) is Reserve and c.key is not None}
         if not keys:
             return {}
         rows = connection.execute(self._keys, {"sku_id": sku_id, "rows": encode_rows(keys)})
@@ -270,7 +270,7 @@ def first_in(row: Row[Any]) -> list[Reservation]:
 
 
 def _owners_of(commands: Sequence[Command]) -> str:
-    return encode_rows([o] for o in {c.owner_id for c in commands if isinstance(c, Reserve)})
+    return encode_rows([o] for o in {c.owner_id for c in commands if type(c) is Reserve})
 
 
 def _reservations(rows: Any) -> list[Reservation]:

@@ -2,8 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
 from holdfast.http.server.app import App
 from holdfast.http.server.rsgi import RsgiApp
 from holdfast.lab.load.buyer_tokens import BuyerTokens
+from holdfast.lab.load.engines import postgres, valkey
 from holdfast.lab.load.failure import BenchFailed
 from holdfast.settings import Settings
 
@@ -119,6 +121,17 @@ class InProcess:
             raise BenchFailed(
                 f"{asked.method} {asked.path}: wanted {asked.status}, got {got.status} {got.answer[:300]!r}"
             )
+
+
+@contextmanager
+def stores_of(engine: str) -> Iterator[tuple[Path, dict[str, str]]]:
+    """An empty directory, and the settings of stores that were started for this."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-budgets-")))
+        stores = {} if engine == "sqlite" else {"database_url": stack.enter_context(postgres())}
+        if engine == "redis":
+            stores["redis_url"] = stack.enter_context(valkey(fsync="always"))
+        yield directory, stores
 
 
 @asynccontextmanager

@@ -7,9 +7,7 @@ waves are undisturbed, so a request that seems to be over its budget is measured
 
 import asyncio
 import platform
-import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 
@@ -18,8 +16,7 @@ import uvloop
 from msgspec import Struct
 
 from holdfast.lab.bench.budgets.calls import CallCounter
-from holdfast.lab.bench.budgets.in_process import Asked, InProcess, open_in_process
-from holdfast.lab.load.engines import postgres, valkey
+from holdfast.lab.bench.budgets.in_process import Asked, InProcess, open_in_process, stores_of
 from holdfast.runtime.log import set_up_logging
 
 REQUESTS, REQUESTS_IF_OVER = 2_000, 20_000
@@ -69,11 +66,7 @@ def record_budgets(measured: list[Cost]) -> Path:
 
 def _counted(engine: str, budgets: dict[str, float]) -> dict[str, float]:
     set_up_logging("warning")
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-budgets-")))
-        stores = {} if engine == "sqlite" else {"database_url": stack.enter_context(postgres())}
-        if engine == "redis":
-            stores["redis_url"] = stack.enter_context(valkey(fsync="always"))
+    with stores_of(engine) as (directory, stores):
         return uvloop.run(_count_all(directory, stores, budgets))
 
 
