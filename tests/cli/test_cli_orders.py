@@ -27,7 +27,8 @@ def an_order(number: int, **more: Any) -> dict[str, Any]:
     return {
         "order_id": f"ord_{number:032}", "reservation_id": f"rsv_{number:032}_drop", "sale_id": "drop",
         "sku_id": "drop", "buyer_id": f"b{number}", "quantity": 1, "amount": 4_999, "currency": "EUR",
-        "payment": "external", "status": "confirmed", "created_at": number, "units_to_source": 0,
+        "payment": "external", "status": "confirmed", "created_at": number, "updated_at": number,
+        "confirmed_at": number, "units_to_source": 0,
     } | more  # fmt: skip
 
 

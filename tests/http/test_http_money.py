@@ -229,6 +229,7 @@ def test_a_report_on_stock_and_money(tmp_path: Path) -> None:
         row = {
             "order_id": "ord_1", "reservation_id": "rsv_1", "sale_id": "s", "sku_id": "s", "buyer_id": "ada",
             "quantity": 1, "amount": 5, "currency": "EUR", "payment": "wallet", "status": "confirmed", "created_at": 0,
+            "updated_at": 0, "confirmed_at": 0,
         }  # fmt: skip
         in_ledger(server, lambda c: c.execute(insert(orders), [row]))
         [finding] = body_of(server.client.post("/v1/ops/reconcile"))["payments"]["findings"]

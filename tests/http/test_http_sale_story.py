@@ -103,10 +103,41 @@ def test_a_buyer_without_money_is_told_so_and_the_unit_goes_back(store: Store) -
     with store.buyer(buyer_id) as poor:
         path = f"/v1/reservations/{bought['reservation_id']}"
         history = body_of(poor.client.get(f"{path}/history"))["events"]
-        assert [e.get("failure_reason") for e in history][-1] == "insufficient_funds"
+        assert {e["type"]: e.get("failure_reason") for e in history}["reservation.failed"] == "insufficient_funds"
         assert '"failure_reason":"insufficient_funds"' in poor.client.get(f"{path}/events").text
     eventually(lambda: store.counts() == (3, 0, 0))
-    assert orders_of(store, buyer_id) == []
+    [order] = orders_of(store, buyer_id)
+    assert (order["status"], order["confirmed_at"]) == ("cancelled", None)
+    refused = store.server.client.post(
+        f"/v1/orders/{order['order_id']}/fulfil", json={}, headers={"Idempotency-Key": "f"}
+    )
+    assert problem_of(refused, 409, "order_not_paid")["state"] == "cancelled"
+
+
+def test_an_order_is_pending_then_confirmed_then_fulfilled(store: Store) -> None:
+    buyer_id = f"olga-{store.sale_id}"
+    store.open(checkout="instant")
+    bought = store.buy(buyer_id)
+    eventually(lambda: len(orders_of(store, buyer_id)) == 1)
+    [order] = orders_of(store, buyer_id)
+    assert (order["status"], order["unit_price"], len(order["number"])) == ("pending", 4_999, 14)
+    eventually(lambda: reservation(store, bought["reservation_id"])["status"] == "active")
+    credit(store.server, buyer_id, 5_000, "EUR")
+    path, key = f"/v1/orders/{order['order_id']}", {"Idempotency-Key": "sent"}
+    with store.buyer(buyer_id) as buyer:
+        body_of(buyer.client.post(f"/v1/reservations/{bought['reservation_id']}/confirm"), 202)
+        ended(store, bought["reservation_id"])
+        assert problem_of(buyer.client.post(f"{path}/fulfil", json={}, headers=key), 403, "forbidden")
+        for _ in range(2):
+            sent = body_of(store.server.client.post(f"{path}/fulfil", json={"tracking": "1Z999"}, headers=key))
+        assert (sent["status"], sent["tracking"], sent["number"]) == ("fulfilled", "1Z999", order["number"])
+        assert body_of(buyer.client.get(path)) == sent
+    assert sent["updated_at"] >= sent["confirmed_at"] >= sent["created_at"]
+    problem_of(store.server.client.post(f"{path}/fulfil", json={}, headers=key), 409, "order_fulfilled")
+    problem_of(store.server.client.post(f"{path}/fulfil", json={}), 400, "idempotency_key_required")
+    for status, count in (("fulfilled", 1), ("pending", 0)):
+        listed = body_of(store.server.client.get(f"/v1/orders?sale_id={store.sale_id}&status={status}"))
+        assert len(listed["data"]) == count
 
 
 def test_an_order_that_a_service_confirmed_says_that_somebody_else_took_the_money(store: Store) -> None:

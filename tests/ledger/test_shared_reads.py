@@ -133,7 +133,8 @@ async def test_a_crowd_shares_looks_at_orders_and_each_sees_its_own_newest(datab
 def order(order_id: str, buyer_id: str) -> dict[str, object]:
     return {
         "order_id": order_id, "reservation_id": f"r-{order_id}", "sale_id": "sale", "sku_id": SKU, "buyer_id": buyer_id,
-        "quantity": 1, "amount": 100, "currency": "EUR", "payment": "wallet", "status": "confirmed", "created_at": NOW,
+        "quantity": 1, "amount": 100, "currency": "EUR", "payment": "wallet", "status": "confirmed",
+        "created_at": NOW, "updated_at": NOW,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from outbox_world import SKU, OutboxWorld
 from sqlalchemy import Connection, insert, update
 
-from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, order_number_of
 from holdfast.domain.stock.command import Extend, Move, Transition
 from holdfast.domain.stock.event_type import EVENT_PATTERNS, EventType, wanted_types
 from holdfast.gate.reconciler import Reconciler
@@ -51,7 +51,9 @@ CONTRACT = [
     "reservation.confirmed",
     "reservation.failed",
     "payment.declined",
+    "order.pending",
     "order.confirmed",
+    "order.fulfilled",
     "order.refunded",
     "order.cancelled",
     "pool.sold_out",
@@ -97,7 +99,9 @@ def test_the_types_are_those_of_the_contract() -> None:
     assert list(EventType) == CONTRACT
     assert wanted_types(["*"]) == set(CONTRACT)
     assert wanted_types(["order.*", "pool.drift"]) == {
+        "order.pending",
         "order.confirmed",
+        "order.fulfilled",
         "order.refunded",
         "order.cancelled",
         "pool.drift",
@@ -191,8 +195,11 @@ async def test_an_order_is_told_as_the_contract_has_it(world: OutboxWorld) -> No
         "quantity": 2,
         "amount": 9_998,
         "currency": "EUR",
+        "number": order_number_of(RESERVATION),
+        "unit_price": 4_999,
         "status": "confirmed",
         "refunded_amount": 0,
+        "tracking": None,
     }
     assert (refund["data"]["status"], refund["data"]["refunded_amount"]) == ("refunded", 9_998)
     lines = {d.subject for d in await world.log(webhook) if d.type.startswith(("order", "reservation"))}

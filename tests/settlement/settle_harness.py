@@ -20,6 +20,7 @@ from holdfast.ledger.money.wallet import Wallet
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.stock.journal import position
 from holdfast.ledger.tables.money import refunds, settlements
+from holdfast.ledger.tables.sales import orders
 from holdfast.payments.port import PaymentProvider
 from holdfast.settlement.compensate import Compensator
 from holdfast.settlement.interpreter import Interpreter
@@ -116,6 +117,10 @@ class SettleHarness:
         return [row for row in await self.rows(settlements) if row.state in ("waiting", "notifying")]
 
     async def rows(self, table: Table) -> list[Any]:
+        """Of orders, those that were paid."""
+        return [row for row in await self.all_rows(table) if table is not orders or row.confirmed_at is not None]
+
+    async def all_rows(self, table: Table) -> list[Any]:
         return await self.database.read(lambda c: list(c.execute(select(table).order_by(*table.primary_key))))
 
     async def one(self, table: Table) -> Any:

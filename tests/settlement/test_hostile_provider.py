@@ -13,7 +13,7 @@ from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.command import Reserve
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.money.payment_notes import Method, note_method
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.payments.port import PaymentProvider
 from holdfast.payments.sandbox.client import SandboxProvider
 from holdfast.payments.stripe.provider import StripeProvider
@@ -56,7 +56,7 @@ async def buy(harness: SettleHarness, kind: PaymentKind, sku_id: str, count: int
 async def settle_until_ordered(harness: SettleHarness, settler: Settler) -> str:
     while True:
         await settler.pass_once()
-        sold = await harness.database.read(lambda c: c.execute(select(orders.c.sku_id)).scalar())
+        sold = await harness.database.read(lambda c: c.execute(select(orders.c.sku_id).where(is_sold)).scalar())
         if sold is not None:
             return str(sold)
         await asyncio.sleep(0.01)

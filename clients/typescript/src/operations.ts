@@ -93,6 +93,8 @@ export abstract class Operations {
   }
   /** One order. */
   getOrder(...args: Parameters<typeof money.getOrder>) { return this.run(money.getOrder(...args)); }
+  /** Mark a paid order as sent to its buyer. */
+  fulfilOrder(...args: Parameters<typeof money.fulfilOrder>) { return this.run(money.fulfilOrder(...args)); }
   /** Refund an order, or part of it. */
   refundOrder(...args: Parameters<typeof money.refundOrder>) { return this.run(money.refundOrder(...args)); }
   /** Add money to a buyer's wallet. */

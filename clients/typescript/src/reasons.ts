@@ -53,6 +53,8 @@ export type Reason =
   | "pass_expired"
   | "lottery_not_drawn"
   | "beacon_not_due"
+  | "order_not_paid"
+  | "order_fulfilled"
   | "refund_exceeds_order"
   | "money_is_out"
   | "too_many_webhooks"

@@ -55,6 +55,7 @@ class AsyncMethods:
     list_orders = async_method(money_calls.list_orders)
     iter_orders = async_pages(money_calls.list_orders, Order, "order_id")
     get_order = async_method(money_calls.get_order)
+    fulfil_order = async_method(money_calls.fulfil_order)
     refund_order = async_method(money_calls.refund_order)
     credit_wallet = async_method(money_calls.credit_wallet)
     get_wallet = async_method(money_calls.get_wallet)

@@ -55,6 +55,7 @@ class Methods:
     list_orders = method(money_calls.list_orders)
     iter_orders = pages(money_calls.list_orders, Order, "order_id")
     get_order = method(money_calls.get_order)
+    fulfil_order = method(money_calls.fulfil_order)
     refund_order = method(money_calls.refund_order)
     credit_wallet = method(money_calls.credit_wallet)
     get_wallet = method(money_calls.get_wallet)

@@ -149,11 +149,10 @@ class Compensator:
         # What was refunded on request is not refunded again.
         if left_of(connection, order):
             enter(connection, f"rfd_{order_id[4:]}", Wanted(order_id, REFUND_KEY), now)
-        connection.execute(
-            update(orders).where(orders.c.order_id == order_id).values(status=OrderStatus.CANCELLED.value)
-        )
+        values = {"status": OrderStatus.CANCELLED.value, "updated_at": now}
+        connection.execute(update(orders).where(orders.c.order_id == order_id).values(**values))
         about = {"reservation_id": order.reservation_id, "subject": order_id, "quantity": order.quantity}
-        facts = {"orders": [{"order_id": order_id, "status": OrderStatus.CANCELLED.value}]}
+        facts = {"orders": [{"order_id": order_id, **values}]}
         record(connection, order.sku_id, "order.cancelled", now, facts, **about)
         return int(order.quantity)
 

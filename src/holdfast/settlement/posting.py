@@ -234,6 +234,7 @@ class Posting:
         decision = decide(State(batch.locked.sku_id, batch.locked.pool, known), moves, batch.now)
         assert all(v.outcome is Outcome.MOVED for v in decision.verdicts), "a settling reservation can always end"
         self._pools.store_stock(connection, batch.locked, decision.changes, batch.now)
+        self._pools.sales.cancel(connection, decision.changes.moved, batch.now)
 
     def _order(self, connection: Connection, batch: SettlementBatch) -> set[str]:
         """The reservations with a new order, whose events have the facts of the payment."""

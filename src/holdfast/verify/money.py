@@ -4,7 +4,7 @@ from sqlalchemy import and_, case, exists, func, or_, select
 
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind
 from holdfast.ledger.tables.money import payments, refunds
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.verify.check import Check, Level
 from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled
 
@@ -33,7 +33,7 @@ _paid = exists().where(
     payments.c.provider == orders.c.payment,
     payments.c.buyer_id == orders.c.buyer_id,
 )
-_is_ours = and_(orders.c.payment != PaymentKind.EXTERNAL, orders.c.amount > 0)
+_is_ours = and_(is_sold, orders.c.payment != PaymentKind.EXTERNAL, orders.c.amount > 0)
 _orders_paid = Check(
     "orders_paid",
     "Every order that a provider charged has a captured payment of the same amount. Orders confirmed with a service "
@@ -56,7 +56,7 @@ _refunded = (
 )
 _covered = func.coalesce(_refunded.c.amount, 0) >= payments.c.amount
 _has_order = exists().where(
-    orders.c.reservation_id == payments.c.reservation_id, orders.c.payment != PaymentKind.EXTERNAL
+    orders.c.reservation_id == payments.c.reservation_id, orders.c.payment != PaymentKind.EXTERNAL, is_sold
 )
 _without_order = (
     select(payments.c.payment_key, payments.c.reservation_id, payments.c.provider, payments.c.amount)

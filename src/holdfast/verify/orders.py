@@ -2,10 +2,10 @@
 
 from sqlalchemy import and_, case, exists, func, literal, or_, select
 
-from holdfast.domain.sale.sale import PaymentKind
+from holdfast.domain.sale.sale import OrderStatus, PaymentKind
 from holdfast.domain.stock.reservation import Status
 from holdfast.ledger.tables.money import settlements
-from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.sales import is_sold, orders, sales
 from holdfast.ledger.tables.stock import events, pools, reservations
 from holdfast.verify.check import Check, Level
 from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled, is_not_drained
@@ -14,9 +14,12 @@ from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled, is_not_dr
 _gate_not_notified = and_(
     reservations.c.status == Status.SETTLING, or_(is_being_settled(reservations.c.reservation_id), is_not_drained())
 )
+_is_pending = orders.c.status == OrderStatus.PENDING
+_RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 _for_what_was_reserved = Check(
     "orders_have_reservation",
-    "Every order has a confirmed reservation of the same buyer, pool and quantity.",
+    "Every order has a reservation of the same buyer, pool and quantity: a confirmed one if it was paid, a held one "
+    "while it is pending, and one whose units returned if it was cancelled unpaid.",
     orders,
     select(orders.c.order_id, orders.c.reservation_id, reservations.c.status)
     .outerjoin(reservations, reservations.c.reservation_id == orders.c.reservation_id)
@@ -26,7 +29,9 @@ _for_what_was_reserved = Check(
             reservations.c.quantity != orders.c.quantity,
             reservations.c.owner_id != orders.c.buyer_id,
             reservations.c.sku_id != orders.c.sku_id,
-            and_(reservations.c.status != Status.CONFIRMED, ~_gate_not_notified),
+            and_(is_sold, reservations.c.status != Status.CONFIRMED, ~_gate_not_notified),
+            and_(_is_pending, reservations.c.status.not_in((Status.ACTIVE, Status.SETTLING))),
+            and_(~is_sold, ~_is_pending, reservations.c.status.not_in(_RETURNED)),
         )
     ),
 )
@@ -48,7 +53,7 @@ _at_price = Check(
     .outerjoin(sales, sales.c.sale_id == orders.c.sale_id)
     .where(
         or_(
-            sales.c.sale_id.is_(None),
+            and_(is_sold, sales.c.sale_id.is_(None)),
             orders.c.amount != orders.c.quantity * sales.c.price_amount,
             orders.c.currency != sales.c.currency,
         )
@@ -63,11 +68,11 @@ _announced = (
 )
 _announced_once = Check(
     "orders_announced_once",
-    "Every order has exactly one `order.confirmed` event.",
+    "Every order that was paid has exactly one `order.confirmed` event, and no other order has any.",
     orders,
     select(orders.c.order_id, func.coalesce(_announced.c.times, 0).label("times_told"))
     .outerjoin(_announced, _announced.c.subject == orders.c.order_id)
-    .where(func.coalesce(_announced.c.times, 0) != 1),
+    .where(func.coalesce(_announced.c.times, 0) != case((is_sold, 1), else_=0)),
 )
 
 # Before a sale opens, units sold from its pool may belong to no sale or to the previous one.
@@ -82,7 +87,7 @@ _sold_have_order = Check(
     reservations,
     _in_open_sale.where(
         events.c.type == "reservation.confirmed",
-        ~exists().where(orders.c.reservation_id == events.c.reservation_id),
+        ~exists().where(orders.c.reservation_id == events.c.reservation_id, is_sold),
     ),
 )
 _settling_have_work = Check(
@@ -100,7 +105,7 @@ _settling_have_work = Check(
 
 # A service key may confirm what the settler was about to fail. A direct confirm means payment was taken externally.
 _confirmed_externally = exists().where(
-    orders.c.reservation_id == settlements.c.reservation_id, orders.c.payment == PaymentKind.EXTERNAL
+    orders.c.reservation_id == settlements.c.reservation_id, orders.c.payment == PaymentKind.EXTERNAL, is_sold
 )
 _ending = case(
     (settlements.c.ending.like("confirm%"), Status.CONFIRMED.value),

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, select
 from holdfast.domain.sale.sale import PaymentKind
 from holdfast.errors import Unavailable
 from holdfast.ledger.tables.money import payments, refunds, settlements
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.verify.check import EXAMPLES_MAX, Finding, Level
 from holdfast.verify.in_progress import IN_PROGRESS
 
@@ -186,7 +186,9 @@ def _read_ledger(connection: Connection) -> list[_Paid]:
         )
         .outerjoin(
             orders,
-            (orders.c.reservation_id == payments.c.reservation_id) & (orders.c.payment == PaymentKind.SANDBOX),
+            (orders.c.reservation_id == payments.c.reservation_id)
+            & (orders.c.payment == PaymentKind.SANDBOX)
+            & is_sold,
         )
         .outerjoin(settlements, settlements.c.reservation_id == payments.c.reservation_id)
         .where(payments.c.provider == PaymentKind.SANDBOX)

@@ -4,13 +4,19 @@ import { type Call, newKey, pathOf } from "../call.js";
 import type { Balance, Order, OrderPage, Refund, Wallet } from "../types.js";
 
 /** List orders, newest first. */
-export function listOrders(args: { buyer_id?: string; sale_id?: string; to_source?: boolean; limit?: number; starting_after?: string; } = {}): Call<OrderPage> {
-  return { method: "GET", path: "/v1/orders", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, to_source: args.to_source, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
+export function listOrders(args: { buyer_id?: string; sale_id?: string; status?: "cancelled" | "confirmed" | "fulfilled" | "pending" | "refunded"; to_source?: boolean; limit?: number; starting_after?: string; } = {}): Call<OrderPage> {
+  return { method: "GET", path: "/v1/orders", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, status: args.status, to_source: args.to_source, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
 /** One order. */
 export function getOrder(order_id: string): Call<Order> {
   return { method: "GET", path: pathOf("/v1/orders/{order_id}", order_id), answers: { 200: "json" }, isRepeatable: true };
+}
+
+/** Mark a paid order as sent to its buyer. */
+export function fulfilOrder(order_id: string, args: { tracking?: string | null; idempotency_key?: string; } = {}): Call<Order> {
+  const key = args.idempotency_key ?? newKey();
+  return { method: "POST", path: pathOf("/v1/orders/{order_id}/fulfil", order_id), answers: { 200: "json" }, headers: { "Idempotency-Key": key }, body: { tracking: args.tracking }, idempotencyKey: key, isRepeatable: true };
 }
 
 /** Refund an order, or part of it. */

@@ -4,7 +4,7 @@ import { type Call, pathOf } from "../call.js";
 import type { DeliveryPage, NewWebhook, Replay, Sent, Webhook, WebhookList } from "../types.js";
 
 /** Have events posted to an address. */
-export function createWebhook(args: { url: string; events: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; }): Call<NewWebhook> {
+export function createWebhook(args: { url: string; events: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.fulfilled" | "order.pending" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; }): Call<NewWebhook> {
   return { method: "POST", path: "/v1/webhooks", answers: { 201: "json" }, body: { url: args.url, events: args.events, description: args.description }, isRepeatable: false };
 }
 
@@ -19,7 +19,7 @@ export function getWebhook(webhook_id: string): Call<Webhook> {
 }
 
 /** Change a webhook, disable or enable it. */
-export function changeWebhook(webhook_id: string, args: { url?: string; events?: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; enabled?: boolean; } = {}): Call<Webhook> {
+export function changeWebhook(webhook_id: string, args: { url?: string; events?: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.fulfilled" | "order.pending" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; enabled?: boolean; } = {}): Call<Webhook> {
   return { method: "PATCH", path: pathOf("/v1/webhooks/{webhook_id}", webhook_id), answers: { 200: "json" }, body: { url: args.url, events: args.events, description: args.description, enabled: args.enabled }, isRepeatable: true };
 }
 

@@ -32,7 +32,7 @@ export interface Wait {
   retry_after_ms: number;
 }
 
-export type OrderStatus = "cancelled" | "confirmed" | "refunded";
+export type OrderStatus = "cancelled" | "confirmed" | "fulfilled" | "pending" | "refunded";
 
 export interface Order {
   order_id: string;
@@ -45,6 +45,14 @@ export interface Order {
   status: OrderStatus;
   refunded_amount: number;
   created_at: string;
+  updated_at: string;
+  /** When it was paid. */
+  confirmed_at: string | null;
+  /** Short and readable, for people. */
+  number: string;
+  unit_price: number;
+  /** The tracking number, once it is fulfilled. */
+  tracking: string | null;
   /** Who moved the money; `external` where a service key confirmed. */
   payment: PaymentKind;
   /** Units of it that were sold and are missing from the stock. */

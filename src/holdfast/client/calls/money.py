@@ -2,6 +2,8 @@
 
 """Calls of `money`."""
 
+from typing import Literal
+
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, new_key, optional, path_of
@@ -13,6 +15,7 @@ def list_orders(
     *,
     buyer_id: str | None = None,
     sale_id: str | None = None,
+    status: Literal["cancelled", "confirmed", "fulfilled", "pending", "refunded"] | None = None,
     to_source: bool | UnsetType = UNSET,
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
@@ -25,6 +28,7 @@ def list_orders(
         query={
             "buyer_id": optional(buyer_id),
             "sale_id": optional(sale_id),
+            "status": optional(status),
             "to_source": to_source,
             "limit": limit,
             "starting_after": optional(starting_after),
@@ -38,6 +42,22 @@ def get_order(order_id: str) -> Call[Order]:
         method="GET",
         path=path_of("/v1/orders/{order_id}", order_id),
         answers={200: (Order,)},
+    )
+
+
+def fulfil_order(order_id: str, *, tracking: str | None = None, idempotency_key: str | None = None) -> Call[Order]:
+    """Mark a paid order as sent to its buyer.
+
+    Once per order. A repeat with the same tracking number gets the same answer.
+    """
+    idempotency_key = idempotency_key or new_key()
+    return Call(
+        method="POST",
+        path=path_of("/v1/orders/{order_id}/fulfil", order_id),
+        answers={200: (Order,)},
+        headers={"Idempotency-Key": idempotency_key},
+        body={"tracking": optional(tracking)},
+        idempotency_key=idempotency_key,
     )
 
 

@@ -109,6 +109,14 @@ class BeaconNotDue(errors.Conflict, reason="beacon_not_due"):
     """409: No public value is awaited."""
 
 
+class OrderNotPaid(errors.Conflict, reason="order_not_paid"):
+    """409: The order is not paid, or does not stand any more."""
+
+
+class OrderFulfilled(errors.Conflict, reason="order_fulfilled"):
+    """409: The order was fulfilled with another tracking number."""
+
+
 class RefundExceedsOrder(errors.Conflict, reason="refund_exceeds_order"):
     """409: The refund is higher than what is left of the order."""
 

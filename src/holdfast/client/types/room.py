@@ -11,7 +11,7 @@ from holdfast.client.types.inventory import Reservation
 from holdfast.client.types.sales import Lottery, PaymentKind, RoomMode
 
 if TYPE_CHECKING:
-    OrderStatus = Literal["cancelled", "confirmed", "refunded"]
+    OrderStatus = Literal["cancelled", "confirmed", "fulfilled", "pending", "refunded"]
 else:
     OrderStatus = str
 
@@ -49,6 +49,11 @@ class Order(Struct, frozen=True, kw_only=True):
     status: OrderStatus
     refunded_amount: int
     created_at: datetime
+    updated_at: datetime
+    confirmed_at: datetime | None = None  # When it was paid.
+    number: str  # Short and readable, for people.
+    unit_price: int
+    tracking: str | None = None  # The tracking number, once it is fulfilled.
     payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
     units_to_source: int  # Units of it that were sold and are missing from the stock.
 

@@ -178,7 +178,10 @@ class Sale(Struct, frozen=True, kw_only=True):
 
 
 class OrderStatus(StrEnum):
+    # Its payment has begun.
+    PENDING = "pending"
     CONFIRMED = "confirmed"
+    FULFILLED = "fulfilled"
     REFUNDED = "refunded"
     CANCELLED = "cancelled"
 
@@ -198,11 +201,34 @@ class Order(Struct, frozen=True):
     payment: PaymentKind
     # Units that were sold but do not exist and have to be sourced.
     units_to_source: int = 0
+    updated_at: int = 0
+    # When it was paid. None: not yet, or never.
+    confirmed_at: int | None = None
+    tracking: str | None = None
+
+    @property
+    def number(self) -> str:
+        return order_number_of(self.reservation_id)
+
+    @property
+    def unit_price(self) -> int:
+        return self.amount // self.quantity
 
 
 def order_id_of(reservation_id: str) -> str:
     """IDs of everything that follows a reservation are derived from its ID."""
     return f"ord_{reservation_id[4:36]}"
+
+
+# Without letters that are mistaken for digits (Crockford).
+_READABLE = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def order_number_of(reservation_id: str) -> str:
+    """For people to read and type: 60 bits, so that no two orders of a shop have the same."""
+    bits = int.from_bytes(sha256(reservation_id.encode()).digest()[:8]) >> 4
+    letters = "".join(_READABLE[bits >> shift & 31] for shift in range(55, -1, -5))
+    return "-".join(letters[at : at + 4] for at in (0, 4, 8))
 
 
 def payment_key_of(reservation_id: str, attempt: int = 1) -> str:

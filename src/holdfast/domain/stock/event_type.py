@@ -16,9 +16,11 @@ class EventType(StrEnum):
     RESERVATION_CONFIRMED = "reservation.confirmed"
     RESERVATION_FAILED = "reservation.failed"
     PAYMENT_DECLINED = "payment.declined"
+    ORDER_PENDING = "order.pending"
     ORDER_CONFIRMED = "order.confirmed"
+    ORDER_FULFILLED = "order.fulfilled"
     ORDER_REFUNDED = "order.refunded"
-    # By compensation, because it cannot be delivered.
+    # It was never paid, or cannot be delivered.
     ORDER_CANCELLED = "order.cancelled"
     POOL_SOLD_OUT = "pool.sold_out"
     POOL_RETURNED = "pool.returned"

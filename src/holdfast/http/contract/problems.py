@@ -336,6 +336,12 @@ PROOF_EXPIRED = _kind(403, "proof_expired", "Proof expired", "The challenge is t
 PROOF_SPENT = _kind(403, "proof_spent", "Proof spent", "This proof was used before.", "Solve a new challenge.")
 
 # Money.
+ORDER_NOT_PAID = _kind(
+    409, "order_not_paid", "Order not paid", "The order is not paid, or does not stand any more.", "See its status."
+)
+ORDER_FULFILLED = _kind(
+    409, "order_fulfilled", "Order fulfilled", "The order was fulfilled with another tracking number."
+)
 REFUND_EXCEEDS_ORDER = _kind(
     409, "refund_exceeds_order", "More than is left", "The refund is higher than what is left of the order."
 )

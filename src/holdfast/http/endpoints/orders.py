@@ -3,12 +3,14 @@
 from sqlalchemy import Connection
 
 from holdfast.bootstrap.services import Services
+from holdfast.domain.sale.sale import OrderStatus
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, caller_of, json
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refund_refusal
-from holdfast.http.contract.schemas.money import OrderOut, OrderPage, OrderQuery, RefundIn, RefundOut
+from holdfast.http.contract.schemas.money import FulfilIn, OrderOut, OrderPage, OrderQuery, RefundIn, RefundOut
 from holdfast.ledger.money.refunds import RefundProblem, Wanted
+from holdfast.ledger.sales.fulfilment import NotFulfilled, fulfil
 from holdfast.ledger.sales.sale_lists import ListedOrders, list_orders, orders_in
 from holdfast.ledger.sales.sales import find_order
 from holdfast.ledger.stock.shared_reads import SharedReads
@@ -38,6 +40,7 @@ class OrderEndpoints:
                 sale_id=wanted.sale_id,
                 starting_after=wanted.starting_after,
                 to_source=wanted.to_source,
+                status=wanted.status,
             )
 
         if buyer_id is None:
@@ -49,6 +52,17 @@ class OrderEndpoints:
         if found is None or caller_of(request).buyer_id not in (None, found.buyer_id):
             raise Problem(problems.ORDER_NOT_FOUND)
         return json(OrderOut.of(found))
+
+    async def fulfil(self, _request: Request, order_id: str, given: FulfilIn) -> Answer:
+        try:
+            order = await self._database.write(lambda c: fulfil(c, order_id, given.tracking, self._database.now_ms(c)))
+        except NotFulfilled as refused:
+            is_sent = refused.order.status is OrderStatus.FULFILLED
+            problem = problems.ORDER_FULFILLED if is_sent else problems.ORDER_NOT_PAID
+            raise Problem(problem, state=refused.order.status) from refused
+        if order is None:
+            raise Problem(problems.ORDER_NOT_FOUND)
+        return json(OrderOut.of(order))
 
     async def refund(self, request: Request, order_id: str, given: RefundIn) -> Answer:
         assert request.idempotency_key is not None

@@ -102,6 +102,7 @@ def _money(services: Services) -> dict[Endpoint, Handler]:
     return {
         money_table.LIST_ORDERS: orders.list,
         money_table.GET_ORDER: orders.get,
+        money_table.FULFIL_ORDER: orders.fulfil,
         money_table.REFUND_ORDER: orders.refund,
         money_table.CREDIT_WALLET: wallets.credit,
         money_table.GET_WALLET: wallets.get,

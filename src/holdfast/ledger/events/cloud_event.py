@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from holdfast.domain.sale.sale import order_id_of
+from holdfast.domain.sale.sale import order_id_of, order_number_of
 from holdfast.ledger.events.declined import declined_payment
 from holdfast.ledger.events.event_facts import Facts
 from holdfast.runtime.times import rfc3339
@@ -17,6 +17,7 @@ from holdfast.runtime.times import rfc3339
 SOURCE = "/holdfast"
 CONTENT_TYPE = "application/cloudevents+json"
 
+_ORDER_STATUS = {"order.pending": "pending", "order.confirmed": "confirmed", "order.fulfilled": "fulfilled"}
 _STATUS = {"created": "active", "extended": "active", "reopened": "active"}
 
 
@@ -92,8 +93,11 @@ def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:
         "quantity": order.quantity,
         "amount": order.amount,
         "currency": order.currency,
-        "status": "confirmed" if event.type == "order.confirmed" else order.status,
+        "number": order_number_of(order.reservation_id),
+        "unit_price": order.amount // order.quantity,
+        "status": _ORDER_STATUS.get(event.type, order.status),
         "refunded_amount": 0 if event.type == "order.confirmed" else order.refunded_amount,
+        "tracking": order.tracking,
         "created_at": rfc3339(order.created_at),
     }
 

@@ -66,7 +66,10 @@ class OrderData(Struct):
     quantity: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     amount: Annotated[int, Meta(ge=0, description="In the currency's smallest unit.")] | UnsetType = UNSET
     currency: str | UnsetType = UNSET
+    number: Annotated[str, Meta(description="Short and readable, as in `7K3M-QX2D-9F4T`.")] | UnsetType = UNSET
+    unit_price: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     status: str | UnsetType = UNSET
+    tracking: str | UnsetType | None = UNSET
     refunded_amount: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     created_at: Moment | UnsetType = UNSET
     refund: RefundData | UnsetType = UNSET

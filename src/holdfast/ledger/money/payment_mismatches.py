@@ -25,7 +25,7 @@ from holdfast.domain.sale.sale import PAID_BY_PROVIDER
 from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.ledger.money.settle_batch import record_payment, record_settlement
 from holdfast.ledger.tables.money import is_open_settlement, is_undecided, payments, refunds, settlements
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.ledger.tables.stock import reservations
 
 FINDINGS_MAX = 100
@@ -52,7 +52,7 @@ def _is_worked_on() -> ColumnElement[bool]:
 def captured_without_order(since: int) -> Select[Any]:
     """Captured, without an order or a refund, and without a settlement under way."""
     has_order = exists().where(
-        orders.c.reservation_id == payments.c.reservation_id, orders.c.payment == payments.c.provider
+        orders.c.reservation_id == payments.c.reservation_id, orders.c.payment == payments.c.provider, is_sold
     )
     refunded = (
         select(func.coalesce(func.sum(refunds.c.amount), 0))

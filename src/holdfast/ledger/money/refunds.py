@@ -38,6 +38,9 @@ class Wanted(Struct, frozen=True):
     restock: bool = False
 
 
+_STANDING = (OrderStatus.CONFIRMED.value, OrderStatus.FULFILLED.value)
+
+
 class RefundProblem(Exception):
     """Why it is refused: a stable `reason`, and what would have been possible."""
 
@@ -55,6 +58,8 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
     order = lock_order(connection, wanted.order_id)
     if order is None:
         raise RefundProblem("order_not_found", "There is no order by this id.")
+    if order.confirmed_at is None:
+        raise RefundProblem("order_not_paid", "Nothing was paid for this order.")
     first = connection.execute(
         select(refunds).where(refunds.c.order_id == wanted.order_id, refunds.c.key == wanted.key)
     ).one_or_none()
@@ -106,7 +111,7 @@ def left_of(connection: Connection, order: Row[Any]) -> int:
 
 def _can_return_for_nothing(connection: Connection, order: Row[Any]) -> bool:
     """Whether a free order stands and was not refunded yet, which no amount can tell."""
-    if order.amount or order.status != OrderStatus.CONFIRMED:
+    if order.amount or order.status not in _STANDING:
         return False
     return not connection.execute(select(exists().where(_is_owed_for(order.order_id)))).scalar()
 
@@ -159,8 +164,9 @@ def count_on_order(connection: Connection, refund: Row[Any], state: str, entries
         _record_without_order(connection, refund, facts, now)
         return
     refunded = order.refunded_amount + refund.amount
-    is_full = refunded >= order.amount and order.status == OrderStatus.CONFIRMED
-    values = {"refunded_amount": refunded, "status": OrderStatus.REFUNDED.value if is_full else order.status}
+    is_full = refunded >= order.amount and order.status in _STANDING
+    status = OrderStatus.REFUNDED.value if is_full else order.status
+    values = {"refunded_amount": refunded, "status": status, "updated_at": now}
     connection.execute(update(orders).where(orders.c.order_id == order.order_id).values(**values))
     about = {"reservation_id": order.reservation_id, "subject": refund.refund_id, "quantity": order.quantity}
     facts |= {"orders": [{"order_id": order.order_id, **values}]}

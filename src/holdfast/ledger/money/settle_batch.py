@@ -32,7 +32,7 @@ from holdfast.ledger.tables.money import (
     wallet_entries,
 )
 from holdfast.ledger.tables.rows import reservation_from_row
-from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.sales import is_sold, orders, sales
 from holdfast.ledger.tables.stock import reservations
 
 Account = tuple[str, str]
@@ -98,7 +98,7 @@ class SettleQueries:
         self._work = locked_rows(dialect, settlements, [settlements.c.reservation_id])
         self._reservations = rows_matching(dialect, reservations, [reservations.c.reservation_id])
         self._payments = _payments_of(dialect)
-        self._orders = rows_matching(dialect, orders, [orders.c.reservation_id])
+        self._orders = rows_matching(dialect, orders, [orders.c.reservation_id], is_sold)
         self._accounts = locked_rows(dialect, wallet_accounts, [wallet_accounts.c.buyer_id, wallet_accounts.c.currency])
 
     def _prepare_due(self) -> None:
@@ -207,7 +207,7 @@ class SettleQueries:
         return {id_: found[successor] for id_, successor in successors.items() if successor in found}
 
     def orders(self, connection: Connection, ids: Sequence[str]) -> dict[str, str]:
-        """How the existing orders were paid, by reservation."""
+        """How orders were paid, by reservation."""
         return {row.reservation_id: row.payment for row in connection.execute(self._orders, _ids(ids))}
 
     def lock_balances(self, connection: Connection, accounts: Iterable[Account]) -> dict[Account, int]:

@@ -13,7 +13,7 @@ from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.money.settle_batch import CORRECTED, record_payment, record_settlement
 from holdfast.ledger.tables.money import payments, settlements, wallet_entries
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.ledger.tables.stock import reservations
 
 FINDINGS_MAX = 100
@@ -28,7 +28,7 @@ def orders_without_payment() -> Select[Any]:
     is_captured = payments.c.state == literal_column("'captured'")
     was_taken = exists().where(payments.c.reservation_id == orders.c.reservation_id, is_captured)
     is_ours = orders.c.payment != PaymentKind.EXTERNAL.value
-    return select(orders).where(is_ours, ~was_taken).limit(FINDINGS_MAX)
+    return select(orders).where(is_sold, is_ours, ~was_taken).limit(FINDINGS_MAX)
 
 
 def keys_of(connection: Connection, reservation_id: str) -> list[str]:
@@ -104,10 +104,11 @@ def accept(connection: Connection, reservation_id: str, now: int) -> bool:
     if order is None:
         return False
     taken_over = update(orders).where(orders.c.order_id == order.order_id)
-    connection.execute(taken_over.values(payment=PaymentKind.EXTERNAL.value))
+    values = {"payment": PaymentKind.EXTERNAL.value, "updated_at": now}
+    connection.execute(taken_over.values(**values))
     connection.execute(update(settlements).where(is_parked).values(state="dropped", fence=settlements.c.fence + 1))
-    about = {"order_id": order.order_id, "payment": PaymentKind.EXTERNAL.value}
-    record(connection, order.sku_id, CORRECTED, now, {"orders": [about]}, subject=reservation_id)
+    facts = {"orders": [{"order_id": order.order_id, **values}]}
+    record(connection, order.sku_id, CORRECTED, now, facts, subject=reservation_id)
     record_settlement(connection, reservation_id, now)
     return True
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, delete, exists, or_, select, update
 
-from holdfast.domain.sale.sale import Order, Sale, SaleState
+from holdfast.domain.sale.sale import Order, OrderStatus, Sale, SaleState
 from holdfast.domain.stock.pool import Pool
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.facts import record
@@ -108,6 +108,7 @@ def list_orders(
     sale_id: str | None = None,
     starting_after: str | None = None,
     to_source: bool = False,
+    status: OrderStatus | None = None,
 ) -> ListedOrders:
     """Newest first."""
     wanted = select(orders).order_by(orders.c.order_id.desc()).limit(limit + 1)
@@ -115,6 +116,8 @@ def list_orders(
         wanted = wanted.where(orders.c.buyer_id == buyer_id)
     if sale_id is not None:
         wanted = wanted.where(orders.c.sale_id == sale_id)
+    if status is not None:
+        wanted = wanted.where(orders.c.status == status.value)
     if to_source:
         wanted = wanted.where(is_to_source)
     if starting_after is not None:

@@ -44,7 +44,7 @@ def declared(connection: Connection) -> list[Shortage]:
 
 def found_by_counting(connection: Connection) -> list[Shortage]:
     """The sales whose orders exceed the total of their pool. Reads every order."""
-    standing = select(orders.c.sku_id, func.sum(orders.c.quantity)).where(_stands()).group_by(orders.c.sku_id)
+    standing = select(orders.c.sku_id, func.sum(orders.c.quantity)).where(_is_delivered()).group_by(orders.c.sku_id)
     sold = {sku_id: int(units) for sku_id, units in connection.execute(standing)}
     total_of = _totals(connection)
     short = [sku_id for sku_id, units in sold.items() if units > total_of.get(sku_id, units)]
@@ -88,11 +88,17 @@ def _totals(connection: Connection, sku_id: str | None = None) -> dict[str, int]
 
 
 def _stands() -> ColumnElement[bool]:
+    """Whether it has yet to be delivered."""
     return orders.c.status == OrderStatus.CONFIRMED.value
 
 
+def _is_delivered() -> ColumnElement[bool]:
+    """Whether its units were delivered, or have to be."""
+    return orders.c.status.in_((OrderStatus.CONFIRMED.value, OrderStatus.FULFILLED.value))
+
+
 def _sold(connection: Connection, which: ColumnElement[bool]) -> int:
-    total = select(func.coalesce(func.sum(orders.c.quantity), 0)).where(which, _stands())
+    total = select(func.coalesce(func.sum(orders.c.quantity), 0)).where(which, _is_delivered())
     return int(connection.execute(total).scalar_one())
 
 
@@ -132,8 +138,9 @@ def flag(connection: Connection, short: Shortage, wanted: Mapping[str, int], now
         units = case({id_: changed[id_] for id_ in part}, value=orders.c.order_id)
         lacks_none = [id_ for id_ in part if not changed[id_]]
         may = orders.c.order_id.in_(part) & (_stands() | orders.c.order_id.in_(lacks_none))
-        flagged_now = update(orders).where(may).values(units_to_source=units)
-        rows = connection.execute(flagged_now.returning(orders.c.order_id, orders.c.units_to_source))
+        flagged_now = update(orders).where(may).values(units_to_source=units, updated_at=now)
+        written_columns = (orders.c.order_id, orders.c.units_to_source, orders.c.updated_at)
+        rows = connection.execute(flagged_now.returning(*written_columns))
         written += [dict(row) for row in rows.mappings()]
     if written:
         about = {"subject": short.sale_id, "quantity": sum(wanted.values())}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, literal, select, true
+from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, cast, literal, null, select, true, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -29,6 +29,7 @@ _EVENTS = [
 # A payment or a settlement reached an end that no other event tells.
 SETTLED = "settlement.ended"
 DECLINED = "payment.declined"
+_RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 
 
 class SaleQueries:
@@ -38,11 +39,20 @@ class SaleQueries:
         self._insert_settlements = insert_rows(dialect_name, settlements, _WORK)
         self._begin_again = _begin_again(dialect_name)
         self._insert_events = insert_rows(dialect_name, events, _EVENTS)
-        self._insert_orders = _insert_orders(dialect_name)
+        self._begin_orders = _insert_orders(dialect_name, OrderStatus.PENDING)
+        self._confirm_orders = _insert_orders(dialect_name, OrderStatus.CONFIRMED)
 
     def record(self, connection: Connection, sale_id: str, changes: Changes, now: int) -> None:
         """Under the lock of the pool. A direct confirm means payment was taken externally."""
         changed = [*changes.created, *changes.moved]
+        self._begin(connection, sale_id, changed, now)
+        sold = [r for r in changed if r.status is Status.CONFIRMED]
+        if sold:
+            self.order(connection, sale_id, sold, PaymentKind.EXTERNAL, now)
+        self.cancel(connection, changed, now)
+
+    def _begin(self, connection: Connection, sale_id: str, changed: Sequence[Reservation], now: int) -> None:
+        """Settlements to do, and orders to be paid."""
         begun: dict[bool, list[tuple[object, ...]]] = {False: [], True: []}
         for r in changed:
             if r.status is Status.SETTLING:
@@ -52,9 +62,23 @@ class SaleQueries:
             self._insert_settlements(connection, begun[False])
         if begun[True]:
             connection.execute(self._begin_again, {"rows": encode_rows(begun[True])})
-        sold = [r for r in changed if r.status is Status.CONFIRMED]
-        if sold:
-            self.order(connection, sale_id, sold, PaymentKind.EXTERNAL, now)
+        ordered = [r for r in changed if r.status is Status.SETTLING]
+        if ordered:
+            given = {"rows": _sold_rows(ordered), "of_sale": sale_id, "now": now}
+            fresh = connection.execute(self._begin_orders, given).all()
+            self._tell(connection, "order.pending", fresh, now)
+
+    def cancel(self, connection: Connection, changed: Sequence[Reservation], now: int) -> None:
+        """The orders of reservations that ended without being paid. Only where a payment was begun is there one."""
+        ids = [r.reservation_id for r in changed if r.attempts and r.status in _RETURNED]
+        if ids:
+            unpaid = [orders.c.reservation_id.in_(ids), orders.c.status == OrderStatus.PENDING.value]
+            ended = update(orders).where(*unpaid).values(status=OrderStatus.CANCELLED.value, updated_at=now)
+            self._tell(connection, "order.cancelled", connection.execute(ended.returning(*orders.c)).all(), now)
+
+    def _tell(self, connection: Connection, event: str, found: Sequence[Row[Any]], now: int) -> None:
+        if found:
+            self._insert_events(connection, [_ordered(event, order, now, {}) for order in found])
 
     def order(
         self,
@@ -67,13 +91,11 @@ class SaleQueries:
     ) -> set[str]:
         """Write the orders of these reservations and their events, once; returns which are new. `paid`: the facts of
         their payments, by reservation."""
-        rows = [
-            (order_id_of(r.reservation_id), r.reservation_id, whole_of(r.sku_id), r.owner_id, r.quantity) for r in sold
-        ]
-        given = {"rows": encode_rows(rows), "of_sale": sale_id, "payment": payment, "now": now}
-        fresh = connection.execute(self._insert_orders, given).all()
+        given = {"rows": _sold_rows(sold), "of_sale": sale_id, "payment": payment, "now": now}
+        fresh = connection.execute(self._confirm_orders, given).all()
         if fresh:
-            self._insert_events(connection, [_ordered(o, now, paid.get(o.reservation_id, {})) for o in fresh])
+            told = [_ordered("order.confirmed", o, now, paid.get(o.reservation_id, {})) for o in fresh]
+            self._insert_events(connection, told)
         return {o.reservation_id for o in fresh}
 
     def settled(
@@ -97,9 +119,15 @@ class SaleQueries:
             self._insert_events(connection, rows)
 
 
-def _ordered(order: Row[Any], now: int, paid: Mapping[str, object]) -> tuple[object, ...]:
+def _sold_rows(sold: Sequence[Reservation]) -> str:
+    return encode_rows(
+        (order_id_of(r.reservation_id), r.reservation_id, whole_of(r.sku_id), r.owner_id, r.quantity) for r in sold
+    )
+
+
+def _ordered(event: str, order: Row[Any], now: int, paid: Mapping[str, object]) -> tuple[object, ...]:
     facts = encode_facts({"orders": [row_facts(orders, order)], **paid})
-    about = (order.sku_id, order.reservation_id, "order.confirmed", now, order.quantity, None, order.order_id)
+    about = (order.sku_id, order.reservation_id, event, now, order.quantity, None, order.order_id)
     return (*about, facts)
 
 
@@ -124,7 +152,8 @@ def _begin_again(dialect_name: str) -> Any:
     return statement.on_conflict_do_update(index_elements=[settlements.c.reservation_id], set_=begun)
 
 
-def _insert_orders(dialect_name: str) -> Any:
+def _insert_orders(dialect_name: str, status: OrderStatus) -> Any:
+    is_paid = status is OrderStatus.CONFIRMED
     insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
     given = rows_parameter(dialect_name, _SOLD)
     sale = sales.c.sale_id == bindparam("of_sale")
@@ -133,13 +162,22 @@ def _insert_orders(dialect_name: str) -> Any:
         sales.c.sale_id,
         (sales.c.price_amount * given.c.quantity).label("amount"),
         sales.c.currency,
-        bindparam("payment", type_=String).label("payment"),
-        literal(OrderStatus.CONFIRMED.value).label("status"),
+        (bindparam("payment", type_=String) if is_paid else sales.c.payment).label("payment"),
+        literal(status.value).label("status"),
         bindparam("now", type_=BigInteger).label("created_at"),
+        bindparam("now", type_=BigInteger).label("updated_at"),
+        (bindparam("now", type_=BigInteger) if is_paid else cast(null(), BigInteger)).label("confirmed_at"),
     ).select_from(given.join(sales, sale))
     if dialect_name == "sqlite":
         # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
         priced = priced.where(true())
     statement = insert(orders).from_select([c.name for c in priced.selected_columns], priced)
     # The settler may have written the order before the journal recorded the sale.
-    return statement.on_conflict_do_nothing().returning(*orders.c)
+    if not is_paid:
+        return statement.on_conflict_do_nothing().returning(*orders.c)
+    names = ("payment", "status", "updated_at", "confirmed_at")
+    return statement.on_conflict_do_update(
+        index_elements=[orders.c.reservation_id],
+        set_={name: statement.excluded[name] for name in names},
+        where=orders.c.confirmed_at.is_(None),
+    ).returning(*orders.c)

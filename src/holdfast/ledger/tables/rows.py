@@ -88,4 +88,7 @@ def order_from_row(row: Row[Any]) -> Order:
         row.created_at,
         PaymentKind(row.payment),
         row.units_to_source,
+        row.updated_at,
+        row.confirmed_at,
+        row.tracking,
     )

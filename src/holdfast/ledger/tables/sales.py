@@ -95,11 +95,19 @@ orders = Table(
     Column("created_at", Millis, nullable=False),
     # Units of it that were sold and do not exist: an operator has to find them.
     Column("units_to_source", BigInteger, nullable=False, server_default="0"),
+    Column("updated_at", Millis, nullable=False),
+    # When it was paid. None: its payment has only begun, or came to nothing.
+    Column("confirmed_at", Millis),
+    Column("tracking", String),
     CheckConstraint("refunded_amount >= 0 AND refunded_amount <= amount", name="refunded_within_amount"),
-    CheckConstraint("status IN ('confirmed', 'refunded', 'cancelled')", name="order_status_known"),
+    CheckConstraint(
+        "status IN ('pending', 'confirmed', 'fulfilled', 'refunded', 'cancelled')", name="order_status_known"
+    ),
     Index("orders_by_buyer", "buyer_id", "order_id"),
     Index("orders_by_sale", "sale_id", "order_id"),
 )
+# What was paid. All others are unpaid, and no money belongs to them.
+is_sold = orders.c.confirmed_at.is_not(None)
 # A literal, as for settlements.
 is_to_source = orders.c.units_to_source > literal_column("0")
 orders_to_source = Index(

@@ -3,11 +3,12 @@
 from functools import partial
 
 from holdfast.http.contract import problems
-from holdfast.http.contract.endpoint import MONEY, PUBLIC, Answers, Endpoint, Priority, RateClass, buyer_or
+from holdfast.http.contract.endpoint import MONEY, PUBLIC, SALES, Answers, Endpoint, Priority, RateClass, buyer_or
 from holdfast.http.contract.headers import REQUIRED_KEY
 from holdfast.http.contract.schemas.money import (
     BalanceOut,
     CreditIn,
+    FulfilIn,
     OrderOut,
     OrderPage,
     OrderQuery,
@@ -43,6 +44,19 @@ GET_ORDER = _endpoint(
     problems=(problems.ORDER_NOT_FOUND,),
     is_logged=False,
 )
+FULFIL_ORDER = _endpoint(
+    "fulfil_order",
+    "POST /v1/orders/{order_id}/fulfil",
+    summary="Mark a paid order as sent to its buyer",
+    description="Once per order. A repeat with the same tracking number gets the same answer.",
+    tag="orders",
+    access=SALES,
+    priority=Priority.FINISH,
+    headers=(REQUIRED_KEY,),
+    body=FulfilIn,
+    answers={200: Answers("The order", OrderOut)},
+    problems=(problems.ORDER_NOT_FOUND, problems.ORDER_NOT_PAID, problems.ORDER_FULFILLED),
+)
 REFUND_ORDER = _endpoint(
     "refund_order",
     "POST /v1/orders/{order_id}/refund",
@@ -55,6 +69,7 @@ REFUND_ORDER = _endpoint(
     answers={200: Answers("The refund", RefundOut)},
     problems=(
         problems.ORDER_NOT_FOUND,
+        problems.ORDER_NOT_PAID,
         problems.REFUND_EXCEEDS_ORDER,
         problems.RESTOCK_NEEDS_FULL_REFUND,
         problems.IDEMPOTENCY_KEY_REUSED,

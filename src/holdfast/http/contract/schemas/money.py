@@ -10,6 +10,7 @@ from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.inventory import PoolReportOut
 from holdfast.http.contract.schemas.values import (
+    PRINTABLE,
     AnyId,
     Currency,
     IdempotencyKey,
@@ -33,6 +34,7 @@ class OrderQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     buyer_id: OwnerId | None = None
     sale_id: SaleId | None = None
+    status: OrderStatus | None = None
     to_source: Annotated[bool, Meta(description="Only those whose units have to be sourced.")] = False
     limit: Limit = ORDERS_SHOWN
     starting_after: Annotated[OrderId, Meta(description="The last order ID of the page before.")] | None = None
@@ -49,12 +51,21 @@ class OrderOut(Struct, frozen=True):
     status: OrderStatus
     refunded_amount: int
     created_at: Timestamp
+    updated_at: Timestamp
+    confirmed_at: Annotated[Timestamp | None, Meta(description="When it was paid.")]
+    number: Annotated[str, Meta(description="Short and readable, for people.", examples=["7K3M-QX2D-9F4T"])]
+    unit_price: int
+    tracking: Annotated[str | None, Meta(description="The tracking number, once it is fulfilled.")]
     payment: Annotated[PaymentKind, Meta(description="Who moved the money; `external` where a service key confirmed.")]
     units_to_source: Annotated[int, Meta(description="Units of it that were sold and are missing from the stock.")]
 
     @classmethod
     def of(cls, order: Order) -> "OrderOut":
         return copy_fields(cls, order)
+
+
+class FulfilIn(Struct, frozen=True, forbid_unknown_fields=True):
+    tracking: Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)] | None = None
 
 
 class OrderPage(Struct, frozen=True):

@@ -30,7 +30,7 @@ from holdfast.lab.load.machine import machine
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import wallet_accounts
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.runtime.garbage import tune_gc
 from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.posting import Posting
@@ -100,7 +100,7 @@ class SettlementBench:
         while perf_counter() - started < seconds and (count := await some()):
             settled += count
         took = perf_counter() - started
-        counted = select(func.count()).select_from(orders).where(orders.c.sku_id == sku_id)
+        counted = select(func.count()).select_from(orders).where(orders.c.sku_id == sku_id, is_sold)
         written = await self._database.read(lambda c: c.execute(counted).scalar_one())
         if written != settled:
             raise BenchFailed(f"{sku_id}: {settled} were settled, and there are {written} orders")

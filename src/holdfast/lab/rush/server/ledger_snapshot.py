@@ -55,7 +55,7 @@ class LedgerSnapshot(Struct, frozen=True):
     def sold(self) -> list[tuple[float, int]]:
         """When orders were confirmed, in seconds on the server's clock, and for how many units; sorted."""
         orders = [order for sale in self.sales for order in sale.orders if order.status == "confirmed"]
-        return sorted((millis(order.created_at) / 1_000, order.quantity) for order in orders)
+        return sorted((millis(order.confirmed_at or order.created_at) / 1_000, order.quantity) for order in orders)
 
 
 async def read_snapshot(

@@ -54,6 +54,7 @@ class OrderRow(Struct, frozen=True):
     refunded_amount: int
     status: str
     created_at: str
+    confirmed_at: str | None = None
 
 
 class _Page(Struct, Generic[T], frozen=True):
@@ -129,7 +130,9 @@ class SaleAdmin:
         return await self._read_all(_Page[ReservationRow], "/v1/reservations", "reservation_id", sku_id=sku_id)
 
     async def orders(self, sale_id: str) -> list[OrderRow]:
-        return await self._read_all(_Page[OrderRow], "/v1/orders", "order_id", sale_id=sale_id)
+        """What was paid; orders whose payment came to nothing are left out."""
+        found = await self._read_all(_Page[OrderRow], "/v1/orders", "order_id", sale_id=sale_id)
+        return [order for order in found if order.confirmed_at is not None]
 
     async def _read_all(self, kind: type[_Page[T]], path: str, id_field: str, **filters: str) -> list[T]:
         rows: list[T] = []

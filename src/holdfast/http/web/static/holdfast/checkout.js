@@ -93,7 +93,8 @@ async function finalError(session, error) {
   }
   if (NOTHING_GRANTED.has(error.reason) && !storage.get("reservation")) storage.clearPurchase(key);
   if (error.reason !== "buyer_limit") return error;
-  return new ApiError({ ...error.problem, orders: await fetchOrders(session) });
+  const orders = (await fetchOrders(session)).filter((order) => order.confirmed_at !== null);
+  return new ApiError({ ...error.problem, orders });
 }
 
 function deadlines(problem, session) {
