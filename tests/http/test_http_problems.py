@@ -177,7 +177,7 @@ def test_a_script_in_a_name_comes_back_as_json_text(shop: Shop) -> None:
         (inventory.RESERVE, "same idempotency key"),
         (purchase.PURCHASE, "same idempotency key"),
         (sales.RESTOCK_SALE, "`total_units`"),
-        (reservations.EXTEND, "`expires_at`"),
+        (reservations.EXTEND, "Safe to retry"),
         (room.CHANGE_ROOM, "`serving`"),
         (operate.CREATE_KEY, "List the keys"),
         (webhooks.CREATE_WEBHOOK, "List the webhooks"),
