@@ -55,6 +55,37 @@ def test_a_place_and_a_pass_are_found_by_their_buyer(store: Store) -> None:
         assert [one["reservation_id"] for one in mine["reservations"]] == [held["reservation_id"]]
 
 
+def test_a_tier_is_checked_at_the_purchase_again_at_the_payment_and_for_a_service(store: Store) -> None:
+    store.open(required_tier=2)
+    path = f"/v1/inventory/{store.sku_id}/reserve"
+    wanted = {"owner_id": "eve", "quantity": 1}
+    problem_of(store.server.client.post(path, json=wanted | {"tier": 1}), 403, "tier_required")
+    assert body_of(store.server.client.post(path, json=wanted | {"tier": 2}))["status"] == "active"
+    with store.buyer("ada", tier=2) as ada, store.buyer("ada", tier=1) as demoted:
+        problem_of(demoted.purchase(), 403, "tier_required")
+        confirm = f"/v1/reservations/{body_of(ada.purchase(), 201)['reservation_id']}/confirm"
+        problem_of(demoted.client.post(confirm), 403, "tier_required")
+        assert body_of(ada.client.post(confirm), 202)["status"] == "settling"
+
+
+def test_without_a_key_a_pass_buys_once(store: Store) -> None:
+    store.open(room=LINE, per_buyer_limit=None)
+    with person(store) as ada, person(store, "bob") as bob:
+        ada.join()
+        headers = {"Holdfast-Pass": ada.await_pass()}
+        answers = [ada.client.post(f"{store.path}/purchase", json={"quantity": 1}, headers=headers) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [201, 200, 200]
+        assert len({answer.content for answer in answers}) == 1
+        assert answers[1].headers["idempotency-replayed"] == "true"
+        more = ada.client.post(f"{store.path}/purchase", json={"quantity": 2}, headers=headers)
+        problem_of(more, 422, "idempotency_key_reused")
+        assert body_of(ada.buy(headers["Holdfast-Pass"]), 201)["quantity"] == 1
+        stolen = bob.client.post(f"{store.path}/purchase", json={"quantity": 1}, headers=headers)
+        problem_of(stolen, 400, "idempotency_key_required")
+        problem_of(ada.client.post(f"{store.path}/purchase", json={"quantity": 1}), 400, "idempotency_key_required")
+    assert store.counts() == (1, 2, 0)
+
+
 def test_a_refusal_for_the_limit_names_the_buyers_own_holds(store: Store) -> None:
     store.open(per_buyer_limit=2)
     with store.buyer("ada") as ada, store.buyer("bob") as bob:

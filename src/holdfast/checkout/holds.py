@@ -32,6 +32,8 @@ class Denied(Enum):
     EXTERNAL_PAYMENT = auto()
     # The sale is paid here, so nobody confirms without a payment.
     PAYMENT_REQUIRED = auto()
+    # The buyer's tier is too low by now.
+    TIER_REQUIRED = auto()
 
 
 class Holds:
@@ -84,7 +86,9 @@ class Holds:
             sale = self.sale_of(found)
         return sale is not None and sale.payment is not PaymentKind.EXTERNAL
 
-    async def pay(self, reservation_id: str, buyer_id: str, method: Method | None, wait: Wait) -> Verdict | Denied:
+    async def pay(
+        self, reservation_id: str, buyer_id: str, method: Method | None, wait: Wait, tier: int = 0
+    ) -> Verdict | Denied:
         """A buyer starts the payment. Events report how it ends."""
         found = await self.look(reservation_id, buyer_id)
         if found is None:
@@ -97,6 +101,8 @@ class Holds:
             return Denied.NOTHING_TO_PAY
         if sale.payment is PaymentKind.EXTERNAL:
             return Denied.EXTERNAL_PAYMENT
+        if found.status is Status.ACTIVE and tier < (sale.required_tier or 0):
+            return Denied.TIER_REQUIRED
         if method is not None and found.status is Status.ACTIVE:
             attempt = found.attempts + 1
             await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method, attempt)

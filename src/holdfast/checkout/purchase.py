@@ -130,6 +130,9 @@ class PurchaseUnits:
                 return Refused(sale, verdict)
         return self._granted(sale, verdict, verdict.reservation)
 
+    def key_of_pass(self, buyer_id: str, text: str) -> str | None:
+        return self._passes.key_of(buyer_id, text)
+
     async def repeat(self, sale_id: str, wanted: Wanted) -> Granted | Denied:
         """Finds what was granted under this key before, and grants nothing new."""
         sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)

@@ -13,7 +13,15 @@ class ReserveUnits:
         self._batcher = batcher
 
     def start(
-        self, sku_id: str, owner_id: str, quantity: int, *, min_quantity: int | None, ttl_ms: int, key: str | None
+        self,
+        sku_id: str,
+        owner_id: str,
+        quantity: int,
+        *,
+        min_quantity: int | None,
+        ttl_ms: int,
+        key: str | None,
+        tier: int = 0,
     ) -> Verdict | asyncio.Future[Verdict] | None:
         """The batcher's future, or the verdict if it is cached. None: no pool can have this ID."""
         if not is_sku_id(sku_id):
@@ -23,10 +31,10 @@ class ReserveUnits:
         if key is None:
             refused = self._batcher.cached_refusal(sku_id)
         else:
-            refused = self._batcher.cached_refusal_with_key(sku_id, owner_id, least, tier=0)
+            refused = self._batcher.cached_refusal_with_key(sku_id, owner_id, least, tier=tier)
         if isinstance(refused, Verdict):
             return refused
-        command = Reserve(new_reservation_id(sku_id, owner_id), owner_id, quantity, least, ttl_ms, key)
+        command = Reserve(new_reservation_id(sku_id, owner_id), owner_id, quantity, least, ttl_ms, key, tier)
         if refused is not None:
             return asyncio.ensure_future(self._confirm(sku_id, command, refused))
         return self._batcher.submit(sku_id, command)

@@ -14,7 +14,7 @@ export function available(sku_id: string): Call<Pool> {
 }
 
 /** Hold units for an owner until a deadline. */
-export function reserve(sku_id: string, args: { owner_id: string; quantity: number; ttl_seconds?: number; idempotency_key?: string; min_quantity?: number | null; }): Call<Reservation> {
+export function reserve(sku_id: string, args: { owner_id: string; quantity: number; ttl_seconds?: number; idempotency_key?: string; min_quantity?: number | null; tier?: number; }): Call<Reservation> {
   const key = args.idempotency_key ?? newKey();
-  return { method: "POST", path: pathOf("/v1/inventory/{sku_id}/reserve", sku_id), answers: { 200: "json" }, body: { owner_id: args.owner_id, quantity: args.quantity, ttl_seconds: args.ttl_seconds, idempotency_key: key, min_quantity: args.min_quantity }, idempotencyKey: key, isRepeatable: true };
+  return { method: "POST", path: pathOf("/v1/inventory/{sku_id}/reserve", sku_id), answers: { 200: "json" }, body: { owner_id: args.owner_id, quantity: args.quantity, ttl_seconds: args.ttl_seconds, idempotency_key: key, min_quantity: args.min_quantity, tier: args.tier }, idempotencyKey: key, isRepeatable: true };
 }

@@ -37,6 +37,7 @@ def reserve(
     ttl_seconds: int | UnsetType = UNSET,
     idempotency_key: str | None = None,
     min_quantity: int | None = None,
+    tier: int | UnsetType = UNSET,
 ) -> Call[Reservation]:
     """Hold units for an owner until a deadline."""
     idempotency_key = idempotency_key or new_key()
@@ -50,6 +51,7 @@ def reserve(
             "ttl_seconds": ttl_seconds,
             "idempotency_key": idempotency_key,
             "min_quantity": optional(min_quantity),
+            "tier": tier,
         },
         idempotency_key=idempotency_key,
     )

@@ -114,6 +114,8 @@ class Header(Struct, frozen=True):
     type: Any = str
     # If set, the header is required, and this is the answer without it.
     missing: ProblemKind | None = None
+    # Another header, in lower case, that will do as well.
+    instead: str | None = None
 
 
 class Document(Struct, frozen=True):

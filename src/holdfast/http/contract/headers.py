@@ -18,6 +18,13 @@ REQUIRED_KEY = Header(
     IdempotencyKey,
     problems.IDEMPOTENCY_KEY_REQUIRED,
 )
+PURCHASE_KEY = Header(
+    IDEMPOTENCY_KEY_HEADER,
+    "A new one for each purchase, the same one for a retry. With a pass it may be left out: the pass is the key then.",
+    IdempotencyKey,
+    problems.IDEMPOTENCY_KEY_REQUIRED,
+    instead="holdfast-pass",
+)
 TICKET = Header("Holdfast-Ticket", "As it came with the answer to joining.", missing=problems.TICKET_REQUIRED)
 PASS = Header("Holdfast-Pass", "Where the sale has a waiting room.")
 RETRY = Header(

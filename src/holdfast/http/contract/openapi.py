@@ -120,7 +120,7 @@ def _query_parameter(name: str, schema: Schema, required: bool) -> Schema:
 def _header(header: Header) -> Schema:
     schema = {"type": "string"} if header.type is str else _schema(header.type)
     schema.pop("description", None)
-    required = header.missing is not None
+    required = header.missing is not None and header.instead is None
     return {
         "name": header.name,
         "in": "header",

@@ -65,6 +65,7 @@ class InventoryEndpoints:
             min_quantity=given.min_quantity,
             ttl_ms=given.ttl_seconds * 1000,
             key=_key(request, given),
+            tier=given.tier,
         )
         if verdict is None:
             raise Problem(problems.SKU_NOT_FOUND)

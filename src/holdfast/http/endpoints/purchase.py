@@ -29,9 +29,9 @@ class PurchaseEndpoint:
     async def purchase(self, request: Request, sale_id: str, given: PurchaseIn) -> Answer:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
             raise invalid_request({"min_quantity": "must not be more than quantity"})
-        caller, key = caller_of(request), request.idempotency_key
+        caller = caller_of(request)
         assert caller.buyer_id is not None
-        assert key is not None
+        key = request.idempotency_key or self._key_of_pass(request, caller.buyer_id)
         is_shedding = self._lag_guard.is_shedding
         if is_shedding and request.header("holdfast-retry") is None:
             raise behind()
@@ -71,6 +71,14 @@ class PurchaseEndpoint:
             raise Problem(problems.BUYER_LIMIT, reservation_ids=await self._live_ids(sale, caller.buyer_id))
         problem, body = self._encoded.of(verdict, sale.state)
         return Answer(problem.status, problem.headers(), body)
+
+    def _key_of_pass(self, request: Request, buyer_id: str) -> str:
+        """A double click in a plain form is one purchase."""
+        text = request.header("holdfast-pass")
+        key = None if text is None else self._purchase.key_of_pass(buyer_id, text)
+        if key is None:
+            raise Problem(problems.IDEMPOTENCY_KEY_REQUIRED)
+        return key
 
     async def _live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
         """Empty if they cannot be read: the refusal is certain without them."""

@@ -35,6 +35,7 @@ _DENIED = {
     Denied.NOTHING_TO_PAY: (problems.FORBIDDEN, "Buyers confirm by paying; only a service key may confirm without."),
     Denied.EXTERNAL_PAYMENT: (problems.EXTERNAL_PAYMENT, None),
     Denied.PAYMENT_REQUIRED: (problems.PAYMENT_REQUIRED, None),
+    Denied.TIER_REQUIRED: (problems.TIER_REQUIRED, None),
 }
 
 
@@ -104,7 +105,7 @@ class ReservationEndpoints:
             verdict = await self._holds.confirm(reservation_id, wait)
             return json(self._moved(request, reservation_id, verdict))
         method = chosen_method(caller, given.payment_method)
-        verdict = await self._holds.pay(reservation_id, caller.buyer_id, method, wait)
+        verdict = await self._holds.pay(reservation_id, caller.buyer_id, method, wait, caller.tier)
         held = verdict.reservation if isinstance(verdict, Verdict) else None
         if held is not None and held.status is Status.CONFIRMED:
             return json(self._shown(held))

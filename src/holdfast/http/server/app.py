@@ -29,7 +29,7 @@ from holdfast.http.protection.limits import Passed
 from holdfast.http.server.cross_origin import CrossOrigin
 from holdfast.http.server.handlers import handlers_of
 from holdfast.http.server.reading import request_id_from
-from holdfast.http.server.router import Found, Router, is_key
+from holdfast.http.server.router import Found, Route, Router, is_key
 from holdfast.runtime import metrics
 from holdfast.runtime.garbage import tune_gc
 from holdfast.runtime.log import printable
@@ -239,10 +239,14 @@ def _call(request: Request, found: Found) -> Awaitable[Answer]:
     return route.handler(request, *values)
 
 
+def _has_instead(request: Request, route: Route) -> bool:
+    return route.key_instead is not None and request.header(route.key_instead) is not None
+
+
 def _check(request: Request, found: Found) -> None:
     """The idempotency key and the path's parameters."""
     route, key = found.route, request.idempotency_key
-    if route.takes_key and key is None and route.key_missing is not None:
+    if route.takes_key and key is None and route.key_missing is not None and not _has_instead(request, route):
         raise Problem(route.key_missing)
     if route.takes_key and key is not None and not is_key(key):
         raise _invalid(request, found)

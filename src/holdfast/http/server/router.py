@@ -36,6 +36,8 @@ class Route(Struct, frozen=True, eq=False):
     checks: tuple[Callable[[str], bool], ...]
     takes_key: bool
     key_missing: ProblemKind | None
+    # A header that will do instead of the key.
+    key_instead: str | None
     # How long its answers took, until they are flushed.
     timings: metrics.Timings
 
@@ -177,5 +179,6 @@ def _route(endpoint: Endpoint, handler: Handler) -> Route:
         tuple(text_check(PATH_PARAMETERS[name]) for name in checked),
         key is not None,
         None if key is None else key.missing,
+        None if key is None else key.instead,
         metrics.timings_of(endpoint.operation_id),
     )

@@ -2,7 +2,7 @@
 
 from holdfast.http.contract import problems
 from holdfast.http.contract.endpoint import Answers, Endpoint, IfUnknown, Priority, buyer
-from holdfast.http.contract.headers import PASS, REPLAYED_NOTE, REQUIRED_KEY, RETRY
+from holdfast.http.contract.headers import PASS, PURCHASE_KEY, REPLAYED_NOTE, RETRY
 from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
 
 PURCHASE = Endpoint(
@@ -15,7 +15,7 @@ PURCHASE = Endpoint(
     priority=Priority.PURCHASE,
     checks_path=False,
     body=PurchaseIn,
-    headers=(REQUIRED_KEY, PASS, RETRY),
+    headers=(PURCHASE_KEY, PASS, RETRY),
     answers={
         201: Answers("Reserved, and on disk", PurchaseOut),
         200: Answers("The first answer again", PurchaseOut, {"Idempotency-Replayed": REPLAYED_NOTE}),

@@ -76,7 +76,7 @@ CONFIRM = _endpoint(
         200: Answers("Confirmed", (ReservationOut, SaleReservationOut)),
         202: Answers("The payment has started", SaleReservationOut),
     },
-    problems=(*problems.MOVE_REFUSALS, problems.EXTERNAL_PAYMENT, problems.PAYMENT_REQUIRED),
+    problems=(*problems.MOVE_REFUSALS, problems.EXTERNAL_PAYMENT, problems.PAYMENT_REQUIRED, problems.TIER_REQUIRED),
     example={"status": "confirmed"},
     is_logged=False,
 )

@@ -63,6 +63,7 @@ class ReserveIn(Struct, frozen=True, forbid_unknown_fields=True):
     ttl_seconds: Annotated[TtlSeconds, Meta(description="How long the units are held.")] = DEFAULT_TTL_MS // 1000
     idempotency_key: IdempotencyKey | None = None
     min_quantity: MinQuantity | None = None
+    tier: Annotated[int, Meta(ge=0, le=1_000_000, description="The owner's tier, where a sale requires one.")] = 0
 
 
 class ExtendIn(Struct, frozen=True, forbid_unknown_fields=True):
