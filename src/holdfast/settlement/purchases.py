@@ -32,6 +32,8 @@ log = structlog.get_logger()
 
 # The caller bounds how many purchases it hands over at once.
 QUEUE_MAX = 100_000
+# Transactions at once: a worker has eight connections by default, and others need some of them.
+TRANSACTIONS_MAX = 4
 # Of the calls that a provider may have in flight, this many are left for other products.
 LEFT_FOR_OTHERS = 4
 
@@ -59,6 +61,7 @@ class Purchases:
         self._database, self._posting, self._interpreter = database, posting, interpreter
         self._throttle = Throttle(rate_per_second)
         self._lease_ms = lease_ms
+        self._transactions = asyncio.Semaphore(TRANSACTIONS_MAX)
         self._slots = asyncio.Semaphore(parallel)
         self._of_product = parallel - max(parallel // LEFT_FOR_OTHERS, 1) if parallel > 1 else 1
         self._own_slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(self._of_product))
@@ -74,7 +77,8 @@ class Purchases:
 
     async def _settle_batch(self, sku_id: str, ids: Sequence[str], /) -> list[Walk | None]:
         queries, now_ms = self._posting.queries, self._database.now_ms
-        due = await self._database.read(lambda c: queries.due_among(c, ids, now_ms(c)))
+        async with self._transactions:
+            due = await self._database.read(lambda c: queries.due_among(c, ids, now_ms(c)))
         if not due:
             return [None] * len(ids)
         await self._throttle.spend(len(due))
@@ -87,13 +91,14 @@ class Purchases:
 
     async def _settle_in_bulk(self, group: _Group) -> None:
         try:
-            records = await self._database.write(lambda c: self._posting.settle_these(c, group.sku_id, group.ids))
+            async with self._transactions:
+                records = await self._database.write(lambda c: self._posting.settle_these(c, group.sku_id, group.ids))
         except EngineError:
             raise
         except Exception:
             # Something in the batch cannot be settled, and must not keep the rest from it.
             log.exception("settlement_batch_failed", sku_id=group.sku_id)
-            leases = await self._database.write(lambda c: self._lease(c, group.ids))
+            leases = await self._leases(group.ids)
             await asyncio.gather(*[self._interpreter.settle(lease, Resumed()) for lease in leases])
             return
         count_outcomes(records)
@@ -106,7 +111,7 @@ class Purchases:
             taken = await self._take(own, len(left))
             part, left = left[:taken], left[taken:]
             try:
-                leases = await self._database.write(lambda c, part=part: self._lease(c, part))  # type: ignore[misc]
+                leases = await self._leases(part)
             except BaseException:
                 self._release(own, taken)
                 raise
@@ -133,6 +138,10 @@ class Purchases:
             await self._interpreter.settle(lease, Resumed())
         finally:
             self._release(own, 1)
+
+    async def _leases(self, ids: Sequence[str]) -> list[Lease]:
+        async with self._transactions:
+            return await self._database.write(lambda c: self._lease(c, ids))
 
     def _lease(self, connection: Connection, ids: Sequence[str]) -> list[Lease]:
         now = self._database.now_ms(connection)
