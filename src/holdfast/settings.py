@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         90,
         ge=0,
         le=100,
-        description="CPU or memory use of the container or host at which optional reads (history, audit) answer "
+        description="CPU or memory use of the container or host at which optional reads (the audit) answer "
         '`{"disabled": true}`, until it is 10 lower; 0: never.',
     )
     start_timeout_s: int = Field(60, ge=0, description="Seconds that a starting server or worker waits for its stores.")

@@ -59,7 +59,6 @@ GET_HISTORY = _endpoint(
     headers=(RECEIPT,),
     answers={200: Answers("Its events, in order", HistoryOut)},
     problems=_FOUND,
-    is_optional=True,
 )
 CONFIRM = _endpoint(
     "confirm",
