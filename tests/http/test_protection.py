@@ -14,6 +14,7 @@ from msgspec import structs
 from asking_inside import NoConnection
 from holdfast.bootstrap.services import Services, open_services
 from holdfast.domain.sale.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale
+from holdfast.domain.stock.command import Provision
 from holdfast.http.contract.endpoint import RateClass
 from holdfast.http.contract.message import Request
 from holdfast.http.contract.problem import Problem
@@ -245,6 +246,7 @@ async def test_forecasts_rest_under_pressure_and_a_place_is_told_all_the_same(
     await holdfast.sale_operations.create(
         structs.replace(SALE, proof_of_work=None, room=fifo, payment=PaymentKind.EXTERNAL)
     )
+    await holdfast.batcher.submit("drop", Provision(10))
     joining = request()
     token = hmac_token(claims_of(), secret=BUYER_SECRET)
     joining.caller = await holdfast.authenticator.identify(f"Bearer {token}")
