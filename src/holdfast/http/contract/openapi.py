@@ -127,6 +127,7 @@ def _header(header: Header) -> Schema:
         "required": required,
         "description": header.description,
         "schema": schema,
+        **({} if header.instead is None else {"x-instead": header.instead}),
     }
 
 

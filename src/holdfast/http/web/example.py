@@ -50,7 +50,7 @@ class Examples:
         lines += [
             f'-H "{given["name"]}: {_HEADERS.get(given["name"], _STORY["idempotency_key"])}"'
             for given in operation.get("parameters", [])
-            if given["in"] == "header" and given.get("required")
+            if given["in"] == "header" and (given.get("required") or "x-instead" in given)
         ]
         body = json_schema(operation.get("requestBody", {}))
         if body is not None:
