@@ -51,7 +51,7 @@ def live(server: Server) -> tuple[str, str]:
     shop = server.shop()
     shop.provision(5)
     reservation_id = shop.hold()
-    body_of(shop.extend(reservation_id, 60))
+    body_of(shop.extend(reservation_id, 600))
     body_of(shop.confirm(reservation_id))
     return shop.sku_id, reservation_id
 
