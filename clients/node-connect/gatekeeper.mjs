@@ -22,9 +22,12 @@ export const MAX_FORM = 4_000;
 export class Visit {
   constructor({ method, url, header, readForm, scheme }) {
     Object.assign(this, { method, header, readForm, scheme });
-    const mark = url.indexOf("?");
-    this.path = mark < 0 ? url : url.slice(0, mark);
-    this.query = mark < 0 ? "" : url.slice(mark + 1);
+    const [target] = url.split("#", 1);
+    const mark = target.indexOf("?");
+    const path = mark < 0 ? target : target.slice(0, mark);
+    // A target may be absolute, as proxies send it: `http://host/path`.
+    this.path = path.startsWith("/") ? path : (pathnameOf(path) ?? path);
+    this.query = mark < 0 ? "" : target.slice(mark + 1);
   }
 
   get isReturn() {
@@ -62,16 +65,18 @@ export class Gatekeeper {
     this.origin = origin.replace(/\/+$/, "");
   }
 
-  /** Normalises the path, because a framework may route different spellings to the same handler. */
+  /**
+   * Whether the path is guarded in any spelling, because frameworks differ: some route by the path as it was sent, some
+   * normalise it, and Express ignores case. Guarding too much is harmless. What is no URL is guarded.
+   */
   guards(path) {
-    let plain = path;
-    try {
-      plain = decodeURIComponent(path);
-    } catch {
-      // Not decodable: compared as it is.
-    }
-    plain = normalised(plain);
-    return this.paths.some((prefix) => plain === prefix || plain.startsWith(`${prefix.replace(/\/+$/, "")}/`));
+    const pathname = pathnameOf(path);
+    return pathname === null || [path, pathname].flatMap(spellings).some((one) => this.#isBelow(one));
+  }
+
+  #isBelow(path) {
+    const lower = path.toLowerCase();
+    return this.paths.some((prefix) => `${lower}/`.startsWith(`${prefix.toLowerCase().replace(/\/+$/, "")}/`));
   }
 
   /** `{pass}` if the visit is admitted, else `{reply: {status, headers, body}}`. */
@@ -123,6 +128,24 @@ export class Gatekeeper {
     const joint = this.waitingUrl.includes("?") ? "&" : "?";
     return redirect(`${this.waitingUrl}${joint}return_to=${encodeURIComponent(this.origin + visit.localUrl)}`);
   }
+}
+
+function pathnameOf(target) {
+  try {
+    return new URL(target, "http://x").pathname;
+  } catch {
+    return null;
+  }
+}
+
+function spellings(path) {
+  let decoded = path;
+  try {
+    decoded = decodeURIComponent(path);
+  } catch {
+    // Not decodable: compared as it is.
+  }
+  return [path, decoded, normalised(decoded)];
 }
 
 /** Without `.`, `..` and empty segments. Not by `node:path`, which the edge does not have. */

@@ -7,8 +7,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import quote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import httpx
@@ -103,6 +105,22 @@ def test_a_request_without_a_pass_is_told_so(shop: httpx.Client, path: str) -> N
     assert answer.headers["content-type"] == "application/problem+json"
     assert int(answer.headers["retry-after"]) >= 1
     assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/checkout/%2e%2e/x", "/checkout/../x", "//checkout/%2e%2e/x", "/x/%2e%2e/checkout"])
+def test_a_path_is_guarded_as_it_is_sent_and_as_it_is_normalised(shop: httpx.Client, path: str) -> None:
+    """httpx would tidy it up first."""
+    with closing(HTTPConnection(shop.base_url.host, shop.base_url.port, timeout=10)) as connection:
+        connection.request("GET", path)
+        assert connection.getresponse().status == 429
+
+
+def test_a_path_outside_ascii_is_returned_to_as_it_was(shop: httpx.Client, key: Key) -> None:
+    answer = checkout(shop, path="/checkout/größe-✓", Accept="text/html")
+    path = "/checkout/gr%C3%B6%C3%9Fe-%E2%9C%93"
+    assert answer.headers["location"] == f"{WAITING}?return_to={quote(path, safe='')}"
+    back = come_back(shop, key.sign(claims()), f"{path}?holdfast_return=1")
+    assert back.headers["location"] == path
 
 
 def test_a_browser_without_a_pass_is_sent_to_the_room_and_back(shop: httpx.Client) -> None:

@@ -68,4 +68,4 @@ def node() -> str:
 def test_the_node_middleware_passes_its_tests() -> None:
     said = run(node(), "--test", "test/", cwd=CLIENTS / "node-connect")
     assert "# fail 0" in said
-    assert "# tests 10" in said
+    assert "# tests 12" in said

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
+import { createServer, request as send } from "node:http";
 import { after, before, test } from "node:test";
 import { Gatekeeper, PublishedKeys, edgeMiddleware, nodeMiddleware } from "../index.mjs";
 
@@ -55,6 +55,29 @@ test("a request without a pass is told so, however its path is spelled", async (
     const answer = await ask(path);
     assert.equal(answer.status, 429, path);
     assert.equal((await answer.json()).reason, "admission_required");
+  }
+});
+
+/** With the target exactly as given, which `fetch` would tidy up first. */
+const askRaw = (path, headers = {}) =>
+  new Promise((resolve, reject) => {
+    const options = { host: "127.0.0.1", port: server.address().port, path, headers };
+    send(options, (answer) => resolve(answer.resume())).on("error", reject).end();
+  });
+
+test("a target that a framework may route to a guarded handler needs a pass", async () => {
+  const targets = [
+    "/CHECKOUT", "/Checkout/pay", "/checkout#x", "/checkout/pay#?a=1", "http://x/checkout", "http://x/x/../CHECKOUT?a=1", "http://x/checkout#x",
+    "/checkout/../x", "/checkout/%2e%2e/x", "/checkout/%zz/../../x", "/%63heckout/../x", "//x/checkout", "//checkout",
+  ];
+  for (const target of targets) assert.equal((await askRaw(target)).statusCode, 429, target);
+  for (const target of ["/checkouts#x", "http://checkout/x", "/x?a=/checkout"]) assert.equal((await askRaw(target)).statusCode, 200, target);
+});
+
+test("a browser that sent an absolute target or a fragment returns to the plain path", async () => {
+  for (const target of ["http://evil.example/checkout?a=1", "/checkout?a=1#x"]) {
+    const { location } = (await askRaw(target, { accept: "text/html" })).headers;
+    assert.equal(location, `${WAITING}?return_to=%2Fcheckout%3Fa%3D1`, target);
   }
 });
 

@@ -51,9 +51,13 @@ class Gatekeeper:
         self._known: dict[str, Pass] = {}
 
     def guards(self, path: str) -> bool:
-        """Normalises the path, because a framework may route different spellings to the same view."""
-        plain = normpath("/" + path.lstrip("/"))
-        return any(plain == prefix or plain.startswith(prefix.rstrip("/") + "/") for prefix in self._paths)
+        """Whether the path is guarded as it was sent or normalised, because frameworks route by either. Guarding too
+        much is harmless."""
+        sent = "/" + path.lstrip("/")
+        return self._is_below(sent) or self._is_below(normpath(sent))
+
+    def _is_below(self, path: str) -> bool:
+        return any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in self._paths)
 
     def shown(self, visit: Visit) -> str | None:
         """The pass that a request carries in its header or a cookie, unverified."""

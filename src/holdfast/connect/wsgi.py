@@ -39,7 +39,8 @@ def _visit(environ: "WSGIEnvironment") -> Visit:
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")) or "/"
     return Visit(
         environ["REQUEST_METHOD"],
-        path,
+        # WSGI has bytes as latin-1 (PEP 3333); browsers send UTF-8.
+        path.encode("latin-1").decode("utf-8", "replace"),
         environ.get("QUERY_STRING", ""),
         headers,
         environ.get("wsgi.url_scheme", "http"),
