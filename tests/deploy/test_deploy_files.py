@@ -105,6 +105,14 @@ def test_compose_files_are_hardened_and_mount_only_what_there_is(file: Path) -> 
             assert made or (file.parent / source).is_file(), source
 
 
+def test_compose_trusts_the_addresses_of_its_own_network_and_no_others() -> None:
+    content: dict[str, Any] = yaml.safe_load((DEPLOY / "compose/full.yml").read_text())
+    subnets = [one["subnet"] for one in content["networks"]["default"]["ipam"]["config"]]
+    assert not any("networks" in service for service in content["services"].values())
+    for name in ("api", "worker", "migrate"):
+        assert content["services"][name]["environment"]["HOLDFAST_TRUSTED_PROXIES"].split(",") == subnets
+
+
 def test_the_image_runs_unprivileged_with_a_health_check_and_locked_packages() -> None:
     lines = (DEPLOY / "Containerfile").read_text()
     assert "\nUSER 10001:10001\n" in lines
