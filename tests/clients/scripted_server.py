@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ class Scripted:
     status: int | None
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
+    after_s: float = 0.0
 
 
 def problem(status: int, reason: str, *, retryable: bool, **more: Any) -> Scripted:
@@ -56,6 +58,7 @@ def scripted(*answers: Scripted) -> Iterator[Script]:
             if told.status is None:
                 return
             body = told.body.encode() if isinstance(told.body, str) else json.dumps(told.body).encode()
+            time.sleep(told.after_s)
             self.send_response(told.status)
             for name, value in ({"content-type": "application/json"} | told.headers).items():
                 self.send_header(name, value)

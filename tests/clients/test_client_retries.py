@@ -3,13 +3,15 @@
 import random
 import time
 
+import httpx
 import pytest
 from scripted_server import BUSY, GRANTED, LOST, RESERVATION, UNKNOWN, Scripted, problem, scripted
 
-from holdfast.client import AsyncClient, Client, NoAnswer, Problem, UnexpectedAnswer, Unreachable, problems
+from holdfast.client import AsyncClient, Client, NoAnswer, Problem, UnexpectedAnswer, Unreachable, problems, transport
 from holdfast.client.calls.inventory import reserve as reserve_call
 from holdfast.client.calls.operate import create_key as create_key_call
-from holdfast.client.conversation import Options, pause_s
+from holdfast.client.calls.reservations import get_reservation as get_reservation_call
+from holdfast.client.conversation import Options, Send, pause_s
 from holdfast.client.types import Reservation
 from holdfast.lab.load.engines import free_port
 
@@ -41,6 +43,26 @@ async def test_the_async_client_sends_again_in_the_same_way() -> None:
             found = await client.with_options(**QUICK).reserve("sku", owner_id="ada", quantity=1, idempotency_key="k")
         assert found.status == "active"
         assert [body["idempotency_key"] for _, _, body, _ in server.received if body] == ["k"] * 3
+
+
+def test_a_long_poll_has_the_time_it_waits_on_top_of_the_timeout() -> None:
+    with httpx.Client(base_url="http://127.0.0.1") as http:
+        long, plain, stream = (
+            transport.request_of(http, Send(call, 10.0), is_stream=is_stream).extensions["timeout"]
+            for call, is_stream in (
+                (get_reservation_call("rsv_1", wait=20), False),
+                (get_reservation_call("rsv_1"), False),
+                (get_reservation_call("rsv_1"), True),
+            )
+        )
+    assert (long["read"], long["connect"]) == (30.0, 10.0)
+    assert plain["read"] == 10.0
+    assert stream["read"] == 60.0
+
+
+def test_a_long_poll_is_answered_after_the_plain_timeout() -> None:
+    with scripted(Scripted(200, RESERVATION, after_s=0.4)) as server, Client(server.url, timeout_s=0.1) as client:
+        assert client.with_options(attempts=1).get_reservation("rsv_1", wait=2).reservation_id == "rsv_1"
 
 
 @pytest.mark.parametrize("trouble", [LOST, UNKNOWN, Scripted(502, "")])

@@ -54,6 +54,12 @@ def test_a_preflight_answers_what_the_endpoint_table_says(open_to_shop: Server) 
     assert "holdfast-ticket" in names(queue.headers["access-control-allow-headers"])
 
 
+def test_a_page_may_mark_a_retry_of_any_call(open_to_shop: Server) -> None:
+    """Our client marks every call that has an idempotency key, not only purchases."""
+    answer = preflight(open_to_shop, "/v1/inventory/sku/reserve", "POST")
+    assert {"holdfast-retry", "idempotency-key"} <= names(answer.headers["access-control-allow-headers"])
+
+
 def test_the_consoles_session_stays_out_of_reach(open_to_shop: Server) -> None:
     answer = preflight(open_to_shop, "/v1/sales", "GET")
     assert "holdfast-console" not in answer.headers["access-control-allow-headers"]

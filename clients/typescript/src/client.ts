@@ -51,7 +51,7 @@ export class Client extends Operations {
   override async run<T>(call: Call<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#once(call);
+        return await this.#once(attempt === 1 ? call : marked(call));
       } catch (error) {
         if (attempt >= this.#options.attempts || !mayRepeat(call, error)) throw error;
         await sleep(this.#pauseMs(attempt, error));
@@ -100,7 +100,7 @@ export class Client extends Operations {
   }
 
   async #once<T>(call: Call<T>): Promise<T> {
-    const response = await this.#send(call, AbortSignal.timeout(this.#options.timeoutMs));
+    const response = await this.#send(call, AbortSignal.timeout(this.#options.timeoutMs + waitMs(call)));
     const kind = call.answers[response.status];
     if (kind === undefined) throw await failureOf(call, response);
     if (kind === "nothing") return null as T;
@@ -135,6 +135,16 @@ export class Client extends Operations {
     const asked = error instanceof Problem ? (error.retryAfterS ?? 0) * 1_000 : 0;
     return asked + Math.random() * Math.min(this.#options.longestPauseMs, this.#options.firstPauseMs * 2 ** (attempt - 1));
   }
+}
+
+/** A proxy that answers for a sold-out sale lets retries through: the first attempt may have won. */
+function marked<T>(call: Call<T>): Call<T> {
+  return call.idempotencyKey === undefined ? call : { ...call, headers: { ...call.headers, "Holdfast-Retry": "1" } };
+}
+
+/** How long the server may wait before it answers: a long poll. */
+function waitMs(call: Call<unknown>): number {
+  return Number(call.query?.["wait"] ?? 0) * 1_000;
 }
 
 /** If nothing was changed, or if doing it twice is the same as once. */

@@ -16,20 +16,24 @@ const UNKNOWN = problem(503, "outcome_unknown", true);
 
 async function scripted(answers, act) {
   const received = [];
+  const marks = [];
   const server = createServer((request, response) => {
     let text = "";
     request.on("data", (part) => (text += part));
     request.on("end", () => {
       received.push(text ? JSON.parse(text) : null);
+      marks.push(request.headers["holdfast-retry"]);
       const told = answers.shift();
       if (told.status === 0) return request.socket.destroy();
-      response.writeHead(told.status, { "content-type": told.type ?? "application/json", "retry-after": "0", connection: "close" });
-      response.end(typeof told.body === "string" ? told.body : JSON.stringify(told.body));
+      setTimeout(() => {
+        response.writeHead(told.status, { "content-type": told.type ?? "application/json", "retry-after": "0", connection: "close" });
+        response.end(typeof told.body === "string" ? told.body : JSON.stringify(told.body));
+      }, told.afterMs ?? 0);
     });
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
-    await act(new Client(`http://127.0.0.1:${server.address().port}/`, { key: "hf_1", firstPauseMs: 5 }), received);
+    await act(new Client(`http://127.0.0.1:${server.address().port}/`, { key: "hf_1", firstPauseMs: 5 }), received, marks);
   } finally {
     server.close();
   }
@@ -45,6 +49,25 @@ for (const [name, trouble] of Object.entries({ lost: LOST, busy: BUSY, unknown: 
       assert.equal(new Set(received.map((body) => body.idempotency_key)).size, 1);
     }));
 }
+
+test("a retry with a key is marked as one, so that a proxy lets it through", () =>
+  scripted([BUSY, LOST, GRANTED], async (client, _received, marks) => {
+    await reserve(client);
+    assert.deepEqual(marks, [undefined, "1", "1"]);
+  }));
+
+test("a retry without a key is not marked", () =>
+  scripted([BUSY, GRANTED], async (client, _received, marks) => {
+    await client.getReservation("rsv_1");
+    assert.deepEqual(marks, [undefined, undefined]);
+  }));
+
+test("a long poll has the time it waits on top of the timeout", () =>
+  scripted([{ ...GRANTED, afterMs: 400 }, { ...GRANTED, afterMs: 400 }], async (client) => {
+    const hasty = client.with({ timeoutMs: 100, attempts: 1 });
+    assert.equal((await hasty.getReservation("rsv_1", { wait: 2 })).reservation_id, "rsv_1");
+    await assert.rejects(hasty.getReservation("rsv_1"), NoAnswer);
+  }));
 
 for (const trouble of [LOST, UNKNOWN]) {
   test("what may not be done twice is not sent again if it may have been done", () =>

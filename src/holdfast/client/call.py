@@ -31,6 +31,12 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     # Whether it may be sent again if it is not known whether it was carried out.
     is_repeatable: bool = True
 
+    @property
+    def wait_s(self) -> int:
+        """How long the server may wait before it answers: a long poll."""
+        wait: int | UnsetType = self.query.get("wait", UNSET)
+        return 0 if wait is UNSET else wait
+
     def given_query(self) -> dict[str, str]:
         return {name: _text(value) for name, value in self.query.items() if value is not UNSET}
 

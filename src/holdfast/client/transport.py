@@ -27,7 +27,8 @@ def headers_of(key: str | None) -> dict[str, str]:
 def request_of(http: httpx.Client | httpx.AsyncClient, step: Send, *, is_stream: bool = False) -> httpx.Request:
     call, content = step.call, step.call.content()
     headers = call.given_headers() | ({} if content is None else {"Content-Type": "application/json"})
-    timeout = httpx.Timeout(step.timeout_s, read=_STREAM_SILENCE_S if is_stream else step.timeout_s)
+    read_s = _STREAM_SILENCE_S if is_stream else step.timeout_s + call.wait_s
+    timeout = httpx.Timeout(step.timeout_s, read=read_s)
     return http.build_request(
         call.method, call.path, params=call.given_query() or None, headers=headers, content=content, timeout=timeout
     )

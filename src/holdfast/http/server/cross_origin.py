@@ -8,6 +8,7 @@ among those that a preflight permits either. Which methods and headers a path ta
 from contextlib import suppress
 
 from holdfast.http.contract.endpoints import ENDPOINTS
+from holdfast.http.contract.headers import RETRY
 from holdfast.http.contract.message import Answer, Headers, Request
 from holdfast.http.contract.problem import Problem
 from holdfast.http.server.router import Route, Router
@@ -17,6 +18,8 @@ _PATHS = ("/v1/", "/assets/")
 _MAX_AGE = ("access-control-max-age", "7200")
 # A page sees only these and a few that are always visible. `Date` is how holdfast.js knows the server's clock.
 _ALWAYS_EXPOSED = ("age", "date", "etag", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
+# Clients may send these with every call.
+_ALWAYS_ACCEPTED = {RETRY.name.lower(), "x-request-id"}
 _DECLARED = {name.lower() for one in ENDPOINTS for said in one.answers.values() for name in said.headers}
 _EXPOSED = ("access-control-expose-headers", ", ".join(sorted(_DECLARED.union(_ALWAYS_EXPOSED))))
 _VARY_PREFLIGHT = ("vary", "origin, access-control-request-method, access-control-request-headers")
@@ -67,7 +70,7 @@ def _header(request: Request, name: str) -> str | None:
 def _accepted(route: Route) -> list[str]:
     """The request headers of an endpoint that browsers ask about."""
     endpoint = route.endpoint
-    names = {header.name.lower() for header in endpoint.headers} | {"x-request-id"}
+    names = {header.name.lower() for header in endpoint.headers} | _ALWAYS_ACCEPTED
     if endpoint.access.is_required or endpoint.access.is_optional:
         names.add("authorization")
     if endpoint.body is not None:
