@@ -145,7 +145,7 @@ def test_a_socket_is_left_alone_if_the_address_says_so() -> None:
         ("postgresql://h1/db", "postgresql://h1/db"),
         ("sqlite:///a,b.db", "sqlite:///a,b.db"),
         ("postgresql://u:a,b@h1/db", "postgresql://u:a,b@h1/db"),
-        ("postgresql://h1,h2/db", "postgresql:///db?host=h1&host=h2&target_session_attrs=read-write"),
+        ("postgresql://h1,h2/db", "postgresql:///db?host=h1:5432&host=h2:5432&target_session_attrs=read-write"),
         (
             "postgresql://u:p@h1:5432,h2:5433/db?sslmode=require&target_session_attrs=primary",
             "postgresql://u:p@/db?host=h1:5432&host=h2:5433&sslmode=require&target_session_attrs=primary",
@@ -156,13 +156,29 @@ def test_several_hosts_become_options_and_the_primary_is_wanted(url: str, expect
     assert with_hosts_as_options(url) == expected
 
 
-def test_every_host_and_port_reaches_the_driver() -> None:
-    url, _ = for_asyncpg(make_url(with_hosts_as_options("postgresql://u@h1:5432,h2:5433/db")))
+@pytest.mark.parametrize(
+    ("hosts", "ports"),
+    [
+        ("h1:5432,h2:5433", [5432, 5433]),
+        ("h1,h2", [5432, 5432]),
+        ("h1,h2:5433", [5432, 5433]),
+        ("h1:5433,h2:", [5433, 5432]),
+        ("h1:5433,h2,", [5433, 5432]),
+    ],
+)
+def test_every_host_and_port_reaches_the_driver(hosts: str, ports: list[int]) -> None:
+    url, _ = for_asyncpg(make_url(with_hosts_as_options(f"postgresql://u@{hosts}/db")))
     _, given = create_async_engine(url).dialect.create_connect_args(url)
-    assert (given["host"], given["port"]) == (["h1", "h2"], [5432, 5433])
+    assert (given["host"], given["port"]) == (["h1", "h2"], ports)
     assert given["target_session_attrs"] == "read-write"
+
+
+@pytest.mark.parametrize("hosts", ["[::1]:5432,[::2]:5433", "[::1],h2", "h1,[::2]"])
+def test_an_ipv6_address_among_several_hosts_is_refused_by_name(hosts: str) -> None:
+    with pytest.raises(SettingsError, match=r"HOLDFAST_DATABASE_URL: an IPv6 address"):
+        with_hosts_as_options(f"postgresql://u:pa55word@{hosts}/db")
 
 
 def test_several_hosts_are_one_place_whatever_their_order(tmp_path: Path) -> None:
     one, other = (Settings(database_url=f"postgresql://{hosts}/db", data=tmp_path) for hosts in ("h1,h2", "h2,h1"))
-    assert place_of(one) == place_of(other) == "h1,h2:5432/db"
+    assert place_of(one) == place_of(other)

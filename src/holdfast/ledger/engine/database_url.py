@@ -39,8 +39,18 @@ def with_hosts_as_options(url: str) -> str:
     if several is None:
         return url
     scheme, user, hosts, path, options = several.groups()
-    named = urlencode([("host", host) for host in hosts.split(",") if host], safe=":[]")
+    if "[" in hosts:
+        raise SettingsError(
+            "HOLDFAST_DATABASE_URL: an IPv6 address cannot be one of several hosts; use host names, or name one host"
+        )
+    named = urlencode([("host", _with_port(host)) for host in hosts.split(",") if host], safe=":")
     given = [] if not options else [options]
     if "target_session_attrs=" not in (options or ""):
         given.append("target_session_attrs=read-write")
     return f"{scheme}{user}{path or '/'}?{'&'.join([named, *given])}"
+
+
+def _with_port(host: str) -> str:
+    """SQLAlchemy wants the port of every host; PostgreSQL's is the default, as in libpq."""
+    name, _, port = host.partition(":")
+    return f"{name}:{port or 5432}"
