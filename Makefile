@@ -53,7 +53,7 @@ node: ## Install Node and npm for the tests of the middleware and the TypeScript
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
 edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests of edge/worker.js
-	@test -d edge/node_modules/miniflare || npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
+	@test -d edge/node_modules/miniflare || timeout 300 npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
 		{ echo "miniflare could not be installed: npm install --prefix edge"; exit 1; }
 
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.

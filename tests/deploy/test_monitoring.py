@@ -79,7 +79,7 @@ def test_every_alert_has_a_severity_a_runbook_and_two_unit_tests() -> None:
 def test_promtool_fires_every_alert() -> None:
     for command in (["check", "rules", RULES.name], ["test", "rules", RULES_TEST.name]):
         ran = subprocess.run(
-            [tool("promtool"), *command], cwd=RULES.parent, capture_output=True, text=True, check=False
+            [tool("promtool"), *command], cwd=RULES.parent, capture_output=True, text=True, timeout=120, check=False
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -39,7 +39,8 @@ def test_every_form_of_import_and_export_that_our_modules_use_works(tmp_path: Pa
     if node is None:
         pytest.fail("this test needs Node: `make node` installs it (apt-get install nodejs)")
     (tmp_path / "bundle.mjs").write_text(bundle)
-    said = subprocess.run([node, tmp_path / "bundle.mjs"], capture_output=True, text=True, check=True).stdout
+    command = [node, str(tmp_path / "bundle.mjs")]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert said.strip() == '[3,9,"/3","import me, export me",8]'
 
 

@@ -65,7 +65,7 @@ def test_a_clean_environment_installs_the_wheel_and_the_sdist_and_serves(tmp_pat
             use = f"from holdfast.client import Client; print(Client({server.url!r}).live().status)"
             environment = settings_of(tmp_path, {})
             python = [str(venv / "bin" / "python"), "-c", use]
-            said = subprocess.run(python, env=environment, capture_output=True, text=True, check=False)
+            said = subprocess.run(python, env=environment, capture_output=True, text=True, timeout=60, check=False)
             assert said.stdout.strip() == "live", said.stderr
             assert server.stop() == 0
 
