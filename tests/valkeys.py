@@ -196,7 +196,9 @@ class ValkeyCluster:
         return int(key_slot(key.encode()))
 
     def key_of(self, node: ValkeyProcess) -> str:
-        return next(key for key in (f"{{{n}}}" for n in range(10_000)) if self.owner(key) is node)
+        """A key of this node in a slot without other keys: only an empty slot can be given away."""
+        keys = (key for key in (f"{{{n}}}" for n in range(10_000)) if self.owner(key) is node)
+        return next(key for key in keys if not node.command("CLUSTER", "COUNTKEYSINSLOT", self.slot(key)))
 
     def begin_move(self, key: str, to: ValkeyProcess) -> None:
         """From now on, what is not there (any more) is asked of the new owner: ASK."""

@@ -215,7 +215,7 @@ async def test_moves_find_their_shard_by_the_id_alone_in_any_process(shop: Shard
     told = await other.apply(
         SKU,
         [
-            Extend(ids[0], 1_000),
+            Extend(ids[0], 2 * MINUTE),
             Move(Transition.SETTLE, ids[1]),
             Move(Transition.CONFIRM, ids[1]),
             Move(Transition.CANCEL, ids[2]),

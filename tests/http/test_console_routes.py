@@ -35,7 +35,7 @@ def test_the_figures_of_a_sale_follow_what_is_bought(store: Store) -> None:
     assert shown["stock"] == {"total": 3, "available": 1, "held": 2, "settling": 0, "sold": 0}
     assert shown["sale"]["sale_id"] == store.sale_id
     assert shown["room"] is None
-    assert set(shown["parked"]) == {"settlement", "refund", "delivery", "journal"}
+    assert set(shown["parked"]) == {"settlement", "refund", "delivery", "journal", "message"}
     assert shown["health"]["unavailable_dependencies"] == []
 
 

@@ -212,9 +212,10 @@ async def test_a_caller_who_goes_does_not_disturb_the_writes_behind(sqlite_file:
         writing = asyncio.create_task(database.write(put, brief=brief))
         for _ in range(turns):
             await asyncio.sleep(0)
-        writing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await writing
+        # A lone write may be over before it could be cancelled.
+        if writing.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await writing
     await database.write(put, brief=brief)
     assert 1 <= await rows(database) <= 7
     await database.close()
