@@ -6,7 +6,7 @@ The refusals are those of the problem catalogue, so that a client cannot tell wh
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.errors import SettingsError
 from holdfast.http.contract import problems
+from holdfast.http.contract.exposed import EXPOSED_HEADERS
 from holdfast.http.contract.problem import RETRY_LATER, ProblemKind
 
 TEMPLATES = Path(__file__).parent / "nginx"
@@ -44,8 +45,25 @@ _REFUSALS = {
     "rate_limited": problems.RATE_LIMITED,
     "body_too_large": problems.BODY_TOO_LARGE,
 }
-# Not by a named location: some of them are found before there is an address.
-_BY_ADDRESS = (problems.INVALID_HEADER, problems.PATH_TOO_LONG, problems.ADMISSION_REQUIRED)
+# Not by a named location: they are found before there is an address.
+_BY_ADDRESS = (problems.INVALID_HEADER, problems.PATH_TOO_LONG)
+_FORWARDED = (
+    'proxy_set_header Connection "";',
+    "proxy_set_header Host $http_host;",
+    "proxy_set_header X-Forwarded-For $remote_addr;",
+    "proxy_set_header X-Forwarded-Proto $scheme;",
+    'proxy_set_header X-Forwarded-Host "";',
+    'proxy_set_header Forwarded "";',
+)
+_ADD_CORS = (
+    "add_header Access-Control-Allow-Origin $edge_cors_origin always;",
+    "add_header Access-Control-Expose-Headers $edge_cors_exposed always;",
+)
+_CORS = (
+    "proxy_hide_header Access-Control-Allow-Origin;",
+    "proxy_hide_header Access-Control-Expose-Headers;",
+    *_ADD_CORS,
+)
 
 
 class EdgeOptions(Struct, frozen=True, kw_only=True):
@@ -61,6 +79,8 @@ class EdgeOptions(Struct, frozen=True, kw_only=True):
     buying_rate_per_second: int = BUYING_RATE_PER_SECOND
     # Networks without limits.
     exempt: tuple[str, ...] = LOOPBACK
+    # Whose pages may read answers (CORS).
+    origins: frozenset[str] = frozenset()
 
 
 def nginx_config(options: EdgeOptions) -> str:
@@ -72,6 +92,10 @@ def nginx_config(options: EdgeOptions) -> str:
         "KEYS": " ".join(f"{head} {secret}" for head, secret in options.keys.items()),
         "UPSTREAMS": "\n".join(_upstream(each, len(options.upstreams)) for each in options.upstreams),
         "EXEMPT": "\n".join(f"{_INDENT}{network} 0;" for network in options.exempt),
+        "FORWARDED": _indented(_FORWARDED, 12),
+        "CORS": _indented(_CORS, 12),
+        "ORIGINS": _indented([f'"{origin}" "{origin}";' for origin in sorted(options.origins)], 8),
+        "EXPOSED": EXPOSED_HEADERS,
         "RATE": str(options.rate_per_second),
         "BURST": str(options.rate_per_second * BURST_S),
         "BUYING_RATE": str(options.buying_rate_per_second),
@@ -121,11 +145,15 @@ def _location(name: str, status: int, body: str) -> str:
         "add_header X-Content-Type-Options nosniff always;",
         "add_header X-Request-Id $request_id always;",
         "add_header Holdfast-Cache EDGE always;",
+        *_ADD_CORS,
         *(["add_header Retry-After $edge_retry_after always;"] if status in RETRY_LATER else []),
         f"return {status} {body};",
     ]
-    inside = "\n".join(f"{_INDENT}    {line}" for line in lines)
-    return f"{_INDENT}location {name} {{\n{inside}\n{_INDENT}}}"
+    return f"{_INDENT}location {name} {{\n{_indented(lines, 12)}\n{_INDENT}}}"
+
+
+def _indented(lines: Iterable[str], by: int) -> str:
+    return "\n".join(" " * by + line for line in lines)
 
 
 def _document(kind: ProblemKind, **more: str) -> str:

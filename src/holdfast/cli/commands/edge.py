@@ -66,7 +66,8 @@ def nginx(
     data: Data = None,
 ) -> None:
     """Print an nginx configuration that caches, verifies passes and absorbs a crowd."""
-    keys = edge_keys(parse_signing_keys(settings_from(data).signing_key_text()))
+    settings = settings_from(data)
+    keys = edge_keys(parse_signing_keys(settings.signing_key_text()))
     state = _state_directory(state)
     config = nginx_config(
         EdgeOptions(
@@ -78,6 +79,7 @@ def nginx(
             rate_per_second=rate,
             buying_rate_per_second=buying_rate,
             exempt=(*(exempt or ()), *(() if limit_loopback else LOOPBACK)),
+            origins=settings.origins,
         )
     )
     _make_state(state)

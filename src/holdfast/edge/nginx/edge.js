@@ -9,6 +9,8 @@
 import crypto from 'crypto';
 
 const ORIGIN = '@edge_origin';
+/** What nginx says of a copy that it could not renew, or is still renewing. */
+const NOT_CURRENT = ['STALE', 'UPDATING'];
 const PASS_MAX = 2000;
 /** Of 18 bytes in base64. */
 const TAG_LENGTH = 24;
@@ -66,7 +68,7 @@ async function unknownKey(r) {
 /** The fields of `Holdfast-Sale`, or null if the state of the sale is not known for certain. */
 function readSale(r) {
     const text = r.variables.edge_sale;
-    if (!text || r.variables.edge_sale_cache === 'STALE') {
+    if (!text || NOT_CURRENT.indexOf(r.variables.edge_sale_cache) >= 0) {
         return null;
     }
     const found = /^state=(\w+), room=(\w+), time=(\d+)(, shed)?/.exec(text);
@@ -94,6 +96,10 @@ function passVerdict(r) {
     const claims = parse(token.slice(first + 1, last));
     if (claims === null) {
         return 'forged';
+    }
+    // Holdfast issued passes without a tag before it had an edge.
+    if (claims.edge === undefined) {
+        return 'unknown_key';
     }
     const expected = hmac(secret, `${claims.jti}.${claims.sale}.${claims.exp}`).slice(0, TAG_LENGTH);
     return isSame(expected, String(claims.edge), secret) ? `${claims.exp} ${claims.sale}` : 'forged';

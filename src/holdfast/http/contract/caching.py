@@ -1,8 +1,8 @@
 """How long caches between the server and a crowd may keep a sale: browsers, proxies and CDNs.
 
 Browsers keep `now` for a second. Shared caches keep it for as long as it is likely to stay true: a second while the
-sale is running, longer once it is sold out or over, because a purge announces the few changes that can follow. Every
-answer about a sale carries its cache tag, so that one purge finds all of them.
+sale is running, longer once it is sold out or over if a purge announces the few changes that can follow. Every answer
+about a sale carries its cache tag, so that one purge finds all of them.
 """
 
 from holdfast.caches.purging import cache_tag
@@ -23,9 +23,9 @@ def tag_headers(sale_id: str) -> list[tuple[str, str]]:
     return [("cache-tag", tag), ("surrogate-key", tag)]
 
 
-def cache_headers(sale_id: str, state: Phase) -> list[tuple[str, str]]:
-    """Of `now`."""
-    return [("cache-control", _NOW_FINAL if state in _FINAL else _NOW), *tag_headers(sale_id)]
+def cache_headers(sale_id: str, state: Phase, *, is_purged: bool) -> list[tuple[str, str]]:
+    """Of `now`. `is_purged`: caches are told when a sale changes."""
+    return [("cache-control", _NOW_FINAL if is_purged and state in _FINAL else _NOW), *tag_headers(sale_id)]
 
 
 def facts_headers(sale_id: str) -> list[tuple[str, str]]:

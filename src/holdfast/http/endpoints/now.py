@@ -9,7 +9,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from holdfast.bootstrap.services import Services
+from holdfast.bootstrap.services import Services, purger_of
 from holdfast.domain.room.room import RoomState, poll_in_line_ms
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
@@ -48,6 +48,7 @@ class NowEndpoint:
         self._catalogue, self._pools, self._rooms = services.catalogue, services.pool_reads, services.room_snapshot
         self._kept: dict[str, _Kept] = {}
         self._lag_guard = services.lag_guard
+        self._is_purged = purger_of(services.settings).is_needed
 
     async def now(self, request: Request, sale_id: str) -> Answer:
         kept = self._kept.get(sale_id)
@@ -74,7 +75,8 @@ class NowEndpoint:
         shown = now_out(sale, room, now, view)
         body = encode(shown)
         etag = etag_of(body)
-        headers = [*cache_headers(sale_id, shown.state), ("etag", etag), self._for_the_edge(sale, shown.state, now)]
+        kept_by_caches = cache_headers(sale_id, shown.state, is_purged=self._is_purged)
+        headers = [*kept_by_caches, ("etag", etag), self._for_the_edge(sale, shown.state, now)]
         kept = _Kept(body, headers, etag, monotonic() + FRESH_S)
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()

@@ -7,7 +7,7 @@ among those that a preflight permits either. Which methods and headers a path ta
 
 from contextlib import suppress
 
-from holdfast.http.contract.endpoints import ENDPOINTS
+from holdfast.http.contract.exposed import EXPOSED_HEADERS
 from holdfast.http.contract.headers import RETRY
 from holdfast.http.contract.message import Answer, Headers, Request
 from holdfast.http.contract.problem import Problem
@@ -16,12 +16,9 @@ from holdfast.http.server.router import Route, Router
 _PATHS = ("/v1/", "/assets/")
 # Browsers keep a preflight for two hours at most.
 _MAX_AGE = ("access-control-max-age", "7200")
-# A page sees only these and a few that are always visible. `Date` is how holdfast.js knows the server's clock.
-_ALWAYS_EXPOSED = ("age", "date", "etag", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
 # Clients may send these with every call.
 _ALWAYS_ACCEPTED = {RETRY.name.lower(), "x-request-id"}
-_DECLARED = {name.lower() for one in ENDPOINTS for said in one.answers.values() for name in said.headers}
-_EXPOSED = ("access-control-expose-headers", ", ".join(sorted(_DECLARED.union(_ALWAYS_EXPOSED))))
+_EXPOSED = ("access-control-expose-headers", EXPOSED_HEADERS)
 _VARY_PREFLIGHT = ("vary", "origin, access-control-request-method, access-control-request-headers")
 
 
