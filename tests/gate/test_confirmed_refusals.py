@@ -19,9 +19,10 @@ from holdfast.checkout.reserve import ReserveUnits
 from holdfast.domain.stock.command import Command, Move, Provision, Restock, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Rules
+from holdfast.domain.stock.shards import shard_names
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate import confirmed_refusals
-from holdfast.gate.batcher import Batcher
+from holdfast.gate.batcher import Batcher, SplitBatcher
 from holdfast.gate.confirmed_refusals import ConfirmedRefusals, OwnerFeed, Seen
 from holdfast.gate.port import Gate
 from holdfast.gate.redis.owners import RedisOwners
@@ -430,6 +431,66 @@ async def test_a_caller_who_leaves_does_not_take_the_others_along(store: Store) 
     shop.feed.may_answer.set()
     assert await stays is ALL_HELD
     assert leaves.cancelled() or leaves.cancelling()
+
+
+async def test_a_store_that_does_not_answer_in_time_leaves_everybody_to_the_gate(
+    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmed_refusals, "LOOK_TIMEOUT_S", 0.05)
+    shop = await empty_shop(postgres_store(postgres))
+    shop.feed.may_answer.clear()
+    assert await asyncio.wait_for(shop.told("stranger"), 60) is ALL_HELD
+    assert await asyncio.wait_for(shop.told("stranger"), 60) is ALL_HELD
+    assert (shop.gate.batches, shop.feed.looks) == (2, 1)
+
+
+async def test_beyond_a_number_that_waits_the_gate_decides(
+    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmed_refusals, "WAITING_MAX", 2)
+    shop = await empty_shop(postgres_store(postgres))
+    assert set(await asyncio.gather(*[shop.told(f"stranger {n}") for n in range(5)])) == {ALL_HELD}
+    assert (shop.gate.batches, shop.feed.looks) == (1, 1)
+
+
+class FailsFirst(WatchedFeed):
+    has_failed = False
+
+    async def load(self, sku_id: str, add: Any) -> Any:
+        if not self.has_failed:
+            self.has_failed = True
+            raise ValueError("a row that nobody expected")
+        return await super().load(sku_id, add)
+
+
+async def test_a_filter_whose_loading_failed_in_any_way_is_loaded_again(
+    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmed_refusals, "RETRY_S", 0.0)
+    store = postgres_store(postgres)
+    shop = await empty_shop(store, feed=FailsFirst(store.feed))
+    await shop.is_found_empty()
+    assert await shop.told("stranger") is ALL_HELD
+    assert (shop.gate.batches, shop.feed.looks) == (0, 1)
+
+
+async def test_no_filter_is_loaded_for_a_shard(postgres: SharedDatabase) -> None:
+    store = postgres_store(postgres)
+    loads: list[str] = []
+
+    class Noted(WatchedFeed):
+        async def load(self, sku_id: str, add: Any) -> Any:
+            loads.append(sku_id)
+            return await super().load(sku_id, add)
+
+    shop = Shop(store, feed=Noted(store.feed))
+    shard = shard_names(SKU, 2)[0]
+    await store.elsewhere.apply(shard, [Provision(1), reserve("of winner", "winner", key="key")])
+    batcher = SplitBatcher(lambda _sku_id, _command: shard, shop.gate, cache_s=FOREVER_S, confirmed=shop.confirmed)
+    verdict = await batcher.submit(SKU, reserve("refused", "stranger", key="key"))
+    assert verdict.outcome is ALL_HELD
+    await batcher.drain()
+    assert loads == []
 
 
 async def test_a_pool_with_entries_that_the_ledger_refused_is_left_to_the_gate(

@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
-from redis_tampering import EMPTY, KEYS, Refusing, check_books, copy_of, forgets_nothing, over, put_back
+from redis_tampering import EMPTY, KEYS, Refusing, check_books, client, copy_of, forgets_nothing, over, put_back
 
 from holdfast.domain.stock.command import Command, Move, Provision, Transition
 from holdfast.domain.stock.outcome import Outcome
-from holdfast.domain.stock.reservation import Status
+from holdfast.domain.stock.reservation import Status, new_reservation_id
 from holdfast.errors import Unavailable
 from holdfast.gate.redis.drainer import Drainer
+from holdfast.gate.redis.encoding import decode, encode
 from holdfast.gate.redis.gate import RedisGate
 from holdfast.ledger.engine.database import T, Work
 from holdfast.ledger.stock.batch import Position
@@ -146,3 +147,38 @@ async def test_another_history_gets_no_units_that_the_ledger_has_given_to_others
     assert known["first"].status is Status.SETTLING
     assert "second" not in known
     await check_books(redis_setup)
+
+
+@pytest.mark.parametrize(("is_settling", "attempts"), [(False, 0), (True, 1)])
+async def test_holds_and_entries_from_before_attempts_were_counted_are_read(
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess, is_settling: bool, attempts: int
+) -> None:
+    old = new_reservation_id(SKU, "ada")
+    await gate.apply(SKU, [reserve(old), *([Move(Transition.SETTLE, old)] if is_settling else [])])
+    forget_attempts(valkey_server, old)
+    found = await redis_setup.views.find(old)
+    assert found is not None
+    assert found.attempts == attempts
+    await redis_setup.drain(SKU)
+    assert journal_length(valkey_server) == 0
+    assert (await redis_setup.snapshot(SKU)).reservations[old].attempts == attempts
+    transition = Transition.REOPEN if is_settling else Transition.SETTLE
+    (verdict,) = await gate.apply(SKU, [Move(transition, old, attempt=1)])
+    assert verdict.outcome is Outcome.MOVED
+    assert verdict.reservation is not None
+    assert verdict.reservation.attempts == 1
+    await check_books(redis_setup)
+
+
+def forget_attempts(valkey: ValkeyProcess, reservation_id: str) -> None:
+    """As an earlier version wrote the hold, and the only entry of the journal."""
+    with client(valkey) as redis:
+        hold = decode(redis.hget(KEYS.holds, reservation_id))
+        redis.hset(KEYS.holds, reservation_id, encode(hold[:5]))
+        ((entry_id, fields),) = redis.xrange(KEYS.journal)
+        ((name, payload),) = fields.items()
+        now, after, pool, created, moved, *rest = decode(payload)
+        shorter = [[hold[:6] for hold in holds] for holds in (created, moved)]
+        # A stream does not take an ID again.
+        redis.delete(KEYS.journal)
+        redis.xadd(KEYS.journal, {name: encode([now, after, pool, *shorter, *rest])}, id=entry_id)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from msgspec import structs
@@ -13,6 +14,8 @@ from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
 from holdfast.domain.stock.command import Reserve, Verdict
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.settings import load_settings
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ async def hold(services: Services) -> str:
 
 
 async def confirm(services: Services, reservation_id: str) -> Verdict | Denied:
-    async def wait(verdict: asyncio.Future[Verdict]) -> Verdict:
+    async def wait(verdict: asyncio.Future[T]) -> T:
         return await verdict
 
     return await services.holds.confirm(reservation_id, wait)

@@ -1,6 +1,6 @@
 """What a buyer has in a sale, whatever device they used: their place, their reservations, their orders."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -12,9 +12,12 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.room.queries import find_place
 from holdfast.ledger.sales.sale_lists import list_orders
 from holdfast.ledger.stock.queries import ids_of_owner, list_reservations
+from holdfast.runtime.batching import KeyedBatcher
 from holdfast.sales.catalogue import Catalogue
 
 SHOWN_MAX = 100
+# Refused buyers whose holds are read together; so many, and so long, may wait. The others are refused without a list.
+REFUSED_TOGETHER, REFUSED_MAX, REFUSED_WAIT_S = 32, 512, 1.0
 _LIVE = (Status.ACTIVE, Status.SETTLING)
 
 
@@ -32,16 +35,31 @@ class FindMine:
         self._database = database
         self._catalogue = catalogue
         self._catch_up = catch_up
+        self._refused: KeyedBatcher[tuple[Sale, str], list[str]] = KeyedBatcher(
+            self._live_ids, batch_max=REFUSED_TOGETHER, queue_max=REFUSED_MAX, timeout_s=REFUSED_WAIT_S
+        )
 
     async def find(self, sale: Sale, buyer_id: str) -> Mine:
         await self._catch_up(sale.sku_id)
         return await self._database.read(lambda connection: self._read(connection, sale, buyer_id))
 
     async def live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
-        """The buyer's holds, for one who was refused because of them."""
-        await self._catch_up(sale.sku_id)
-        found = await self._database.read(lambda connection: self._reservations(connection, sale, buyer_id))
-        return [one.reservation_id for one in found if one.status in _LIVE]
+        """The buyer's holds, for one who was refused because of them.
+
+        Those who are refused meanwhile share the next catch-up and read: buyers who insist cost one at a time per pool.
+        """
+        return await self._refused.submit(sale.sku_id, (sale, buyer_id))
+
+    async def _live_ids(self, sku_id: str, refused: Sequence[tuple[Sale, str]], /) -> list[list[str]]:
+        await self._catch_up(sku_id)
+
+        def read(connection: Connection) -> list[list[str]]:
+            asked = {(sale.sale_id, buyer_id): (sale, buyer_id) for sale, buyer_id in refused}
+            found = {key: self._reservations(connection, *one) for key, one in asked.items()}
+            ids = {key: [one.reservation_id for one in of if one.status in _LIVE] for key, of in found.items()}
+            return [ids[sale.sale_id, buyer_id] for sale, buyer_id in refused]
+
+        return await self._database.read(read)
 
     def _read(self, connection: Connection, sale: Sale, buyer_id: str) -> Mine:
         has_room = sale.room.mode is not RoomMode.OFF

@@ -119,7 +119,7 @@ class PurchaseUnits:
             verdict = await self._replays.find(sale, _command(sale, wanted))
             if verdict.reservation is None:
                 return Denied.ADMISSION_REQUIRED if admission is _EXPIRED else Unproven(entry)
-        elif (refused := await self._refusal(sale, wanted)) is not None:
+        elif (refused := await self._refusal(sale, wanted, wait)) is not None:
             return Refused(sale, refused)
         else:
             decided = await self._reserve_within_limit(sale, _command(sale, wanted), wanted, wait)
@@ -133,13 +133,15 @@ class PurchaseUnits:
     def key_of_pass(self, buyer_id: str, text: str) -> str | None:
         return self._passes.key_of(buyer_id, text)
 
-    async def repeat(self, sale_id: str, wanted: Wanted) -> Granted | Denied:
+    async def repeat(self, sale_id: str, wanted: Wanted) -> Granted | Refused | Denied:
         """Finds what was granted under this key before, and grants nothing new."""
         sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)
         if sale is None:
             return Denied.SALE_NOT_FOUND
         verdict = await self._replays.find(sale, _command(sale, wanted))
-        return Denied.BUSY if verdict.reservation is None else self._granted(sale, verdict, verdict.reservation)
+        if verdict.reservation is not None:
+            return self._granted(sale, verdict, verdict.reservation)
+        return Refused(sale, verdict) if verdict.outcome is Outcome.KEY_REUSED else Denied.BUSY
 
     async def _find_sale(self, sale_id: str) -> Sale | None:
         return await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
@@ -147,12 +149,12 @@ class PurchaseUnits:
     async def _check_proof(self, sale: Sale, wanted: Wanted) -> Entry:
         return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
 
-    async def _refusal(self, sale: Sale, wanted: Wanted) -> Verdict | None:
+    async def _refusal(self, sale: Sale, wanted: Wanted, wait: Wait) -> Verdict | None:
         """What the gate is known to answer. A limit per address is checked before it."""
         if sale.units_per_address is not None or sale.state is _CLOSED:
             return None
         known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
-        return known if known is None or isinstance(known, Verdict) else await known
+        return known if known is None or isinstance(known, Verdict) else await wait(known)
 
     async def _reserve_within_limit(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | None:
         """None if the address has as many units as it may have."""

@@ -1,8 +1,10 @@
 """How a use case waits for the gate. A server drops a command when its client disconnects; other callers just wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
-from holdfast.domain.stock.command import Verdict
+T = TypeVar("T")
 
-Wait = Callable[[asyncio.Future[Verdict]], Awaitable[Verdict]]
+
+class Wait(Protocol):
+    async def __call__(self, verdict: asyncio.Future[T], /) -> T: ...

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
-from holdfast.domain.stock.shards import whole_of
+from holdfast.domain.stock.shards import is_shard, whole_of
 from holdfast.gate.cached_refusal import OUT_OF_STOCK, CachedRefusal, count_refusals, lasting_s
 from holdfast.gate.confirmed_refusals import ConfirmedRefusals
 from holdfast.gate.port import Gate
@@ -179,12 +179,13 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             return  # Anyone can make up a pool. It must not cost a row that is kept.
         self._took[key] = _Took(now - batch[0].since, now)
         if not outcomes.keys() <= _NOTHING_NEW:
-            self._cache(sku_id, batch[-1].item, verdicts[-1], started)
+            self._cache(key, batch[-1].item, verdicts[-1], started)
         counters.count_outcomes(sku_id, outcomes.items())
         counters.count_waits(sku_id, [pending.since for pending in batch], now)
 
-    def _cache(self, sku_id: str, command: Command, last: Verdict, started: float) -> None:
+    def _cache(self, key: str, command: Command, last: Verdict, started: float) -> None:
         """Keep the last verdict of a batch if it is about stock. Its age counts from before the batch was decided."""
+        sku_id = whole_of(key)
         self._refusals.pop(sku_id, None)
         if last.outcome not in OUT_OF_STOCK or not isinstance(command, Reserve):
             return
@@ -192,7 +193,8 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         self._refusals[sku_id] = CachedRefusal(last, started, started + lasts_s, command.min_quantity, command.tier)
         if self._winners is not None and lasts_s > 0:
             self._winners.prepare(sku_id, self._waiting_in(sku_id))
-        if self._confirmed is not None and lasts_s > 0:
+        # No store can confirm a refusal of a pool that is split, so its filter would be loaded in vain.
+        if self._confirmed is not None and lasts_s > 0 and not is_shard(key):
             self._confirmed.prepare(sku_id)
 
 

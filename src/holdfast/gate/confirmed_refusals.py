@@ -37,6 +37,11 @@ FOLLOWED_S = 600.0
 # A pool whose filter could not be filled is not tried again at once.
 RETRY_S = 1.0
 
+# How long a read may take before the gate decides instead: longer than any of a store that is well.
+LOOK_TIMEOUT_S = 0.5
+# So many wait for the next read of a pool, as many as may wait in a queue; the gate decides for, or drops, the others.
+WAITING_MAX = 8192
+
 # How far a store was read; each has its own kind.
 Mark = Any
 Add = Callable[[Iterable[str]], None]
@@ -90,6 +95,8 @@ class ConfirmedRefusals:
         if found.term != self._term() or monotonic() - found.read_at > FOLLOWED_S:
             self._drop(sku_id, found)
             return None
+        if len(found.waiting) >= WAITING_MAX:
+            return None
         found.cached = cached
         answer: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
         found.waiting.append((owner_id, answer))
@@ -122,7 +129,7 @@ class ConfirmedRefusals:
         mark = None
         try:
             mark = await self._feed.load(sku_id, filling.owners.add)
-        except EngineError as exc:
+        except Exception as exc:
             log_failure("owners_not_loaded", exc, sku_id=sku_id)
         if mark is None:
             self._drop(sku_id, filling)
@@ -158,7 +165,12 @@ class ConfirmedRefusals:
         followed.read_at = started
         attempt = Reserve("", "", cached.min_quantity, cached.min_quantity, tier=cached.tier)
         try:
-            seen = await self._feed.look(sku_id, followed.mark, attempt)
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                seen = await self._feed.look(sku_id, followed.mark, attempt)
+        except TimeoutError:
+            # Those who come next do not wait for a store that does not answer.
+            self._drop(sku_id, followed)
+            return None
         except EngineError:
             return None  # The gate says what is wrong.
         if seen is None:

@@ -38,7 +38,7 @@ decode = msgspec.msgpack.Decoder().decode
 # Looking up an enum member by value or attribute takes longer than everything else done for a command.
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STATUSES = {status.value: status for status in Status}
-_RESERVED, _REPLAYED, _ACTIVE = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE
+_RESERVED, _REPLAYED, _ACTIVE, _SETTLING = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE, Status.SETTLING
 
 # Longer than in the ledger: a key that the ledger still knows must not look new in Redis.
 REDIS_KEYS_KEPT_MS = KEYS_KEPT_MS + 3_600_000
@@ -189,7 +189,9 @@ def reservation_values(r: Reservation) -> list[object]:
 
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
-    owner_id, quantity, status, created_at, expires_at, attempts, *confirmed_at = values
+    """The last two may be missing: attempts from before they were counted, and when it was confirmed if it was not."""
+    owner_id, quantity, status, created_at, expires_at, *rest = values
+    attempts, *confirmed_at = rest or (int(status == _SETTLING),)
     return Reservation(
         reservation_id, sku_id, owner_id, quantity, _STATUSES[status], created_at, expires_at, attempts, *confirmed_at
     )

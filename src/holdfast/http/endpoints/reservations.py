@@ -62,7 +62,9 @@ class ReservationEndpoints:
                 among=None if buyer_id is None else queries.ids_of_owner(connection, buyer_id, wanted.sku_id),
             )
 
-        await self._catch_up(wanted.sku_id)
+        # Without a SKU this would drain every pool, which no buyer may cause.
+        if buyer_id is None or wanted.sku_id is not None:
+            await self._catch_up(wanted.sku_id)
         found, has_more = await self._database.read(page)
         return json(ReservationPage([self._shown(one) for one in found], has_more))
 

@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.bootstrap.services import Services
 from holdfast.checkout.waiting import Wait
-from holdfast.domain.stock.command import Verdict
 from holdfast.errors import EngineError
 from holdfast.lab.simulate.channel import Call, Channel, NoAnswer, NotReached
 from holdfast.lab.simulate.process import Process
 
+T = TypeVar("T")
 Handle = Callable[[Services, Wait], Awaitable[Any]]
 
 
@@ -47,7 +47,7 @@ class Api(Channel):
     async def _serve(
         self, process: Process, handle: Handle, gone: asyncio.Future[None], call: Call, services: Services
     ) -> None:
-        async def wait(future: asyncio.Future[Verdict]) -> Verdict:
+        async def wait(future: asyncio.Future[T]) -> T:
             gone.add_done_callback(lambda _: future.cancel())
             try:
                 return await future

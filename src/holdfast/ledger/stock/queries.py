@@ -194,10 +194,8 @@ def ids_of_owner(connection: Connection, owner_id: str, sku_id: str | None) -> C
     what they have; elsewhere purchases are found by their idempotency keys, which are kept for a day. What a service
     reserved without a key, in a pool without a limit, is not found.
     """
-    if sku_id is None:
-        skus = list(connection.execute(select(pools.c.sku_id).where(pools.c.sale_id.is_not(None))).scalars())
-    else:
-        skus = list(names_of(connection, sku_id))
+    in_a_sale = select(pools.c.sku_id).where(pools.c.sale_id.is_not(None))
+    skus = in_a_sale if sku_id is None else list(names_of(connection, sku_id))
     counted = select(reservations.c.reservation_id).where(reservations.c.owner_id == owner_id, reservations.c.counted)
     with_key = select(idempotency.c.reservation_id).where(
         idempotency.c.sku_id.in_(skus), idempotency.c.owner_id == owner_id

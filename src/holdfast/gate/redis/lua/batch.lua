@@ -47,7 +47,8 @@ local function hold_of(batch, id)
       local owner, quantity, status, created_at, expires_at, attempts, confirmed_at = unpack(cmsgpack.unpack(stored))
       hold = {
         id = id, owner = owner, quantity = quantity, status = status, created_at = created_at, expires_at = expires_at,
-        attempts = attempts or 0, confirmed_at = confirmed_at,
+        -- Holds from before attempts were counted have none; what settles is in its first.
+        attempts = attempts or (status == 'settling' and 1 or 0), confirmed_at = confirmed_at,
       }
     end
     batch.holds[id] = hold

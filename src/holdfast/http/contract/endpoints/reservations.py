@@ -30,7 +30,8 @@ LIST_RESERVATIONS = _endpoint(
     "list_reservations",
     "GET /v1/reservations",
     summary="List reservations, newest first",
-    description="A buyer lists their own: in sales, and in pools that limit units per owner.",
+    description="A buyer lists their own: in sales, and in pools that limit units per owner. In Redis mode, a buyer's "
+    "list without `sku_id` may be a moment behind.",
     access=OWNER_OR_READER,
     priority=Priority.READ,
     query=ReservationQuery,
