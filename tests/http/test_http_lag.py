@@ -86,6 +86,18 @@ def test_decisions_in_redis_wait_for_a_drainer(alone: Server) -> None:
     eventually(lambda: lag_of(alone)["journal"] == NOTHING)
 
 
+@pytest.mark.parametrize("alone", ["redis"], indirect=True)
+def test_a_buyer_who_names_no_pool_drains_none(alone: Server) -> None:
+    store = store_of(alone)
+    store.open()
+    held = store.buy("eve")["reservation_id"]
+    with alone.connect(buyer_token("eve")) as buyer:
+        assert body_of(buyer.get("/v1/reservations"))["data"] == []
+        (listed,) = body_of(buyer.get("/v1/reservations", params={"sku_id": store.sku_id}))["data"]
+        assert listed["reservation_id"] == held
+        assert body_of(buyer.get("/v1/reservations"))["data"] == [listed]
+
+
 def test_features_name_what_nobody_does(alone: Server) -> None:
     with alone.connect() as stranger:
         answer = stranger.get("/v1/features")

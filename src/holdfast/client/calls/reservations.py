@@ -22,7 +22,8 @@ def list_reservations(
 ) -> Call[ReservationPage]:
     """List reservations, newest first.
 
-    A buyer lists their own: in sales, and in pools that limit units per owner.
+    A buyer lists their own: in sales, and in pools that limit units per owner. In Redis mode, a buyer's list
+    without `sku_id` may be a moment behind.
     """
     return Call(
         method="GET",
