@@ -5,7 +5,8 @@
  * It only ever refuses: what it lets through is verified again by Holdfast. It refuses by what `now` said a second ago
  * at most, and by the server's time in that answer, not by its own. What it does not know for certain goes to Holdfast.
  *
- * Bindings: ORIGIN, the URL of Holdfast; optionally BUYING_LIMIT, a rate limit for joins and purchases per address.
+ * Bindings: ORIGIN, the URL of Holdfast; optionally ALLOWED_ORIGINS, as Holdfast's setting, and BUYING_LIMIT, a rate limit
+ * for joins and purchases per address.
  */
 
 const NOW_S = 1;
@@ -13,6 +14,8 @@ const AVAILABLE_S = 2;
 const KEYS_FRESH_MS = 60_000;
 /** An unknown key ID means that keys were rotated or that the pass is forged: this bounds the load of the latter. */
 const KEYS_PAUSE_MS = 5_000;
+/** For an answer that another request has asked for. */
+const WAIT_MAX_MS = 5_000;
 const PASS_MAX = 2_000;
 const KEPT_MAX = 1_000;
 /** Holdfast takes no larger ones. */
@@ -42,26 +45,46 @@ const BUSY_PAGE = (seconds) => `<!doctype html>
 <p>Your place is safe. Anything you have reserved stays yours until its deadline.</p>
 <p>This page tries again by itself in a few seconds. You do not need to reload it.</p></main></body></html>`;
 
-/** Of this isolate: requests under way by cache key, the last `now` and facts that were seen, and the published keys. */
+/**
+ * Of this isolate: requests under way by cache key, the last `now` and facts that were seen, and the published keys.
+ * Answers are kept as `{ status, headers, body }`: the runtime forbids a request to read another one's Response.
+ */
 const underWay = new Map();
 const lastSeen = new Map();
 let keys = { at: -Infinity, tried: -Infinity, byId: new Map() };
 
 export default {
   async fetch(request, env, context) {
-    const url = new URL(request.url);
-    const isRead = request.method === "GET" || request.method === "HEAD";
-    const edge = { request, env, context, url };
-    const buying = BUYING.exec(url.pathname);
-    if (buying && request.method === "POST") return buy(edge, buying[1], buying[2]);
-    if (isRead && SALE.test(url.pathname) && !isOperator(request)) return cachedFor(edge, url.pathname, NOW_S);
-    if (isRead && AVAILABLE.test(url.pathname) && request.headers.has("authorization")) {
-      return cachedFor(edge, `${url.pathname}?caller=${await digest(request.headers.get("authorization"))}`, AVAILABLE_S);
-    }
-    if (isRead && PAGE.test(url.pathname)) return cachedFor(edge, url.pathname + url.search, null);
-    return forward(edge);
+    const edge = { request, env, context, url: new URL(request.url) };
+    return readable(edge, await answerTo(edge));
   },
 };
+
+async function answerTo(edge) {
+  const { request, url } = edge;
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  const buying = BUYING.exec(url.pathname);
+  if (buying && request.method === "POST") return buy(edge, buying[1], buying[2]);
+  if (isRead && SALE.test(url.pathname) && !isOperator(request)) return cachedFor(edge, url.pathname, NOW_S);
+  if (isRead && AVAILABLE.test(url.pathname) && request.headers.has("authorization")) {
+    return cachedFor(edge, `${url.pathname}?caller=${await digest(request.headers.get("authorization"))}`, AVAILABLE_S);
+  }
+  if (isRead && PAGE.test(url.pathname)) return cachedFor(edge, url.pathname + url.search, null);
+  return forward(edge);
+}
+
+/** CORS: a cached answer and a refusal are the same for all origins, so the headers are added last. */
+function readable({ request, env, url }, answer) {
+  const origin = request.headers.get("origin");
+  const allowed = (env.ALLOWED_ORIGINS ?? "").split(",").map((one) => one.trim());
+  if (!origin || !allowed.includes(origin) || !/^\/(v1|assets)\//.test(url.pathname)) return answer;
+  if (answer.headers.has("access-control-allow-origin")) return answer;
+  const shown = new Response(answer.body, answer);
+  shown.headers.set("access-control-allow-origin", origin);
+  shown.headers.set("access-control-expose-headers", "*");
+  shown.headers.append("vary", "origin");
+  return shown;
+}
 
 /** Operators see more of a sale than the public. A buyer's token changes nothing there. */
 const isOperator = ({ headers }) =>
@@ -143,7 +166,7 @@ const importKey = ({ kty, crv, x }) =>
 
 async function cachedFor(edge, key, seconds) {
   const path = edge.url.pathname + edge.url.search;
-  const answer = (await cached(edge, key, seconds, path)) ?? lastSeen.get(key)?.clone();
+  const answer = (await cached(edge, key, seconds, path)) ?? lastKnown(key);
   if (!answer) return unreachable(edge);
   const shown = new Response(edge.request.method === "HEAD" ? null : answer.body, answer);
   shown.headers.delete("holdfast-sale");
@@ -158,37 +181,55 @@ async function cached(edge, key, seconds, path) {
   const address = new Request(new URL(key, "https://holdfast.cache"));
   const hit = await caches.default.match(address);
   if (hit) return marked(hit, "HIT");
-  if (!underWay.has(key)) underWay.set(key, fill(edge, address, key, seconds, path).finally(() => underWay.delete(key)));
-  const answer = await underWay.get(key);
-  return answer && marked(answer.clone(), "MISS");
+  if (!underWay.has(key)) {
+    const filling = fill(edge, address, key, seconds, path).finally(() => underWay.delete(key));
+    underWay.set(key, filling);
+    // Others wait for it, also when the one who asked first has gone.
+    edge.context.waitUntil(filling);
+  }
+  const answer = await Promise.race([underWay.get(key), afterWaiting()]);
+  return answer && marked(revived(answer), "MISS");
 }
 
+/** The runtime takes a request for hung that waits for nothing of its own. Null, as if Holdfast had failed. */
+const afterWaiting = () => new Promise((resolve) => setTimeout(resolve, WAIT_MAX_MS, null));
+
+/** What Holdfast answers, as plain values. Null if it fails. */
 async function fill(edge, address, key, seconds, path) {
   const answer = await ask(edge, path, seconds === AVAILABLE_S);
   if (answer === null || answer.status >= 500) return null;
-  const kept = new Response(answer.body, answer);
-  if (answer.status !== 200) return kept;
+  const kept = { status: answer.status, headers: new Headers(answer.headers), body: answer.body };
+  if (kept.status !== 200) return plain(kept);
   if (seconds !== null) {
     kept.headers.set("holdfast-kept", answer.headers.get("cache-control") ?? "no-store");
     kept.headers.set("cache-control", `max-age=${seconds}`);
   }
   kept.headers.delete("vary");
-  if (seconds === NOW_S) remember(key, kept);
-  await caches.default.put(address, kept.clone());
-  return kept;
+  const found = plain(kept);
+  if (seconds === NOW_S) remember(key, found);
+  await caches.default.put(address, revived(found));
+  return found;
 }
+
+const plain = ({ status, headers, body }) => ({ status, headers: [...headers], body });
+
+/** 204 and 304 have no body. */
+const revived = ({ status, headers, body }) => new Response(body.byteLength ? body : null, { status, headers });
 
 /** For while the server is away: people who wait keep the last that was known. */
 function remember(key, answer) {
   if (lastSeen.size >= KEPT_MAX) lastSeen.clear();
-  lastSeen.set(key, answer.clone());
+  lastSeen.set(key, answer);
 }
+
+const lastKnown = (key) => (lastSeen.has(key) ? marked(revived(lastSeen.get(key)), "STALE") : null);
 
 async function ask(edge, path, withCaller) {
   const headers = new Headers({ accept: edge.request.headers.get("accept") ?? "*/*" });
   if (withCaller) headers.set("authorization", edge.request.headers.get("authorization"));
   try {
-    return await fetch(edge.env.ORIGIN + path, { headers, redirect: "manual" });
+    const answer = await fetch(edge.env.ORIGIN + path, { headers, redirect: "manual" });
+    return { status: answer.status, headers: answer.headers, body: await answer.arrayBuffer() };
   } catch {
     return null;
   }

@@ -8,7 +8,7 @@ const runtime = new Miniflare({
   modules: true,
   script: readFileSync(worker, "utf8"),
   compatibilityDate: "2025-01-01",
-  bindings: { ORIGIN: origin },
+  bindings: { ORIGIN: origin, ALLOWED_ORIGINS: "https://shop.example.com" },
   host: "127.0.0.1",
   port: 0,
   cf: false,

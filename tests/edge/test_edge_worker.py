@@ -5,9 +5,11 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from edge_serving import Edge, front, reached
 from http_calling import eventually
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[2] / "edge"
 WORKER = FOLDER / "worker.js"
 STOP_S = 20.0
+SHOP, OTHER = "https://shop.example.com", "https://other.example.com"
 
 
 @contextmanager
@@ -145,4 +148,28 @@ def test_while_the_server_is_gone_the_worker_stays_calm(tmp_path: Path) -> None:
         refused_at_the_edge(client.get("/v1/orders"), 503, "busy")
         bought = client.post(f"{sale.path}/purchase", json={"quantity": 1}, headers={"Idempotency-Key": "k"})
         refused_at_the_edge(bought, 503, "outcome_unknown")
-        eventually(lambda: client.get(f"{sale.path}/now").json()["state"] == "open")
+        # Those who wait keep the last that was known.
+        eventually(lambda: client.get(f"{sale.path}/now").headers.get("holdfast-cache") == "STALE")
+        assert client.get(f"{sale.path}/now").json()["state"] == "open"
+
+
+def test_requests_that_come_together_share_one_answer(quick: Store, edge: Edge) -> None:
+    quick.open()
+    with ThreadPoolExecutor(16) as pool:
+        for path in (f"{quick.path}/now", quick.path, f"/s/{quick.sale_id}"):
+            before = reached(edge.origin)
+            answers = list(pool.map(lambda path: httpx.get(edge.url + path, trust_env=False), [path] * 16))
+            assert {answer.status_code for answer in answers} == {200}, path
+            assert len({answer.content for answer in answers}) == 1
+            assert reached(edge.origin) - before <= 4
+
+
+def test_the_worker_lets_pages_of_allowed_origins_read_its_answers(quick: Store, edge: Edge) -> None:
+    quick.open(room=FIFO)
+    with edge.connect() as client:
+        for origin, allowed in ((OTHER, None), (SHOP, SHOP), (OTHER, None)):
+            answer = client.get(f"{quick.path}/now", headers={"Origin": origin})
+            assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (200, allowed)
+            refused = client.post(f"{quick.path}/purchase", json={}, headers={"Origin": origin})
+            refused_at_the_edge(refused, 429, "admission_required")
+            assert refused.headers.get("access-control-allow-origin") == allowed
