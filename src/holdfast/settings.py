@@ -69,7 +69,9 @@ class Settings(BaseSettings):
         "needs `holdfast[kafka]`.",
     )
     shed_lag_max: int = Field(
-        100_000, ge=1, description="Unfinished journal entries, settlements and events beyond which nothing new begins."
+        100_000,
+        ge=1,
+        description="Unfinished journal entries, settlements and (if settled from Kafka) events that stop new sales.",
     )
     shed_host_percent: int = Field(
         90,

@@ -9,6 +9,8 @@ import pytest
 from outbox_world import LIFE, SKU, OutboxWorld
 from sqlalchemy import Connection, update
 
+from holdfast.bootstrap.lag import LagGuard, LagReader
+from holdfast.bootstrap.stores import sql_engine
 from holdfast.domain.stock.command import Move, Provision, Transition
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events import stream_messages
@@ -139,3 +141,31 @@ async def test_the_lag_is_what_was_not_published_yet(world: OutboxWorld) -> None
     await world.database.write(lambda c: take_stream(c, KAFKA, "a", 0, 10))
     await world.database.write(lambda c: advance_stream(c, KAFKA, 1, last - 1, 0, 0))
     assert (await world.database.read(lambda c: stream_lag(c, KAFKA)))[0] == 1
+
+
+def lag_guard(world: OutboxWorld, *, has_intents: bool) -> LagGuard:
+    engine = sql_engine(world.database)
+    return LagGuard(LagReader(world.database, engine, has_kafka=True, has_intents=has_intents), 2)
+
+
+@pytest.mark.parametrize("has_intents", [False, True])
+async def test_events_that_are_not_in_kafka_stop_sales_only_where_payments_wait_for_them(
+    world: OutboxWorld, *, has_intents: bool
+) -> None:
+    guard = lag_guard(world, has_intents=has_intents)
+    await guard.pass_once()
+    await world.live(3)
+    await guard.pass_once()
+    assert guard.is_shedding is has_intents
+    last = await world.database.read(latest_seq)
+    await world.database.write(lambda c: take_stream(c, KAFKA, "a", 0, 10))
+    await world.database.write(lambda c: advance_stream(c, KAFKA, 1, last, 0, 0))
+    await guard.pass_once()
+    assert not guard.is_shedding
+
+
+async def test_the_history_of_a_ledger_that_is_given_to_kafka_stops_no_sale(world: OutboxWorld) -> None:
+    await world.live(3)
+    guard = lag_guard(world, has_intents=True)
+    await guard.pass_once()
+    assert not guard.is_shedding

@@ -16,7 +16,8 @@ from holdfast.gate.lag import Lag
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import backlog as delivery_backlog
 from holdfast.ledger.events.outbox import unrelayed
-from holdfast.ledger.events.streams import KAFKA, stream_lag
+from holdfast.ledger.events.streams import KAFKA, find_stream, stream_lag
+from holdfast.ledger.events.webhooks import latest_seq
 from holdfast.ledger.money.settle_batch import backlog as settlement_backlog
 from holdfast.ledger.stock.queries import pool_queries
 from holdfast.runtime.agent import Agent
@@ -43,8 +44,13 @@ class Lags(Struct, frozen=True):
 
 
 class LagReader:
-    def __init__(self, database: Database, engine: Engine, *, has_kafka: bool = False) -> None:
-        self._database, self._engine, self._has_kafka = database, engine, has_kafka
+    def __init__(
+        self, database: Database, engine: Engine, *, has_kafka: bool = False, has_intents: bool = False
+    ) -> None:
+        """`has_intents`: payments are settled from Kafka, so they wait for what was not published."""
+        self._database, self._engine = database, engine
+        self._has_kafka, self._has_intents = has_kafka, has_intents
+        self._first_seq: int | None = None
         self._queries = pool_queries(database.dialect_name)
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
@@ -59,16 +65,23 @@ class LagReader:
             return self.last
 
     async def unsettled(self) -> int:
-        """What every sale makes more of: decisions that are not in the ledger, payments that are not over, and events
-        that are not in Kafka."""
+        """What every sale makes more of: decisions that are not in the ledger, payments that are not over, and, where
+        these are settled from Kafka, events that are not there."""
         by_pool = {} if self._engine.journal_lag is None else await self._engine.journal_lag()
         behind = await self._database.read(self._unsettled)
         return behind + sum(lag.items for lag in by_pool.values())
 
     def _unsettled(self, connection: Connection) -> int:
         settling, _ = settlement_backlog(connection)
-        unpublished = stream_lag(connection, KAFKA)[0] if self._has_kafka else 0
-        return settling + unpublished
+        return settling + (self._unpublished(connection) if self._has_intents else 0)
+
+    def _unpublished(self, connection: Connection) -> int:
+        """Without what happened before the first look: a ledger with a long history may only now be given to Kafka.
+        Payments of that time which are not over count as such."""
+        latest = latest_seq(connection)
+        if self._first_seq is None:
+            self._first_seq = latest
+        return max(0, latest - max(self._first_seq, find_stream(connection, KAFKA).position))
 
     async def _read(self) -> Lags:
         by_pool = {} if self._engine.journal_lag is None else await self._engine.journal_lag()
@@ -93,7 +106,7 @@ class LagReader:
 class LagGuard:
     """Lets nothing new begin while more is behind than `lag_max`, so that what was begun is finished first.
 
-    Webhooks do not count: a receiver that is down must not stop a sale.
+    Webhooks do not count, nor does Kafka where nothing is settled from it: what is down there must not stop a sale.
     """
 
     def __init__(self, reader: LagReader, lag_max: int) -> None:

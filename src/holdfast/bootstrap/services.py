@@ -213,7 +213,7 @@ def build_services(
     methods, nudge = PaymentMethods(database), payments.settler.nudge
     challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
     room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
-    lag = LagReader(database, engine, has_kafka=settings.has_kafka)
+    lag = LagReader(database, engine, has_kafka=settings.has_kafka, has_intents=settings.has_intents)
     lag_guard = LagGuard(lag, settings.shed_lag_max)
     passes, replays = Passes(tokens, room_snapshot, catalogue.now_ms), Replays(database, engine.catch_up)
     return Services(
