@@ -10,6 +10,11 @@ import pytest
 from cli_running import Here, Ran
 
 from databases import empty_postgres_database, sqlite_url
+from holdfast.bootstrap.backup.archive import new_archive
+from holdfast.bootstrap.backup.backup import restore
+from holdfast.bootstrap.backup.sqlite import put_database
+from holdfast.errors import SettingsError
+from holdfast.settings import Settings
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -103,3 +108,47 @@ def test_the_archive_is_private_and_says_what_it_is(command: Command, here: Here
 def test_a_backup_of_the_other_engine_is_refused_by_name(here: Here) -> None:
     refused = here("restore", "whole.tar.gz", "--json", DATA=str(here.directory / "new"))
     assert "backup of postgresql" in refused.refusal
+
+
+def test_an_archive_does_not_replace_a_file_that_was_created_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError
+
+    file, victim = tmp_path / "whole.tar", tmp_path / "victim"
+    victim.write_text("theirs")
+    (tmp_path / "whole.tar.partial").symlink_to(victim)
+    for has_links in (True, False):
+        if not has_links:
+            monkeypatch.setattr("os.link", no_links)
+        with pytest.raises(SettingsError, match="exists"), new_archive(file):
+            file.write_text("theirs")
+        assert (file.read_text(), victim.read_text()) == ("theirs", "theirs")
+        file.unlink()
+        with new_archive(file):
+            pass
+        assert tarfile.is_tarfile(file)
+        file.unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["victim", "whole.tar.partial"]
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize("engine", ["sqlite"])
+async def test_a_restore_unpacks_beside_the_database_file_which_may_be_on_another_filesystem(here: Here) -> None:
+    beside = here.directory / "elsewhere"
+    settings = Settings(data=here.directory / "new", database_url=sqlite_url(beside / "holdfast.db"))
+    seen: list[Path] = []
+    file = here.directory / "whole.tar.gz"
+    await restore(settings, file, verified=False, progress=lambda _: seen.extend(beside.glob(".restore-*")))
+    assert seen
+    assert not list(beside.glob(".restore-*"))
+
+
+def test_a_restore_that_failed_to_move_the_database_can_be_repeated(tmp_path: Path) -> None:
+    copy, file = tmp_path / "copy", tmp_path / "holdfast.db"
+    with pytest.raises(FileNotFoundError):
+        put_database(copy, file)
+    copy.write_text("whole")
+    put_database(copy, file)
+    assert file.read_text() == "whole"

@@ -1,13 +1,14 @@
 """The archive of a backup: a tar file with the ledger, the files of the data directory, and a manifest at its end.
 
 The manifest has the hash of every other member, so that a restore notices an archive that was cut off or changed. The
-archive is written beside its place under another name and moved there when all of it is on disk; it has keys in it, so
-only its owner may read it.
+archive is written beside its place under a random name and gets its own when all of it is on disk; it never replaces a
+file. It has keys in it, so only its owner may read it.
 """
 
 import hashlib
 import io
 import os
+import secrets
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ MANIFEST = "manifest.json"
 DATABASE = "holdfast.db"
 TABLES, FILES = "tables", "data"
 _CHUNK = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class TableFacts(Struct, frozen=True):
@@ -85,20 +87,39 @@ class ArchiveWriter:
 def new_archive(file: Path) -> Iterator[ArchiveWriter]:
     """Complete and on disk when this ends; nothing is left of one that failed."""
     if file.exists():
-        raise SettingsError(f"{file} exists; choose another name, or remove it")
-    partial = file.with_name(f"{file.name}.partial")
+        raise _exists(file)
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(8)}.partial")
     compressed = file.suffix in (".gz", ".tgz")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+        with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as output:
             # Level 1: most of it is ids, which no level makes much smaller, and the higher ones take ten times as long.
             options = {"compresslevel": 1} if compressed else {}
             with tarfile.open(fileobj=output, mode="w:gz" if compressed else "w", **options) as tar:  # type: ignore[call-overload]
                 yield ArchiveWriter(tar)
             output.flush()
             os.fsync(output.fileno())
-        partial.rename(file)
+        _publish(partial, file)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _publish(partial: Path, file: Path) -> None:
+    """Unlike a rename, this does not replace a file that was created meanwhile."""
+    try:
+        try:
+            os.link(partial, file)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A filesystem without hard links: the name is taken first, and only what took it is replaced.
+            os.close(os.open(file, _NEW, 0o600))
+            partial.replace(file)
+    except FileExistsError as exc:
+        raise _exists(file) from exc
+
+
+def _exists(file: Path) -> SettingsError:
+    return SettingsError(f"{file} exists; choose another name, or remove it")
 
 
 def extract(file: Path, directory: Path) -> Manifest:

@@ -120,8 +120,10 @@ async def restore(settings: Settings, file: Path, *, verified: bool, progress: P
         sqlite.require_none(database_file(settings))
     else:
         await postgres.require_empty(settings.database_url)
-    make_private_directory(settings.data)
-    with TemporaryDirectory(dir=settings.data, prefix=".restore-") as scratch:
+    # A file can be moved to its place only within one filesystem.
+    beside = database_file(settings).parent if settings.is_embedded else settings.data
+    make_private_directory(beside)
+    with TemporaryDirectory(dir=beside, prefix=".restore-") as scratch:
         directory = Path(scratch)
         progress("reading the archive")
         manifest = extract(file, directory)

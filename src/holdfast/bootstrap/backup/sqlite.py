@@ -65,11 +65,19 @@ def put_database(copy: Path, file: Path) -> None:
     require_none(file)
     locks = [ServerLock(file, role).acquire() for role in ("server", "worker")]
     try:
-        # Acquiring has made an empty file of this name.
-        copy.replace(file)
+        _replace_empty(copy, file)
         directory = os.open(file.parent, os.O_RDONLY)
         os.fsync(directory)
         os.close(directory)
     finally:
         for lock in locks:
             lock.release()
+
+
+def _replace_empty(copy: Path, file: Path) -> None:
+    """Acquiring the locks has made an empty file of this name. If it stayed, it would refuse the next restore."""
+    try:
+        copy.replace(file)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
