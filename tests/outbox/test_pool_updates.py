@@ -1,7 +1,9 @@
 """`pool.updated`: the counts of pools that changed, at most once a second for each, beside history."""
 
+import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 from outbox_world import SKU, OutboxWorld
 from sqlalchemy import func, select, update
@@ -16,6 +18,8 @@ from holdfast.ledger.tables.webhooks import deliveries
 from holdfast.webhooks.pool_updates import PoolUpdates
 from receiver import receiving
 
+WAITS_FOR_A_LOCK = """\
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 NOWHERE = "http://127.0.0.1:9/hooks"
 
 
@@ -143,3 +147,29 @@ async def test_the_shards_of_a_split_pool_are_one(world: OutboxWorld, counting: 
         "big",
         {"total_units": 10, "available": 7, "held": 2, "sold": 1},
     )
+
+
+async def test_a_delivery_that_a_sender_leases_meanwhile_is_not_deleted(
+    migrated_postgres: Database, postgres_database_url: str
+) -> None:
+    world = OutboxWorld(migrated_postgres)
+    await world.stock()
+    counting = Counting(world)
+    webhook = await world.add(NOWHERE, "pool.updated")
+    await counting.a_second_later()
+    [leased] = await counting.log(webhook)
+    await world.live()
+    sender = await asyncpg.connect(postgres_database_url)
+    watcher = await asyncpg.connect(postgres_database_url)
+    try:
+        async with sender.transaction():
+            await sender.execute("UPDATE deliveries SET leased_until = 9000000000000000")
+            passing = asyncio.create_task(counting.a_second_later())
+            async with asyncio.timeout(10):
+                while not passing.done() and not await watcher.fetchval(WAITS_FOR_A_LOCK):  # noqa: ASYNC110 - the server tells nobody
+                    await asyncio.sleep(0.01)
+        assert await passing == 1
+    finally:
+        await sender.close()
+        await watcher.close()
+    assert leased.delivery_id in {delivery.delivery_id for delivery in await counting.log(webhook)}

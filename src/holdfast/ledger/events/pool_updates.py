@@ -58,14 +58,7 @@ class PoolUpdateQueries:
             dialect_name, pool_updates, _COLUMNS, pool_updates.c.sku_id, [c for c in _COLUMNS if c.name != "sku_id"]
         )
         self._insert = insert_rows(dialect_name, deliveries, _NEW)
-        given = rows_parameter(dialect_name, [deliveries.c.webhook_id, deliveries.c.subject])
-        self._unsent = select(deliveries.c.delivery_id, *[deliveries.c[name] for name in _KEPT]).where(
-            deliveries.c.webhook_id == given.c.webhook_id,
-            deliveries.c.subject == given.c.subject,
-            deliveries.c.type == literal_column(f"'{STREAM}'"),
-            deliveries.c.state == literal_column("'waiting'"),
-            deliveries.c.leased_until <= bindparam("now"),
-        )
+        self._delete_unsent = _delete_unsent(dialect_name)
 
     def anything_changed(self, connection: Connection) -> bool:
         return connection.execute(self._changed, {"at_most": 1}).first() is not None
@@ -95,11 +88,8 @@ class PoolUpdateQueries:
         if not wanted:
             return
         pairs = [(webhook_id, update_.sku_id) for webhook_id in wanted for update_ in found]
-        unsent = connection.execute(self._unsent, {"rows": encode_rows(pairs), "now": now}).all()
+        unsent = connection.execute(self._delete_unsent, {"rows": encode_rows(pairs), "now": now})
         before = {(row.webhook_id, row.subject): row for row in unsent}
-        if unsent:
-            ids = [row.delivery_id for row in unsent]
-            connection.execute(delete(deliveries).where(deliveries.c.delivery_id.in_(ids)))
         prefix, seq, rows = id_prefix(connection), latest_seq(connection), []
         for update_ in found:
             number, body = f"{prefix}{update_.number}", encode_update(update_, prefix)
@@ -112,6 +102,24 @@ class PoolUpdateQueries:
 
 
 pool_update_queries = cache(PoolUpdateQueries)
+
+
+def _delete_unsent(dialect_name: str) -> Any:
+    """One statement, whose conditions hold for the rows as they are when it locks them: what a sender leased stays."""
+    given = rows_parameter(dialect_name, [deliveries.c.webhook_id, deliveries.c.subject])
+    old = deliveries.alias("old")
+    of_pairs = select(old.c.delivery_id).where(
+        old.c.webhook_id == given.c.webhook_id,
+        old.c.subject == given.c.subject,
+        old.c.type == literal_column(f"'{STREAM}'"),
+        old.c.state == literal_column("'waiting'"),
+    )
+    unsent = delete(deliveries).where(
+        deliveries.c.delivery_id.in_(of_pairs),
+        deliveries.c.state == literal_column("'waiting'"),
+        deliveries.c.leased_until <= bindparam("now"),
+    )
+    return unsent.returning(*[deliveries.c[name] for name in _KEPT])
 
 
 def _changed(dialect_name: str) -> Any:
