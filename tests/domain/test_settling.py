@@ -155,6 +155,7 @@ def test_every_event_in_every_state_leads_somewhere_and_none_is_dropped_silently
             assert effects or not after.is_open
 
 
+@pytest.mark.daily
 def test_an_event_that_does_not_fit_changes_nothing_by_itself() -> None:
     for case in every_case():
         for event in EVENTS:

@@ -92,9 +92,10 @@ async def test_a_long_history_is_read_in_parts_without_a_gap(
 ) -> None:
     monkeypatch.setattr(stream_messages, "MESSAGES_MAX", 7)
     monkeypatch.setattr(stream_messages, "WINDOW", 10)
+    before = await world.database.read(latest_seq)
     await world.live(20)
     last = await world.database.read(latest_seq)
-    stream, ids = Stream(), []
+    stream, ids = Stream(before), []
     while stream.position < last:
         batch = await read(world, stream)
         ids += [body["id"] for body in bodies(batch, EVENTS)]
