@@ -1,6 +1,7 @@
 """A server with Kafka: what it sells arrives there, and it sells without a broker too."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from kafka_world import PARTITIONS, reading
 from processes import HoldfastProcess, ask, make_pool, serving
 
 from holdfast.lab.load.engines import free_port
-from holdfast.lab.load.kafka_broker import Broker
+from holdfast.lab.load.kafka_broker import Broker, kafka_broker
 from holdfast.ledger.events.stream_messages import EVENTS
 
 pytestmark = pytest.mark.slow
@@ -129,3 +130,28 @@ async def buy(client: httpx.AsyncClient, buyer_id: str) -> None:
 async def settled(client: httpx.AsyncClient) -> int:
     answer = await client.get("/v1/inventory/chair/available")
     return int(answer.json()["sold"])
+
+
+async def test_a_worker_stops_in_time_while_the_broker_is_frozen(tmp_path: Path) -> None:
+    with kafka_broker() as own:
+        settings = {"kafka_url": f"{own.url}?partitions={PARTITIONS}", "settlement_source": "kafka"}
+        async with serving(tmp_path / "data", buyer_secret=BUYER_SECRET, **settings) as holdfast:
+            async with holdfast.client() as client:
+                await open_sale(client)
+                for number in range(20):
+                    await buy(client, f"buyer-{number}")
+                    if number == 10:
+                        await until_some_intents_are_settled(client)
+                        own.freeze()
+            try:
+                holdfast.process.send_signal(signal.SIGTERM)
+                assert await holdfast.exit_status(within_s=10) == 0
+            finally:
+                own.thaw()
+
+
+async def until_some_intents_are_settled(client: httpx.AsyncClient) -> None:
+    """The worker counts them, which raises no event here."""
+    async with asyncio.timeout(60):
+        while 'holdfast_intents_total{result="settled"}' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.02)

@@ -11,17 +11,19 @@ does not take the worker for dead. They are resumed when half of that is done.
 
 On failure. While the ledger does not answer, purchases are tried again and again, and nothing is committed. A message
 that names no purchase is parked in the ledger, for a person; the ledger's own sweep settles whatever it was about.
+Commits are not waited for, and closing only for `CLOSE_S`: a broker that does not answer must not keep a process alive.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from threading import Thread
+from typing import Annotated, Any
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.events.stream_messages import INTENTS
@@ -39,15 +41,20 @@ POLL_MAX = 500
 POLL_S = 0.1
 IN_FLIGHT_MAX = 2_000
 SESSION_MS = 10_000
+CLOSE_S = 2.0
 FIRST_RETRY_MS, LONGEST_RETRY_MS = 100, 2_000
 
 Settle = Callable[[str, str], Awaitable[None]]
 Park = Callable[[str, str, bytes], Awaitable[None]]
 
 
+# What no ID has and a database may refuse would be tried again for ever.
+_Id = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+
+
 class _Data(Struct):
-    purchase_id: str
-    sku_id: str
+    purchase_id: _Id
+    sku_id: _Id
 
 
 class _Intent(Struct):
@@ -75,10 +82,15 @@ class IntentConsumer:
         if self._consumer is None:
             await self._open()
         messages = await asyncio.to_thread(self._consumer.consume, POLL_MAX, POLL_S)
+        errors = [error for message in messages if (error := message.error()) is not None and not _passes(error)]
         for message in messages:
-            self._take(message)
+            if message.error() is None:
+                self._take(message)
         self._apply_pressure()
-        await self._commit()
+        self._commit(self._consumer)
+        if errors:
+            log.warning("intents_not_read", errors=sorted({error.str() for error in errors}))
+            raise Unavailable(f"Kafka: {errors[0].str()}")
         return len(messages)
 
     async def close(self) -> None:
@@ -86,8 +98,7 @@ class IntentConsumer:
             task.cancel()
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            with suppress(library().KafkaException, RuntimeError):
-                await asyncio.to_thread(consumer.close)
+            await _close(consumer)
 
     async def _open(self) -> None:
         await create_topics(self._url)
@@ -99,7 +110,7 @@ class IntentConsumer:
             "partition_assignment_strategy": "cooperative-sticky",
             "session_timeout_ms": SESSION_MS,
         }
-        consumer = library().Consumer(configuration(self._url, **options))
+        consumer = library().Consumer(configuration(self._url, **options) | {"on_commit": self._on_commit})
         consumer.subscribe([INTENTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         self._consumer = consumer
 
@@ -111,20 +122,20 @@ class IntentConsumer:
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         """What is done already need not be done again by the next worker."""
-        with suppress(library().KafkaException):
-            self._commit_now(consumer, self._offsets.take())
+        self._commit(consumer)
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, _consumer: Any, partitions: list[Any]) -> None:
         self._offsets.forget([each.partition for each in partitions])
 
+    def _on_commit(self, error: Any, partitions: list[Any]) -> None:
+        """What failed is committed with the next; until then the messages may be read again, and are found settled."""
+        failed = [each for each in partitions if error is not None or each.error is not None]
+        self._offsets.give_back({each.partition: each.offset for each in failed if each.offset >= 0})
+
     # --- messages
 
     def _take(self, message: Any) -> None:
-        if (error := message.error()) is not None:
-            if error.retriable() or not error.fatal():
-                return
-            raise Unavailable(f"Kafka: {error.str()}")
         partition, tracked = message.partition(), self._offsets.begin(message.partition(), message.offset())
         task = asyncio.create_task(self._until_done(partial(self._work_on, message)))
         self._in_flight.add(task)
@@ -171,19 +182,34 @@ class IntentConsumer:
             self._consumer.resume(self._consumer.assignment())
             self._is_paused = False
 
-    async def _commit(self) -> None:
-        reached = self._offsets.take()
+    def _commit(self, consumer: Any) -> None:
+        """Begin to; `_on_commit` learns how it ended."""
+        reached, kafka = self._offsets.take(), library()
         if not reached:
             return
+        offsets = [kafka.TopicPartition(INTENTS, partition, offset) for partition, offset in reached.items()]
         try:
-            await asyncio.to_thread(self._commit_now, self._consumer, reached)
-        except library().KafkaException:
-            # A rebalance, or no broker: those who get the messages again find them settled.
+            consumer.commit(offsets=offsets, asynchronous=True)
+        except kafka.KafkaException:
             self._offsets.give_back(reached)
 
-    @staticmethod
-    def _commit_now(consumer: Any, reached: dict[int, int]) -> None:
-        kafka = library()
-        offsets = [kafka.TopicPartition(INTENTS, partition, offset) for partition, offset in reached.items()]
-        if offsets:
-            consumer.commit(offsets=offsets, asynchronous=False)
+
+def _passes(error: Any) -> bool:
+    """Whether the library gets over it by itself."""
+    return bool(error.retriable()) or error.code() == library().KafkaError._PARTITION_EOF  # noqa: SLF001
+
+
+async def _close(consumer: Any) -> None:
+    """Leave the group. The thread is a daemon, so that the process can end while no broker answers."""
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def close() -> None:
+        with suppress(library().KafkaException, RuntimeError):
+            consumer.close()
+        with suppress(RuntimeError):  # The loop is closed already.
+            loop.call_soon_threadsafe(closed.set)
+
+    Thread(target=close, name="kafka-close", daemon=True).start()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_S):
+            await closed.wait()

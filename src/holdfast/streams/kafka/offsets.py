@@ -40,9 +40,10 @@ class Offsets:
         return reached
 
     def give_back(self, reached: dict[int, int]) -> None:
-        """It could not be committed."""
+        """It could not be committed. Partitions that were lost meanwhile are another's to commit."""
         with self._lock:
-            self._reached = reached | self._reached
+            ours = {partition: offset for partition, offset in reached.items() if partition in self._partitions}
+            self._reached = ours | self._reached
 
     def forget(self, partitions: list[int]) -> None:
         with self._lock:
