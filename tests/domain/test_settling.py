@@ -55,6 +55,8 @@ def every_case() -> Iterator[Case]:
             notifies_gate=notifies, is_reacquiring=reacquiring, amount=AMOUNT,
         )  # fmt: skip
         yield case
+        if payment is not None:
+            yield replace(case, is_earlier_payment=True, payment_attempt=2)
         if payment is P.DECLINED:
             for overdue, parks, earlier in product(*flags):
                 yield replace(case, is_overdue=overdue, is_earlier_payment=earlier)
@@ -164,6 +166,25 @@ def test_an_event_that_does_not_fit_changes_nothing_by_itself() -> None:
                 assert (after, effects) == (advance(case, Resumed())[0], [Effect.REPORT, *effects_of(case, Resumed())])
 
 
+def test_an_earlier_payment_without_money_leaves_the_attempt_in_progress_alone() -> None:
+    """Neither may its key be charged for the next attempt, nor may it end that attempt. An operator's discard may."""
+    replies = [ProviderReplied(status, AMOUNT) for status in (None, P.DECLINED, P.VOIDED)]
+    asked = (P.ATTEMPTED, P.AUTHORISED, P.CLAIMED, P.DECLINED, P.VOIDED)
+    earlier = [
+        case
+        for case in every_case()
+        if case.is_earlier_payment
+        and (case.work, case.reservation) == (Work.WAITING, Status.SETTLING)
+        and case.payment in asked
+        and case.funding is not None
+    ]
+    assert {case.payment for case in earlier} == set(asked)
+    replied = {tuple(effects_of(case, reply)) for case, reply in product(earlier, replies)}
+    assert replied == {(Effect.CHECK_SOON,)}
+    resumed = {effect for case in earlier for effect in effects_of(case, Resumed())}
+    assert resumed == {Effect.CHECK_SOON, Effect.LOOK_UP, Effect.VOID, Effect.CAPTURE}
+
+
 # --- one by one
 
 
@@ -228,6 +249,7 @@ def test_after_the_reservation_has_ended(
         ),
         (Case(payment_reason="buyer_limit"), Resumed(), [Effect.RETURN_UNITS], Work.DONE),
         (Case(is_earlier_payment=True), Resumed(), [Effect.CHECK_SOON], Work.WAITING),
+        (Case(is_earlier_payment=True), Discarded(), [Effect.RETURN_UNITS], Work.DONE),
         (Case(reservation=Status.ACTIVE), Resumed(), [], Work.DONE),
     ],
 )

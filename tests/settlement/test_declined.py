@@ -18,6 +18,7 @@ from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.errors import OutcomeUnknown
 from holdfast.ledger.events.declined import declined_payment
 from holdfast.ledger.money.payment_notes import Method, last_decline, note_method
+from holdfast.ledger.money.refunds import Wanted, enter
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import events, pools, reservations
@@ -35,7 +36,7 @@ class Contradicting:
 
     def __init__(self, provider: PaymentProvider) -> None:
         self._provider = provider
-        self.said: dict[str, Payment | Exception] = {}
+        self.said: dict[str, Payment | Exception | None] = {}
         self.looked_up: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -43,10 +44,12 @@ class Contradicting:
 
     async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
         self.looked_up.append(key)
-        said = self.said.get(key)
+        if key not in self.said:
+            return await self._provider.look_up(key, reference)
+        said = self.said[key]
         if isinstance(said, Exception):
             raise said
-        return said or await self._provider.look_up(key, reference)
+        return said
 
 
 async def note(harness: SettleHarness, reservation_id: str, method: str, attempt: int) -> None:
@@ -293,7 +296,36 @@ async def test_money_that_a_provider_took_after_declining_it_goes_back(
         await note(harness, bought, "pm_ok", 2)
         await pay(harness, bought)
         await harness.settle_all(settler)
-    assert (await harness.one(orders)).reservation_id == bought
+    order = await harness.one(orders)
+    assert order.reservation_id == bought
+    # The order is paid with the other card, whose money an order's refund gives back.
+    assert await keys_of(harness) == [(key, "captured"), (payment_key_of(bought, 2), "captured")]
+    assert [row.payment_key for row in await harness.rows(refunds)] == [key]
+    back = await harness.database.write(lambda c: enter(c, "refund", Wanted(order.order_id, "k"), 1))
+    assert {row.payment_key for row in await harness.rows(refunds)} == {key, payment_key_of(bought, 2)}
+    assert back.amount == PRICE
+
+
+@pytest.mark.parametrize("said", [PaymentState.VOIDED, PaymentState.DECLINED, None])
+async def test_an_earlier_payment_without_money_leaves_the_next_attempt_alone(
+    harness: SettleHarness, sandbox: Sandbox, providers: Providers, said: PaymentState | None
+) -> None:
+    """The buyer pays again while the first payment waits to be looked up."""
+    provider = Contradicting(providers["sandbox"])
+    contradicting: Any = {"sandbox": provider}
+    bought, settler = await bought_with(harness, "pm_decline"), harness.settler(contradicting)
+    await harness.settle_all(settler)
+    first, second = payment_key_of(bought), payment_key_of(bought, 2)
+    provider.said[first] = Payment(first, PaymentState.AUTHORISED, amount=PRICE)
+    assert await harness.audit(settler, contradicting).hint(first)
+    await note(harness, bought, "pm_ok", 2)
+    await pay(harness, bought)
+    provider.said[first] = None if said is None else Payment(first, said, amount=PRICE)
+    await harness.settle_all(settler)
+    assert first in provider.looked_up
+    assert (await harness.one(reservations)).status == "confirmed"
+    assert dict(await keys_of(harness)) == {first: said or "new", second: "captured"}
+    assert [sandbox.books()[key]["captures"] for key in (first, second)] == [0, 1]
 
 
 async def test_a_crowd_that_tries_again_and_again_is_charged_once_each(

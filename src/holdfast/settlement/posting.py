@@ -180,6 +180,7 @@ class Posting:
         if replacements:
             known = self.queries.reservations(connection, list(replacements.values()))
             payments = self.queries.payments_of_replacements(connection, replacements) | payments
+        returned = self.queries.returned(connection, payments.values())
         # There is no order as long as a reservation is settling and nothing was captured for it.
         may_have_order = [
             id_ for id_ in ids if id_ in payments or id_ not in reservations or reservations[id_].status in _ENDED
@@ -195,6 +196,7 @@ class Posting:
                 payments.get(id_, []),
                 orders.get(id_),
                 sales[row.sale_id],
+                returned=returned,
                 has_replacement=row.successor_id in known,
                 is_claimed=id_ in claimed,
                 attempts_max=self._attempts_max,

@@ -1,6 +1,6 @@
 """One settlement as the ledger stores it, and the case (`domain/sale/settling.py`) it stands for."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,13 +39,15 @@ class Record:
         order: str | None,
         sale: Sale | None,
         *,
+        returned: Collection[str],
         has_replacement: bool,
         is_claimed: bool,
         attempts_max: int,
     ) -> None:
         self.work: dict[str, Any] = dict(work._mapping)  # noqa: SLF001 - the documented way to all columns of a row
         self.reservation = reservation
-        payment = _current(payments, reservation)
+        spendable = [row for row in payments if row.state == PaymentStatus.CAPTURED and row.payment_key not in returned]
+        payment = _current(payments, spendable, reservation)
         self.payment: dict[str, Any] | None = None if payment is None else dict(payment._mapping)  # noqa: SLF001
         self._last_payment = max(payments, key=lambda row: row.attempt, default=None)
         self.sale = sale
@@ -75,7 +77,7 @@ class Record:
             is_earlier_payment=payment is not None
             and reservation is not None
             and payment.attempt < reservation.attempts,
-            is_paid_otherwise=_is_paid_otherwise(payment, payments),
+            is_paid_otherwise=_is_paid_otherwise(payment, spendable),
         )
 
     @property
@@ -188,12 +190,13 @@ class Record:
         return reacquired_id(self.reservation_id) if self.case.is_reacquiring else None
 
 
-def _current(payments: Sequence[Row[Any]], reservation: Reservation | None) -> Row[Any] | None:
-    """The payment to work on: one with an open outcome, one that was captured, or the one of the latest attempt. None
-    if the latest attempt has none yet."""
-    for states in (_UNDECIDED, (PaymentStatus.CAPTURED,)):
-        if found := [row for row in payments if row.state in states]:
-            return found[0]
+def _current(
+    payments: Sequence[Row[Any]], spendable: Sequence[Row[Any]], reservation: Reservation | None
+) -> Row[Any] | None:
+    """The payment to work on: one with an open outcome, one that was captured and does not go back, or the one of the
+    latest attempt. None if the latest attempt has none yet."""
+    if found := [row for row in payments if row.state in _UNDECIDED] or spendable:
+        return found[0]
     latest = None if reservation is None else [row for row in payments if row.attempt == reservation.attempts]
     if latest:
         return latest[0]
@@ -201,10 +204,9 @@ def _current(payments: Sequence[Row[Any]], reservation: Reservation | None) -> R
     return None if is_settling else max(payments, key=lambda row: row.attempt, default=None)
 
 
-def _is_paid_otherwise(payment: Row[Any] | None, payments: Sequence[Row[Any]]) -> bool:
+def _is_paid_otherwise(payment: Row[Any] | None, spendable: Sequence[Row[Any]]) -> bool:
     """What two captures are for is decided when the second becomes known."""
-    captured = [row for row in payments if row.state == PaymentStatus.CAPTURED]
-    return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(captured)
+    return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(spendable)
 
 
 def _funding(sale: Sale | None, quantity: int) -> Funding | None:

@@ -3,7 +3,7 @@
 from sqlalchemy import and_, case, exists, func, or_, select
 
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind
-from holdfast.ledger.tables.money import payments, refunds
+from holdfast.ledger.tables.money import is_returned, payments, refunds
 from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.verify.check import Check, Level
 from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled
@@ -19,7 +19,7 @@ _charged_once = Check(
     .where(
         payments.c.state.in_((*_asked, "captured")),
         # What a provider took although it had declined it goes back.
-        ~exists().where(refunds.c.payment_key == payments.c.payment_key, refunds.c.cause == "paid_twice"),
+        ~is_returned,
     )
     .group_by(payments.c.reservation_id)
     .having(func.count() > 1),
@@ -28,6 +28,7 @@ _charged_once = Check(
 _paid = exists().where(
     payments.c.reservation_id == orders.c.reservation_id,
     _is_captured,
+    ~is_returned,
     payments.c.amount == orders.c.amount,
     payments.c.currency == orders.c.currency,
     payments.c.provider == orders.c.payment,
@@ -36,8 +37,8 @@ _paid = exists().where(
 _is_ours = and_(is_sold, orders.c.payment != PaymentKind.EXTERNAL, orders.c.amount > 0)
 _orders_paid = Check(
     "orders_paid",
-    "Every order that a provider charged has a captured payment of the same amount. Orders confirmed with a service "
-    "key were paid externally.",
+    "Every order that a provider charged has a captured payment of the same amount that was not returned. "
+    "Orders confirmed with a service key were paid externally.",
     orders,
     select(orders.c.order_id, orders.c.reservation_id, orders.c.amount, orders.c.payment).where(_is_ours, ~_paid),
 )

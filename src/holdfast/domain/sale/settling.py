@@ -40,6 +40,7 @@ Next = tuple[Case, Effect | None]
 _RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
 _ENDED = (Status.CONFIRMED, *_RETURNED)
 _MAYBE_REQUESTED = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
+_WITHOUT_MONEY = (PaymentStatus.NEW, PaymentStatus.DECLINED, PaymentStatus.VOIDED)
 _DISCARD_REASON = "dropped by an operator"
 _LIMIT_REASON = "buyer_limit"
 
@@ -152,7 +153,16 @@ def _step(case: Case) -> Next:
     is_not_settling = case.reservation is Status.ACTIVE and case.payment in (None, PaymentStatus.NEW)
     if case.attempts >= case.attempts_max or case.reservation is None or is_not_settling:
         return _park(case, f"the reservation is {case.reservation or 'unknown'}")
+    if _is_earlier_without_money(case):
+        # The next pass finds the payment of the attempt in progress.
+        return case, Effect.CHECK_SOON
     return _step_payment(case, is_settling=case.reservation is Status.SETTLING)
+
+
+def _is_earlier_without_money(case: Case) -> bool:
+    """Whether this payment says nothing about the attempt in progress. An operator's discard ends that attempt too."""
+    is_earlier = case.is_earlier_payment and case.reservation is Status.SETTLING
+    return is_earlier and case.payment in _WITHOUT_MONEY and case.payment_reason != _DISCARD_REASON
 
 
 def _close_without_sale(case: Case) -> Next:
@@ -188,8 +198,6 @@ def _step_declined(case: Case) -> Next:
     """The buyer may try again until the deadline. After the last attempt, the provider has to say again that no money
     was taken before anything else happens."""
     reason, is_last = case.payment_reason or "declined", case.payment_attempt >= case.payment_attempts_max
-    if case.is_earlier_payment:
-        return case, Effect.CHECK_SOON
     if not is_last and not case.is_overdue:
         return _end(case, Transition.REOPEN, reason)
     if case.funding is Funding.PROVIDER and not case.is_looked_up:

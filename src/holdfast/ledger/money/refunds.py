@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, exists, func, 
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind, payment_key_of
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.money.wallet import SALES, Entries, add, lock_account
-from holdfast.ledger.tables.money import is_open_refund, payments, refunds
+from holdfast.ledger.tables.money import is_open_refund, is_returned, payments, refunds
 from holdfast.ledger.tables.sales import orders, sales
 
 # Refunded without a call to a provider.
@@ -91,9 +91,10 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
 
 
 def _payment_key(connection: Connection, reservation_id: str) -> str:
-    """Money that came too late for its own reservation may have paid for a replacement."""
+    """Money that came too late for its own reservation may have paid for a replacement. Money of another attempt that
+    goes back did not pay for the order."""
     of_it = select(payments.c.payment_key).where(payments.c.reservation_id == reservation_id)
-    query = of_it.where(payments.c.state == "captured").order_by(payments.c.attempt)
+    query = of_it.where(payments.c.state == "captured", ~is_returned).order_by(payments.c.attempt)
     return connection.execute(query).scalars().first() or payment_key_of(reservation_id)
 
 

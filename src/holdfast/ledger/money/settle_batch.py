@@ -25,6 +25,7 @@ from holdfast.ledger.engine.rows import (
 )
 from holdfast.ledger.tables.money import (
     is_open_settlement,
+    is_returned,
     payments,
     refunds,
     settlements,
@@ -205,6 +206,14 @@ class SettleQueries:
         """By the reservation that is replaced."""
         found = self.payments(connection, list(successors.values()))
         return {id_: found[successor] for id_, successor in successors.items() if successor in found}
+
+    def returned(self, connection: Connection, found: Iterable[Sequence[Row[Any]]]) -> set[str]:
+        """Which of these payments go back without having paid for an order."""
+        keys = [row.payment_key for rows in found for row in rows if row.state == "captured"]
+        if not keys:
+            return set()
+        is_one = payments.c.payment_key.in_(keys)
+        return set(connection.execute(select(payments.c.payment_key).where(is_one, is_returned)).scalars())
 
     def orders(self, connection: Connection, ids: Sequence[str]) -> dict[str, str]:
         """How orders were paid, by reservation."""

@@ -12,6 +12,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    exists,
     literal_column,
     text,
 )
@@ -139,6 +140,12 @@ refunds = Table(
     Index("refunds_by_key", "order_id", "key", unique=True),
 )
 is_open_refund = refunds.c.state.in_(_OPEN)
+# Whether a payment was refunded, or will be, without having paid for an order.
+is_returned = (
+    exists()
+    .where(refunds.c.payment_key == payments.c.payment_key, refunds.c.order_id.is_(None), refunds.c.state != "dropped")
+    .correlate(payments)
+)
 refunds_due = Index(
     "refunds_due",
     refunds.c.due_at,
