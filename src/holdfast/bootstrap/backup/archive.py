@@ -45,6 +45,8 @@ class Manifest(Struct, frozen=True):
     sequences: dict[str, int] = {}
     hashes: dict[str, str] = {}
     format: int = FORMAT
+    # In Redis mode: entries that the ledger lacked when the backup began. None without Redis, or if it did not answer.
+    journal_lag: int | None = None
 
 
 class _Hashing(io.RawIOBase):

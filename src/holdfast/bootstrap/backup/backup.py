@@ -12,6 +12,7 @@ from holdfast import __version__
 from holdfast.bootstrap.backup import postgres, sqlite
 from holdfast.bootstrap.backup.archive import DATABASE, ArchiveWriter, Manifest, TableFacts, extract, new_archive
 from holdfast.bootstrap.backup.files import add_files, put_files, require_room
+from holdfast.bootstrap.backup.journal import journal_lag
 from holdfast.bootstrap.marks import compare_kept
 from holdfast.bootstrap.stores import database_file, open_ledger
 from holdfast.errors import SettingsError
@@ -57,17 +58,21 @@ class _Facts(Struct, frozen=True):
 
 async def back_up(settings: Settings, file: Path, *, verified: bool, with_audit: bool, progress: Progress) -> Backup:
     with TemporaryDirectory(dir=file.parent, prefix=".holdfast-backup-") as scratch, new_archive(file) as archive:
+        # Before the snapshot: what is drained in between is counted, and in the backup all the same.
+        lag = await journal_lag(settings) if settings.has_redis else None
         taken = _of_file if settings.is_embedded else _of_server
         facts = await taken(settings, archive, Path(scratch), verified, progress)
         progress("files of the data directory")
         names = add_files(settings, archive, with_audit=with_audit)
-        manifest = archive.finish(_manifest(settings, facts))
+        manifest = archive.finish(_manifest(settings, facts, lag))
     return Backup(file, manifest, names, facts.findings)
 
 
-def _manifest(settings: Settings, facts: _Facts) -> Manifest:
+def _manifest(settings: Settings, facts: _Facts, lag: int | None) -> Manifest:
     engine, at = "sqlite" if settings.is_embedded else "postgresql", rfc3339(int(time() * 1000))
-    return Manifest(engine, __version__, facts.revision, at, facts.events, facts.tables, facts.sequences)
+    return Manifest(
+        engine, __version__, facts.revision, at, facts.events, facts.tables, facts.sequences, journal_lag=lag
+    )
 
 
 async def _of_file(

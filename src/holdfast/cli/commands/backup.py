@@ -67,6 +67,8 @@ def backup(
         rows = sum(table.rows for table in made.manifest.tables.values())
         typer.echo(f"Backed up {shown_url(settings)} to {made.file} ({made.bytes:,} bytes).")
         typer.echo(f"{rows:,} rows of {len(made.manifest.tables)} tables, up to event {made.manifest.events:,}.")
+        if settings.has_redis:
+            typer.echo(journal_text(made.manifest.journal_lag))
         typer.echo(verified_text(made.findings))
     if not is_proven(made.findings):
         raise typer.Exit(1)
@@ -87,7 +89,14 @@ def facts_of(manifest: Any) -> dict[str, Any]:
         "created_at": manifest.created_at,
         "events": manifest.events,
         "tables": tables,
+        "journal_lag": manifest.journal_lag,
     }
+
+
+def journal_text(lag: int | None) -> str:
+    if lag is None:
+        return "Redis did not answer: how many journal entries the ledger lacked is not known."
+    return f"The ledger lacked {lag:,} journal entries in Redis when the backup began; they may not be in it."
 
 
 def is_proven(findings: list[Finding] | None) -> bool:
