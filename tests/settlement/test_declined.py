@@ -135,6 +135,19 @@ async def test_the_decline_is_told_with_its_reason(harness: SettleHarness, provi
     assert types[-2:] == ["payment.declined", "reservation.reopened"]
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_a_provider_that_repeats_the_decline_does_not_announce_it_again(
+    harness: SettleHarness, providers: Providers
+) -> None:
+    bought, settler = await bought_with(harness, "pm_decline"), harness.settler(providers)
+    await harness.settle_all(settler)
+    before = [row.type for row in await harness.rows(events)]
+    assert await harness.audit(settler, providers).hint(payment_key_of(bought))
+    await harness.settle_all(settler)
+    assert [row.type for row in await harness.rows(events)] == before
+    assert before.count("payment.declined") == 1
+
+
 async def test_what_was_declined_can_be_cancelled_or_expires(harness: SettleHarness) -> None:
     await harness.open_sale(2, WALLET)
     first, second = await harness.buy("ada"), new_reservation_id(SKU, "bob")

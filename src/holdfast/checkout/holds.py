@@ -60,8 +60,9 @@ class Holds:
         return self._catalogue.sale_of(reservation)
 
     async def last_decline(self, reservation: Reservation) -> Decline | None:
-        """None without a query if no payment was begun, or the last one succeeded."""
-        if not reservation.attempts or reservation.status is Status.CONFIRMED:
+        """None without a query if no payment was begun, the first is in progress, or the last one succeeded."""
+        is_first = reservation.status is Status.SETTLING and reservation.attempts == 1
+        if is_first or not reservation.attempts or reservation.status is Status.CONFIRMED:
             return None
         return await self._methods.last_decline(reservation.reservation_id)
 

@@ -103,10 +103,25 @@ class PaymentAudit:
 
     async def hint(self, payment_key: str) -> bool:
         """The provider says that something happened: check now. Safe to repeat."""
+        if await self._is_only_declined(payment_key):
+            return True
         known = await self._database.write(lambda c: self._hint(c, payment_key))
         if known:
             self._settler.nudge()
         return known
+
+    async def _is_only_declined(self, payment_key: str) -> bool:
+        """Whether the provider only repeats a decline, which buyers were told of when it was new."""
+        query = select(payments).where(payments.c.payment_key == payment_key, payments.c.state == "declined")
+        declined = await self._database.read(lambda c: c.execute(query).one_or_none())
+        provider = None if declined is None else self._providers.get(declined.provider)
+        if declined is None or provider is None:
+            return False
+        try:
+            known = await provider.look_up(payment_key, declined.reference)
+        except EngineError:
+            return False
+        return known is not None and known.state is PaymentState.DECLINED
 
     def _hint(self, connection: Connection, payment_key: str) -> bool:
         payment = connection.execute(select(payments).where(payments.c.payment_key == payment_key)).one_or_none()
