@@ -49,3 +49,4 @@ async def test_a_backup_does_not_need_redis(redis_setup: RedisSetup, ledger_url:
     made = await taken(tmp_path, "alone.tar", ledger_url, f"redis://127.0.0.1:{free_port()}/0")
     assert made.manifest.journal_lag is None
     assert "did not answer" in journal_text(None)
+    assert "had every" in journal_text(0)

@@ -96,6 +96,8 @@ def facts_of(manifest: Any) -> dict[str, Any]:
 def journal_text(lag: int | None) -> str:
     if lag is None:
         return "Redis did not answer: how many journal entries the ledger lacked is not known."
+    if lag == 0:
+        return "The ledger had every journal entry of Redis when the backup began."
     return f"The ledger lacked {lag:,} journal entries in Redis when the backup began; they may not be in it."
 
 
