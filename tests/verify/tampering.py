@@ -254,6 +254,11 @@ def a_payment_over_less_than_its_order(connection: Connection) -> None:
     change(connection, payments, 2, amount=1)
 
 
+@names("orders_paid")
+def an_order_whose_payment_goes_back_as_if_there_were_none(connection: Connection) -> None:
+    insert_refund(connection, 2, PRICE, order_id=None)
+
+
 @names("charges_end")
 def a_payment_without_order(connection: Connection) -> None:
     insert_payment(connection, 9, "ivy", PRICE, PaymentKind.SANDBOX, "captured")
