@@ -108,10 +108,16 @@ class SettleHarness:
                 await self.make_due()
 
     async def make_due(self) -> None:
-        """As if the pause before the next attempt were over."""
-        await self.database.write(
-            lambda c: [c.execute(update(each).values(due_at=0)) for each in (settlements, refunds)]
-        )
+        """As if the pause before the next attempt were over. What another settler is writing is left to it: two
+        statements over all rows could lock them in different orders."""
+
+        def write(connection: Connection) -> None:
+            for table in (settlements, refunds):
+                (key,) = table.primary_key
+                free = select(key).with_for_update(skip_locked=True)
+                connection.execute(update(table).where(key.in_(free)).values(due_at=0))
+
+        await self.database.write(write)
 
     async def open_work(self) -> list[Any]:
         return [row for row in await self.rows(settlements) if row.state in ("waiting", "notifying")]
