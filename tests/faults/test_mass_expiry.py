@@ -36,10 +36,14 @@ LATEST_MS = 3_000
 # A portion takes some milliseconds; all that is due, seconds.
 SLOWEST_S = 1.5
 
+_INTO = (
+    "INSERT INTO reservations (reservation_id, sku_id, owner_id, quantity, status, created_at, expires_at, counted) "
+)
 _FILL = {
     "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :holds) "
-    "INSERT INTO reservations SELECT 'rsv_' || i, 'many', 'o' || i, 1, 'active', :at, :at, 0 FROM n",
-    "postgresql": "INSERT INTO reservations SELECT 'rsv_' || i, 'many', 'o' || i, 1, 'active', :at, :at, false "
+    + _INTO
+    + "SELECT 'rsv_' || i, 'many', 'o' || i, 1, 'active', :at, :at, 0 FROM n",
+    "postgresql": _INTO + "SELECT 'rsv_' || i, 'many', 'o' || i, 1, 'active', :at, :at, false "
     "FROM generate_series(1, CAST(:holds AS bigint)) i",
 }
 
