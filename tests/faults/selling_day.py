@@ -160,6 +160,8 @@ async def open_sale(client: httpx.AsyncClient, units: int) -> None:
         "sale_id": SALE, "sku_id": SKU, "name": "Selling day", "total_units": units,
         "price": {"amount": PRICE, "currency": "EUR"}, "starts_at": "2020-01-01T00:00:00Z", "per_buyer_limit": 1,
         "checkout": "instant", "payment": "sandbox", "room": {"mode": "off"},
+        # Nobody pays again here, and a declined reservation that may be would keep its units until its deadline.
+        "payment_attempts_max": 1,
     }  # fmt: skip
     answer = await client.post("/v1/sales", json=sale)
     assert answer.status_code == 201, answer.text
