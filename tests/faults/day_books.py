@@ -76,7 +76,7 @@ async def compare(day: Day, operator: httpx.AsyncClient, sandbox_url: str, units
     day.ends.update(r["status"] for r in reservations.values())
     wrong = [f"{id_} of {buyer} is gone" for buyer, id_ in day.reservations.items() if id_ not in reservations]
     pool = (await operator.get("/v1/inventory/day-pair/available")).json()
-    sold = sum(o["quantity"] for o in orders.values())
+    sold = sum(o["quantity"] for o in orders.values() if o["status"] == "confirmed")
     if pool["sold"] != sold or pool["available"] + sold != units:
         wrong.append(f"{pool} with {sold} units in orders")
     for id_, reservation in reservations.items():
@@ -89,13 +89,15 @@ async def compare(day: Day, operator: httpx.AsyncClient, sandbox_url: str, units
 def _one_truth(
     id_: str, status: str, order: dict[str, Any] | None, entry: dict[str, Any] | None, price: int
 ) -> list[str]:
-    """Confirmed, ordered and captured once; or failed, without an order, and nothing kept of the money."""
+    """Confirmed, ordered and captured once; or failed, its order cancelled, and nothing kept of the money."""
     captures, kept = (0, 0) if entry is None else (entry["captures"], entry["captured"] - entry["refunded"])
     if status == "confirmed":
-        is_right = order is not None and order["amount"] == price and (captures, kept) == (1, price)
+        is_paid = order is not None and (order["status"], order["amount"]) == ("confirmed", price)
+        is_right = is_paid and (captures, kept) == (1, price)
     else:
         is_open = entry is not None and entry["state"] == "authorised"
-        is_right = status == "failed" and order is None and kept == 0 and not is_open
+        is_cancelled = order is not None and order["status"] == "cancelled"
+        is_right = status == "failed" and is_cancelled and kept == 0 and not is_open
     return [] if is_right else [f"{id_} is {status}: order {order}, sandbox {entry}"]
 
 
