@@ -75,16 +75,3 @@ def test_tabs_agree(page: Page, demo: Server) -> None:
     state(second, "confirmed")
     state(first, "confirmed")
     assert store.counts() == (2, 0, 1)
-
-
-def test_a_cart_emptied_in_one_tab_is_empty_in_the_other(page: Page, demo: Server) -> None:
-    store = sale(demo)
-    first = visit(page, store)
-    second = visit(page.context.new_page(), store)
-    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
-    press(first, "Buy for")
-    state(second, "cart")
-    press(second, "Remove from cart")
-    second.get_by_role("button", name="Remove", exact=True).click()
-    state(first, "refused")
-    assert store.counts() == (3, 0, 0)
