@@ -60,18 +60,3 @@ def test_a_second_device_that_buys_at_the_limit_gets_the_cart(page: Page, browse
         press(there, "Buy for")
         state(there, "cart")
     assert store.counts() == (2, 1, 0)
-
-
-def test_tabs_agree(page: Page, demo: Server) -> None:
-    store = sale(demo)
-    first = visit(page, store)
-    second_tab = page.context.new_page()
-    second = visit(second_tab, store)
-    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
-    press(first, "Buy for")
-    state(first, "cart")
-    state(second, "cart")
-    press(second, "Pay")
-    state(second, "confirmed")
-    state(first, "confirmed")
-    assert store.counts() == (2, 0, 1)
