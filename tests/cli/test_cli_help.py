@@ -1,6 +1,8 @@
 """What a newcomer reads first."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,11 +33,14 @@ def help_of(*words: str) -> str:
 
 
 @pytest.mark.parametrize("words", [[], *EVERY], ids=" ".join)
-def test_help_fits_into_80_columns_and_shows_no_flag_types(words: list[str]) -> None:
+def test_help_fits_into_80_columns_and_names_values_as_people_do(words: list[str]) -> None:
     text = help_of(*words)
     assert max(map(len, text.splitlines())) <= 80
-    assert "<bool>" not in text
+    assert re.findall(r"<(?:str|int|float|path)\b|\b(?:INTEGER|FLOAT|PATH|FILENAME)\b(?!\.)", text) == [], (
+        "types for programmers"
+    )
     assert text.startswith(" ".join(["Usage: holdfast", *words]))
+    assert "{" not in text.splitlines()[0]
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "bench"])
@@ -55,6 +60,16 @@ def test_every_command_has_a_module_that_is_loaded_when_it_is_called() -> None:
     context = typer.Context(group)
     loaded = [group.resolve_command(context, [name])[1].name for name in COMMANDS]
     assert loaded == list(COMMANDS)
+
+
+@pytest.mark.parametrize(("words", "expected"), [("sales cr", "create"), ("sales create --r", "--room\n--rate")])
+def test_commands_and_options_complete_in_a_shell(words: str, expected: str, tmp_path: Path) -> None:
+    asked = {
+        "_HOLDFAST_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"holdfast {words}",
+        "COMP_CWORD": str(words.count(" ") + 1),
+    }
+    assert Cli(tmp_path, variables=asked)().out.strip() == expected
 
 
 def test_the_version_is_printed(tmp_path: Any) -> None:

@@ -1,5 +1,6 @@
 """`holdfast orders` and `holdfast parked`, on each SQL engine."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,30 @@ def test_orders_are_listed_shown_and_refunded(here: Here, database_url: str) -> 
     assert "39.99 EUR" in here("orders", "refund", first, DATABASE_URL=database_url).out
     again = here("orders", "refund", first, "--json", DATABASE_URL=database_url)
     assert (again.code, "0 of 4999" in again.json["error"]) == (1, True)
+
+
+@pytest.mark.usefixtures("ledger")
+def test_orders_are_exported_in_pages_and_fulfilled_once(
+    here: Here, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("holdfast.cli.commands.orders.PAGE", 2)
+    shown = here("orders", "export", "--csv", "--sale", "drop", DATABASE_URL=database_url)
+    rows = list(csv.DictReader(shown.lines))
+    assert [(row["buyer_id"], row["amount"], row["tracking"]) for row in rows] == [
+        ("b3", "4999", ""), ("b2", "4999", ""), ("b1", "4999", ""),
+    ]  # fmt: skip
+    first = f"ord_{1:032}"
+    for _ in range(2):
+        sent = here("orders", "fulfil", first, "--tracking", "JD01", "--json", DATABASE_URL=database_url)
+        assert (sent.json["status"], sent.json["tracking"]) == ("fulfilled", "JD01")
+    other = here("orders", "fulfil", first, "--tracking", "JD02", DATABASE_URL=database_url)
+    assert (other.code, "is fulfilled; only confirmed orders" in other.err) == (1, True)
+    assert here("orders", "fulfil", "ord_x", DATABASE_URL=database_url).code == 1
+    assert here("orders", "fulfil", first, "--tracking", "\x1b[31m", DATABASE_URL=database_url).code == 2
+    file = tmp_path / "to-ship.jsonl"
+    done = here("orders", "export", "--jsonl", "--status", "fulfilled", "--out", str(file), DATABASE_URL=database_url)
+    assert (done.out, "1 order written" in done.err) == ("", True)
+    assert [json.loads(line)["order_id"] for line in file.read_text().splitlines()] == [first]
 
 
 @pytest.mark.usefixtures("ledger")

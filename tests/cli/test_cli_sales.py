@@ -34,6 +34,15 @@ def test_a_sale_is_created_paused_resumed_restocked_and_closed(cli: Cli, here: H
     ]
 
 
+def test_a_sale_is_created_with_a_waiting_room_and_proof_of_work(here: Here) -> None:
+    room = ["--room", "fifo", "--rate", "50", "--pass-seconds", "60", "--proof-of-work"]
+    made = here("sales", "create", *DROP, *room, "--json").json
+    assert made["room"] == {"mode": "fifo", "rate_per_second": 50, "pass_seconds": 60, "beacon": None}
+    assert made["proof_of_work"] == {"cost": 200}
+    refused = here("sales", "create", "other", *DROP[1:], "--rate", "50")
+    assert (refused.code, "--room fifo" in refused.err) == (2, True)
+
+
 def test_an_existing_sale_is_never_created_again(here: Here) -> None:
     assert here("sales", "create", *DROP).code == 0
     again = here("sales", "create", *DROP)  # With another start time.

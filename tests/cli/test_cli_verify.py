@@ -15,6 +15,7 @@ from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
+from holdfast.verify.prove import CHECKS
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -44,10 +45,14 @@ def failed(ran: Ran) -> list[str]:
 
 
 def test_a_healthy_ledger_is_proven(here: Here, ledger: str) -> None:
+    number = len(CHECKS)
     ran = here("verify", "--database-url", ledger)
     assert ran.code == 0, ran.err
-    assert "✓  reservations_end_once" in ran.out
-    assert "PROVEN: all " in ran.lines[-1]
+    assert len(ran.lines) == 1
+    assert f"PROVEN: {number} of {number} checks hold in " in ran.out
+    table = here("verify", "--verbose", "--database-url", ledger)
+    assert "✓  reservations_end_once" in table.out
+    assert table.lines[-1] == ran.lines[-1]
     shown = here("verify", "--json", DATABASE_URL=ledger)
     assert shown.code == 0
     assert shown.json["ok"] is True

@@ -19,7 +19,7 @@ COMMANDS = {
     "pools": "Show pools and change their stock.",
     "sales": "Create, show and control sales.",
     "reservations": "Show reservations.",
-    "orders": "Show and refund orders.",
+    "orders": "List, export, fulfil and refund orders.",
     "parked": "List, retry or drop items that need attention.",
     "keys": "Create, list and revoke service keys; sign test tokens.",
     "webhooks": "Manage webhooks and inspect their deliveries.",

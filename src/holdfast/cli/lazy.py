@@ -5,6 +5,7 @@ benchmark tools. `holdfast --help` and a mistyped command only need each command
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +25,31 @@ class Unloaded(TyperCommand):
         # An application added without a name merges its commands into the parent.
         parent = typer.Typer(rich_markup_mode=None)
         parent.add_typer(loaded, name=None if is_single else self.name)
-        return typer.main.get_group(parent).commands[self.name]
+        return _in_plain_words(typer.main.get_group(parent).commands[self.name])
+
+
+def _in_plain_words(command: Any) -> Any:
+    """`SALE` and `--users N`, where Typer writes `{SALE}`, `SALE <str>` and `--users <int range>`."""
+    for below in getattr(command, "commands", {}).values():
+        _in_plain_words(below)
+    for param in command.params:
+        if param.param_type_name == "argument":
+            param.display_type_rich = _no_type
+            param.get_usage_pieces = partial(_plain_usage, param.get_usage_pieces)
+        elif param.metavar is None and param.bare_type() in _NUMBERS:
+            param.metavar = "N"
+    return command
+
+
+_NUMBERS = ("int", "float")
+
+
+def _no_type(ctx: Any) -> None:
+    del ctx
+
+
+def _plain_usage(pieces: Callable[[Any], list[str]], ctx: Any) -> list[str]:
+    return [piece.replace("{", "").replace("}", "") for piece in pieces(ctx)]
 
 
 def group_of(commands: dict[str, str], package_of: Callable[[str], str]) -> type[TyperGroup]:

@@ -79,6 +79,12 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def show_progress(text: str) -> None:
+    """Replaces the progress line, only on a terminal. An empty text removes it."""
+    if sys.stderr.isatty():
+        typer.echo(f"\r\x1b[K{text}", err=True, nl=False)
+
+
 def warn(message: str) -> None:
     """A warning for people, on stderr; the command still prints its result."""
     typer.secho("holdfast: ", fg="yellow", bold=True, err=True, nl=False, color=COLOUR)

@@ -26,13 +26,13 @@ app = typer.Typer()
     ),
 )
 def audit(
-    buyer: Annotated[str, typer.Option(metavar="ID", help="The buyer.")],
-    sale: Annotated[str | None, typer.Option(metavar="ID", help="Only this sale.")] = None,
-    sku: Annotated[str | None, typer.Option(metavar="ID", help="Only this SKU.")] = None,
+    buyer: Annotated[str, typer.Option(metavar="BUYER", help="The buyer.")],
+    sale: Annotated[str | None, typer.Option(metavar="SALE", help="Only this sale.")] = None,
+    sku: Annotated[str | None, typer.Option(metavar="SKU", help="Only this SKU.")] = None,
     after: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="15m, 2h, 7d or 2026-05-01T10:00:00Z.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Show the latest N entries.")] = 500,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Show the latest N entries.")] = 500,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

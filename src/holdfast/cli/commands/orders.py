@@ -1,35 +1,70 @@
 """`holdfast orders`."""
 
-from typing import Annotated, Any
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 from uuid import uuid4
 
 import typer
-from msgspec import to_builtins
+from msgspec import json, to_builtins
 
 from holdfast.cli.ledger import is_new, run, shown_url
 from holdfast.cli.money import After, Limit, run_payments
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import AsJson, examples, fail, print_facts, print_json, print_table
+from holdfast.cli.output import (
+    AsJson,
+    examples,
+    fail,
+    print_either,
+    print_facts,
+    print_json,
+    print_table,
+    show_progress,
+)
 from holdfast.cli.times import moment
-from holdfast.domain.sale.sale import Order, in_words
-from holdfast.http.contract.schemas.money import OrderOut, RefundOut
+from holdfast.domain.sale.sale import Order, OrderStatus, in_words
+from holdfast.errors import SettingsError
+from holdfast.http.contract.decoding import read_as
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.schemas.money import FulfilIn, OrderOut, RefundOut
+from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.refunds import RefundProblem, RefundView, Wanted
+from holdfast.ledger.sales.fulfilment import NotFulfilled
+from holdfast.ledger.sales.fulfilment import fulfil as fulfil_order
 from holdfast.ledger.sales.sale_lists import list_orders
 from holdfast.ledger.sales.sales import find_order
 
 app = typer.Typer(
-    help="Show and refund orders.",
+    help="List, export, fulfil and refund orders.",
     no_args_is_help=True,
-    epilog=examples("holdfast orders list --sale drop", "holdfast orders refund ord_0192… --restock"),
+    epilog=examples(
+        "holdfast orders list --sale drop",
+        "holdfast orders export --csv --sale drop --out drop.csv",
+        "holdfast orders fulfil ord_0192… --tracking 00340434161094042557",
+        "holdfast orders refund ord_0192… --restock",
+    ),
 )
 
 OrderId = Annotated[str, typer.Argument(help="The order ID, such as ord_0192…", metavar="ORDER_ID")]
 
+OfSale = Annotated[str | None, typer.Option("--sale", help="Only this sale.", metavar="SALE")]
+OfBuyer = Annotated[str | None, typer.Option("--buyer", help="Only this buyer.", metavar="BUYER")]
+InStatus = Annotated[
+    OrderStatus | None,
+    typer.Option("--status", help=f"Only orders that are {', '.join(OrderStatus)}.", metavar="STATUS"),
+]
+# Read at once, so that an export of a million orders holds no transaction for long.
+PAGE = 1_000
+
 
 @app.command("list", epilog=examples("holdfast orders list --sale drop", "holdfast orders list --to-source"))
 def list_all(
-    sale: Annotated[str | None, typer.Option(help="Only this sale.", metavar="SALE")] = None,
-    buyer: Annotated[str | None, typer.Option(help="Only this buyer.", metavar="BUYER")] = None,
+    sale: OfSale = None,
+    buyer: OfBuyer = None,
+    status: InStatus = None,
     to_source: Annotated[bool, typer.Option("--to-source", help="Only orders with units still to be sourced.")] = False,
     limit: Limit = 20,
     after: After = None,
@@ -38,7 +73,13 @@ def list_all(
 ) -> None:
     """List orders, newest first."""
     settings = settings_from(data)
-    wanted: dict[str, Any] = {"limit": limit, "sale_id": sale, "buyer_id": buyer, "starting_after": after}
+    wanted: dict[str, Any] = {
+        "limit": limit,
+        "sale_id": sale,
+        "buyer_id": buyer,
+        "status": status,
+        "starting_after": after,
+    }
     found, has_more = (
         ([], False)
         if is_new(settings)
@@ -60,6 +101,111 @@ def _row(order: Order) -> tuple[object, ...]:
     amount = in_words(order.amount, order.currency)
     to_source = order.units_to_source or None
     return order.order_id, order.sale_id, order.buyer_id, order.quantity, amount, str(order.status), to_source
+
+
+@app.command(
+    "export",
+    epilog=examples(
+        "holdfast orders export --csv > orders.csv",
+        "holdfast orders export --csv --status confirmed --out to-ship.csv",
+        "holdfast orders export --jsonl --sale drop | jq -s 'map(.amount) | add'",
+    ),
+)
+def export(
+    sale: OfSale = None,
+    buyer: OfBuyer = None,
+    status: InStatus = None,
+    out: Annotated[Path | None, typer.Option(help="Write into this file; default: stdout.", metavar="FILE")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV, with a line of column names; the default.")] = False,
+    as_lines: Annotated[bool, typer.Option("--jsonl", help="As JSON, one object per line.")] = False,
+    data: Data = None,
+) -> None:
+    """Export all matching orders, newest first."""
+    if as_csv and as_lines:
+        raise SettingsError("choose --csv or --jsonl")
+    settings = settings_from(data)
+    wanted: dict[str, Any] = {"sale_id": sale, "buyer_id": buyer, "status": status}
+
+    async def copy(database: Database) -> int:
+        with _opened(out) as file:
+            writer = _JsonLines(file) if as_lines else csv.writer(file, lineterminator="\n")
+            return await _copy_orders(database, writer, wanted)
+
+    if is_new(settings):
+        fail(f"there are no orders in {shown_url(settings)} yet")
+    number = run(settings, copy)
+    if out is not None:
+        typer.echo(f"{number:,} {'order' if number == 1 else 'orders'} written to {out}.", err=True)
+
+
+class _JsonLines:
+    """Writes rows as a CSV writer would; the first row has the names."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def writerow(self, _names: Iterable[Any]) -> None:
+        """The objects have the names."""
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        for row in rows:
+            self._file.write(json.encode(dict(zip(_COLUMNS, row, strict=True))).decode() + "\n")
+
+
+_COLUMNS = OrderOut.__struct_fields__
+
+
+async def _copy_orders(database: Database, writer: Any, wanted: dict[str, Any]) -> int:
+    writer.writerow(_COLUMNS)
+    number, after, has_more = 0, None, True
+    while has_more:
+        page, has_more = await database.read(lambda c: list_orders(c, limit=PAGE, starting_after=after, **wanted))  # noqa: B023 - awaited at once
+        writer.writerows(to_builtins(OrderOut.of(order)).values() for order in page)
+        number, after = number + len(page), page[-1].order_id if page else None
+        show_progress(f"{number:,} orders")
+    show_progress("")
+    return number
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[TextIO]:
+    if out is None:
+        yield sys.stdout
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+@app.command(
+    "fulfil",
+    epilog=examples(
+        "holdfast orders fulfil ord_0192…", "holdfast orders fulfil ord_0192… --tracking 00340434161094042557"
+    ),
+)
+def fulfil(
+    order_id: OrderId,
+    tracking: Annotated[str | None, typer.Option(help="The tracking number.", metavar="NUMBER")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mark a paid order as fulfilled. Repeating it with the same tracking number changes nothing."""
+    settings = settings_from(data)
+    try:
+        read_as(FulfilIn, {"tracking": tracking})
+    except Problem as problem:
+        raise SettingsError(problem.detail) from problem
+
+    async def work(database: Database) -> Order | None:
+        return await database.write(lambda c: fulfil_order(c, order_id, tracking, database.now_ms(c)))
+
+    try:
+        order = None if is_new(settings) else run(settings, work)
+    except NotFulfilled as refused:
+        fail(f"order {order_id} is {refused.order.status}; only confirmed orders can be fulfilled")
+    if order is None:
+        fail(f"there is no order {order_id!r} in {shown_url(settings)}", "List them with: holdfast orders list")
+    tracked = f", tracking number {order.tracking}" if order.tracking else ""
+    print_either(as_json, to_builtins(OrderOut.of(order)), f"{order.order_id} is fulfilled{tracked}.")
 
 
 @app.command("show", epilog=examples("holdfast orders show ord_0192…"))
@@ -84,6 +230,7 @@ def show(order_id: OrderId, data: Data = None, as_json: AsJson = False) -> None:
             "refunded": in_words(order.refunded_amount, order.currency),
             "paid by": str(order.payment),
             "status": str(order.status),
+            "tracking": order.tracking,
             "created": moment(order.created_at),
         }
     )

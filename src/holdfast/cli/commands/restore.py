@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from holdfast.bootstrap.backup.backup import Restored, restore
-from holdfast.cli.commands.backup import facts_of, is_proven, show_progress, verified_body, verified_text
+from holdfast.cli.commands.backup import facts_of, is_proven, verified_body, verified_text
 from holdfast.cli.ledger import explained, shown_url
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import AsJson, examples, print_json
+from holdfast.cli.output import AsJson, examples, print_json, show_progress
 from holdfast.runtime.log import set_up_logging
 from holdfast.settings import Settings
 

@@ -15,7 +15,7 @@ from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_json, print_table
 from holdfast.cli.times import moment
-from holdfast.domain.sale.sale import MAX_AMOUNT, Sale, in_words
+from holdfast.domain.sale.sale import MAX_AMOUNT, RoomMode, Sale, in_words
 from holdfast.domain.stock.limits import MAX_HOLD_S, MAX_QUANTITY, MAX_TOTAL_UNITS
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Pool
@@ -24,7 +24,7 @@ from holdfast.gate.engine import Engine
 from holdfast.http.contract.decoding import read_as
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import sale_refusal
-from holdfast.http.contract.schemas.sales import OperatorSaleOut, SaleIn
+from holdfast.http.contract.schemas.sales import OperatorSaleOut, RoomIn, SaleIn
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sale_lists import list_sales
 from holdfast.ledger.sales.sales import find_sale
@@ -45,6 +45,9 @@ app = typer.Typer(
 )
 
 LIST_LIMIT = 10_000
+# A fraction of a second on a phone.
+PROOF_COST = 200
+_ROOM = RoomIn()
 T = TypeVar("T")
 
 
@@ -122,6 +125,8 @@ def show(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
         "    --payment wallet",
         "holdfast sales create drop --sku sneaker-42 --units 500 --price 0 \\",
         "    --currency EUR --payment external --starts-at 2030-01-31T18:00:00Z",
+        "holdfast sales create drop --units 500 --price 4999 --currency EUR \\",
+        "    --payment wallet --room fifo --rate 50 --proof-of-work",
     ),
 )
 def create(
@@ -134,10 +139,14 @@ def create(
     currency: Annotated[str, typer.Option(help="ISO 4217 code, such as EUR.", metavar="CODE")],
     payment: Annotated[str, typer.Option(help="wallet, sandbox, stripe or external.", metavar="KIND")],
     sku: Annotated[str | None, typer.Option(help="The SKU ID; default: the sale ID.", metavar="SKU")] = None,
-    name: Annotated[str | None, typer.Option(help="Name shown to buyers; default: the sale ID.")] = None,
-    starts_at: Annotated[str | None, typer.Option(help="Such as 2030-01-31T18:00:00Z; default: now.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name shown to buyers; default: the sale ID.", metavar="NAME")
+    ] = None,
+    starts_at: Annotated[
+        str | None, typer.Option(help="Such as 2030-01-31T18:00:00Z; default: now.", metavar="TIME")
+    ] = None,
     ends_at: Annotated[
-        str | None, typer.Option(help="Such as 2030-02-28T18:00:00Z; default: open until closed.")
+        str | None, typer.Option(help="Such as 2030-02-28T18:00:00Z; default: open until closed.", metavar="TIME")
     ] = None,
     checkout: Annotated[str, typer.Option(help="cart or instant.", metavar="KIND")] = "cart",
     per_buyer_limit: Annotated[
@@ -146,6 +155,28 @@ def create(
     hold_seconds: Annotated[
         int, typer.Option(help="Seconds that units are held.", min=1, max=MAX_HOLD_S, metavar="N")
     ] = 300,
+    room: Annotated[RoomMode, typer.Option(help="Waiting room: off, fifo or lottery.", metavar="MODE")] = RoomMode.OFF,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Buyers called from the room per second; default: {_ROOM.rate_per_second}.",
+            min=1,
+            max=1_000_000,
+            metavar="N",
+        ),
+    ] = None,
+    pass_seconds: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Seconds a called buyer has to buy; default: {_ROOM.pass_seconds}.", min=1, max=86_400, metavar="N"
+        ),
+    ] = None,
+    proof_of_work: Annotated[
+        bool, typer.Option("--proof-of-work", help="Ask for some computation to join the room, or to buy.")
+    ] = False,
+    proof_cost: Annotated[
+        int, typer.Option(help="Attempts that the proof takes at most.", min=1, max=10**9, metavar="N")
+    ] = PROOF_COST,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep an existing sale unchanged.")] = False,
     data: Data = None,
     as_json: AsJson = False,
@@ -164,6 +195,8 @@ def create(
         payment=payment,
         per_buyer_limit=per_buyer_limit,
         hold_seconds=hold_seconds,
+        room=_room(room, rate, pass_seconds),
+        proof_of_work={"cost": proof_cost} if proof_of_work else None,
     )
 
     async def body(access: Access) -> dict[str, Any] | Refusal | Contradiction:
@@ -176,6 +209,14 @@ def create(
         return await access.body(created.sale) if not isinstance(created, Refusal | Contradiction) else created
 
     _print_result(_run(settings, body), as_json)
+
+
+def _room(mode: RoomMode, rate: int | None, pass_seconds: int | None) -> dict[str, object]:
+    given = {"rate_per_second": rate, "pass_seconds": pass_seconds}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if chosen and mode is RoomMode.OFF:
+        raise SettingsError("--rate and --pass-seconds are for a waiting room: add --room fifo or --room lottery")
+    return {"mode": mode.value, **chosen}
 
 
 def _checked(**given: object) -> SaleIn:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from holdfast.cli.ledger import shown_url
 from holdfast.cli.options import Data, has_password, settings_from
-from holdfast.cli.output import AsJson, examples, print_json, print_table, warn
+from holdfast.cli.output import AsJson, examples, print_json, print_table, show_progress, warn
 from holdfast.errors import SettingsError
 from holdfast.ledger.chain.checkpoint import Checkpoint, parse_checkpoints
 from holdfast.runtime.times import rfc3339
@@ -69,6 +69,9 @@ ReceiptFile = Annotated[
         "the proof.",
     ),
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every check, not only those that found something.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Treat notes as failures.")]
 
 
@@ -76,6 +79,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Treat notes as failures.
     "verify",
     epilog=examples(
         "holdfast verify",
+        "holdfast verify --verbose",
         "holdfast verify --database-url sqlite:////backups/holdfast.db",
         "holdfast verify --json | jq '.checks[] | select(.ok | not)'",
         "holdfast verify --checkpoint /mnt/elsewhere/checkpoints.jsonl",
@@ -92,6 +96,7 @@ def verify(
     prove_id: Prove = None,
     receipt: ReceiptFile = None,
     strict: Strict = False,
+    verbose: Verbose = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -106,20 +111,20 @@ def verify(
     if (prove_id or receipt) and not checkpoints:
         raise typer.BadParameter("--prove and --receipt need --checkpoint")
     if receipt is not None and prove_id is None:
-        _finish(Proof(check_inclusion(_read_proof(receipt), checkpoints), strict), str(checkpoint), as_json=as_json)
+        _finish(Proof(check_inclusion(_read_proof(receipt), checkpoints), strict), str(checkpoint), as_json, verbose)
     settings = _settings(data, database_url)
     if prove_id is not None:
         print_json(msgspec.to_builtins(asyncio.run(_included(settings, prove_id, checkpoints, receipt))))
         return
     findings, history = asyncio.run(_look(settings, against_sandbox, checkpoints))
-    _finish(Proof(findings, strict, history), shown_url(settings), as_json=as_json)
+    _finish(Proof(findings, strict, history), shown_url(settings), as_json, verbose)
 
 
-def _finish(proof: Proof, place: str, *, as_json: bool) -> NoReturn:
+def _finish(proof: Proof, place: str, as_json: bool, verbose: bool) -> NoReturn:
     if as_json:
         print_json(proof.body())
     else:
-        _print(proof, place)
+        _print(proof, place, verbose)
     raise typer.Exit(0 if proof.ok else 1)
 
 
@@ -164,7 +169,7 @@ async def _look(
     try:
         return await look(settings.database_url, lambda connection: _prove(connection, books, checkpoints))
     finally:
-        _show_progress("")
+        show_progress("")
 
 
 def _prove(
@@ -179,13 +184,7 @@ def _prove(
 
 
 def _show_check(number: int, check: Check | Computed) -> None:
-    _show_progress(f"{number + 1} of {len(CHECKS)}: {check.name}")
-
-
-def _show_progress(text: str) -> None:
-    """A progress line, only on a terminal."""
-    if sys.stderr.isatty():
-        typer.echo(f"\r\x1b[K{text}", err=True, nl=False)
+    show_progress(f"{number + 1} of {len(CHECKS)}: {check.name}")
 
 
 _MARKS = {Level.FAILURE: "✗", Level.OPEN: "…", Level.NOTE: "!"}
@@ -197,26 +196,27 @@ def _mark(finding: Finding) -> str:
     return mark if mark.encode(encoding, "ignore") else {"✓": "+", "✗": "x", "…": "~"}[mark]
 
 
-def _print(proof: Proof, place: str) -> None:
-    rows = [(_mark(f), f.name, f.looked_at, f.count) for f in proof.findings]
-    print_table(["", "check", "checked", "failures"], rows)
+def _print(proof: Proof, place: str, verbose: bool) -> None:
+    if verbose:
+        rows = [(_mark(f), f.name, f.looked_at, f.count) for f in proof.findings]
+        print_table(["", "check", "checked", "found"], rows)
+        typer.echo()
     for finding in proof.findings:
         if finding.count:
             _print_examples(finding)
-    typer.echo()
     if proof.history is not None:
         typer.echo(_shown_history(proof.history))
     typer.echo(_summary(proof, place))
 
 
 def _print_examples(finding: Finding) -> None:
-    typer.echo()
     typer.secho(f"{_mark(finding)} {finding.name}", bold=True)
     typer.echo(f"    {finding.means}")
     for example in finding.examples:
         typer.echo("    " + ", ".join(f"{name} {json.dumps(value)}" for name, value in example.items()))
     if finding.count > len(finding.examples):
         typer.echo(f"    and {finding.count - len(finding.examples):,} more")
+    typer.echo()
 
 
 def _shown_history(history: History) -> str:
@@ -227,9 +227,10 @@ def _shown_history(history: History) -> str:
 
 
 def _summary(proof: Proof, place: str) -> str:
+    held = f"{sum(finding.ok for finding in proof.findings)} of {len(proof.findings)} checks hold in {place}"
     refuted = [finding.name for finding in proof.findings if not finding.ok]
     if refuted:
-        return f"REFUTED by {place}: {', '.join(refuted)}."
+        return f"REFUTED: {held}; failed: {', '.join(refuted)}."
     if not proof.ok:
-        return f"REFUTED by {place}: there are notes and --strict is set."
-    return f"PROVEN: all {len(proof.findings)} checks pass in {place}."
+        return f"REFUTED: {held}, but there are notes and --strict is set."
+    return f"PROVEN: {held}."

@@ -48,11 +48,16 @@ class Driver(StrEnum):
     OWN = "own"
 
 
-UpTo = Annotated[int, typer.Option(help="Maximum reservations and queue length; fewer is faster.", min=LEAST, max=MOST)]
+UpTo = Annotated[
+    int, typer.Option(help="Maximum reservations and queue length; fewer is faster.", min=LEAST, max=MOST, metavar="N")
+]
 Seconds = Annotated[
     float,
     typer.Option(
-        help="Seconds per figure, in up to three interleaved rounds; the median is reported.", min=0.1, max=600
+        help="Seconds per figure, in up to three interleaved rounds; the median is reported.",
+        min=0.1,
+        max=600,
+        metavar="N",
     ),
 ]
 DecidedOn = Annotated[Engine, typer.Option(help="The engine that decides reservations.")]
@@ -97,10 +102,13 @@ def gate(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_json: AsJ
 def http(
     engine: DecidedOn = Engine.SQLITE,
     seconds: Seconds = 3.0,
-    connections: Annotated[int, typer.Option(help="Connections kept open by the driver.", min=1, max=4096)] = 256,
+    connections: Annotated[
+        int, typer.Option(help="Connections kept open by the driver.", min=1, max=4096, metavar="N")
+    ] = 256,
     driver: Annotated[Driver | None, typer.Option(help="Load generator; default: wrk if installed.")] = None,
     attempts: Annotated[
-        int, typer.Option(help="Send N more attempts and report the server's memory at every tenth.", min=0)
+        int,
+        typer.Option(help="Send N more attempts and report the server's memory at every tenth.", min=0, metavar="N"),
     ] = 0,
     go_peer: Annotated[bool, typer.Option(help="Compare with the Go peer, if `go` is on the PATH.")] = True,
     as_json: AsJson = False,
@@ -157,7 +165,9 @@ def settlement(engine: DecidedOn = Engine.SQLITE, seconds: Seconds = 3.0, as_jso
 def room(
     engine: DecidedOn = Engine.SQLITE,
     seconds: Seconds = 3.0,
-    connections: Annotated[int, typer.Option(help="Connections kept open by the driver.", min=1, max=4096)] = 256,
+    connections: Annotated[
+        int, typer.Option(help="Connections kept open by the driver.", min=1, max=4096, metavar="N")
+    ] = 256,
     as_json: AsJson = False,
 ) -> None:
     """Joins of the waiting room and reads of `now` per second, of one server process.
@@ -186,7 +196,7 @@ def room(
 )
 def edge(
     seconds: Seconds = 3.0,
-    connections: Annotated[int, typer.Option(help="Connections kept open by wrk.", min=1, max=4096)] = 256,
+    connections: Annotated[int, typer.Option(help="Connections kept open by wrk.", min=1, max=4096, metavar="N")] = 256,
     as_json: AsJson = False,
 ) -> None:
     """Requests per second of the edge (`holdfast edge nginx`), next to a plain nginx that serves the same bytes.
@@ -209,7 +219,7 @@ def edge(
 )
 def growth(
     engine: DecidedOn = Engine.SQLITE,
-    seconds: Annotated[float, typer.Option(help="Seconds per point of a curve.", min=0.1, max=600)] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Seconds per point of a curve.", min=0.1, max=600, metavar="N")] = 1.0,
     up_to: UpTo = MOST,
     as_json: AsJson = False,
 ) -> None:
@@ -325,10 +335,14 @@ def everything(
     seconds: Seconds = 3.0,
     up_to: UpTo = MOST,
     out: Annotated[
-        Path | None, typer.Option(help="Write BENCHMARKS.md, plots and figures.json into this directory.")
+        Path | None,
+        typer.Option(help="Write BENCHMARKS.md, plots and figures.json into this directory.", metavar="DIR"),
     ] = None,
     only: Annotated[
-        str | None, typer.Option(help="Comma-separated benchmarks, optionally with an engine, as in http,growth:redis.")
+        str | None,
+        typer.Option(
+            help="Comma-separated benchmarks, optionally with an engine, as in http,growth:redis.", metavar="NAMES"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,18 +1,23 @@
 """`holdfast demo`."""
 
 import asyncio
+import socket
 import subprocess
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Thread
+from time import monotonic, sleep
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 import typer
 
 from holdfast.cli.ledger import explained
 from holdfast.cli.options import Data
-from holdfast.cli.output import examples
+from holdfast.cli.output import examples, warn
 from holdfast.errors import SettingsError
 from holdfast.http.server.address import check_port, url_of
 from holdfast.lab.demo.buyers import Call
@@ -27,19 +32,23 @@ app = typer.Typer()
 HOST = "127.0.0.1"
 # Part of the 10 s shutdown budget, most of which the server needs.
 END_S = 2.0
+LISTENS_S, LOOK_S = 15.0, 0.1
 # A fixed seed makes every demo the same.
 SEED = 1
 
 
 @app.command(
     "demo",
-    epilog=examples("holdfast demo", "holdfast demo --units 500 --buyers 5000", "holdfast demo --no-crowd --port 8001"),
+    epilog=examples(
+        "holdfast demo --open", "holdfast demo --units 500 --buyers 5000", "holdfast demo --no-crowd --port 8001"
+    ),
 )
 def demo(
     units: Annotated[int, typer.Option(help="Units to sell.", min=1, max=100_000, metavar="N")] = 100,
     buyers: Annotated[int, typer.Option(help="Simulated buyers.", min=1, max=100_000, metavar="N")] = 220,
     seconds: Annotated[float, typer.Option(help="Seconds over which they arrive.", min=1, max=3_600, metavar="N")] = 75,
     crowd: Annotated[bool, typer.Option("--crowd/--no-crowd", help="Run simulated buyers.")] = True,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the storefront in your browser.")] = False,
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,
     data: Data = None,
 ) -> None:
@@ -60,7 +69,7 @@ def demo(
         call = Call(
             url, drop.sale_id, buyers, seconds, SEED, secret, settings.service_key_text(), settings.buyer_claims
         )
-        greet = partial(_greet, settings, url, drop)
+        greet = partial(_greet, settings, url, drop, open_page)
         with _crowd(settings, call if crowd else None):
             serving.serve(settings, HOST, port, greet, workers=1, background=True)
 
@@ -100,7 +109,7 @@ def _crowd(settings: Settings, call: Call | None) -> Iterator[None]:
             process.wait()
 
 
-def _greet(settings: Settings, url: str, drop: Drop, _sku_id: str | None) -> None:
+def _greet(settings: Settings, url: str, drop: Drop, open_page: bool, _sku_id: str | None) -> None:
     given = settings.service_key.get_secret_value()
     key = "the key in HOLDFAST_SERVICE_KEY" if given else f"the key in {settings.data / 'service_key'}"
     lines = [
@@ -113,3 +122,25 @@ def _greet(settings: Settings, url: str, drop: Drop, _sku_id: str | None) -> Non
         "",
     ]
     typer.echo("\n".join(lines), err=True)
+    if open_page:
+        Thread(target=_open, args=(url, f"{url}/s/{drop.sale_id}"), daemon=True).start()
+
+
+def _open(server: str, page: str) -> None:
+    """In a thread, because the server listens only after its greeting."""
+    address = urlsplit(server)
+    assert address.hostname is not None
+    assert address.port is not None
+    give_up_at = monotonic() + LISTENS_S
+    while not _listens(address.hostname, address.port) and monotonic() < give_up_at:
+        sleep(LOOK_S)
+    if not webbrowser.open(page):
+        warn(f"no browser could be started here; open {page} yourself")
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), LOOK_S).close()
+    except OSError:
+        return False
+    return True

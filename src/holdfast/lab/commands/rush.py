@@ -187,4 +187,8 @@ def verdict(result: RushResult) -> str:
     if not result.findings:
         return "Not checked."
     failed = [finding.name for finding in result.findings if not finding.ok]
-    return f"FAIL: {', '.join(failed)}." if failed else f"PASS: all {len(result.findings)} checks pass."
+    return (
+        f"FAIL: {', '.join(failed)}."
+        if failed
+        else f"PASS: {len(result.findings)} of {len(result.findings)} checks hold."
+    )
