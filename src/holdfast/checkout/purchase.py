@@ -17,13 +17,15 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.domain.stock.reservation import Reservation, new_reservation_id
 from holdfast.gate.batcher import Batcher
+from holdfast.gate.cached_refusal import CachedRefusal
 from holdfast.ledger.money.payment_notes import Method
 from holdfast.room.challenge import Challenges, Entry
 from holdfast.room.join_queue import JoinQueue
 from holdfast.sales.catalogue import Catalogue
 
 # On Python 3.11 a member of an enum takes thirty times as long to find as a global, and a purchase needs a dozen.
-_REFUSED, _EXPIRED, _NOT_ASKED = Admission.REFUSED, Admission.EXPIRED, Entry.NOT_ASKED
+_ADMITTED, _REFUSED, _EXPIRED = Admission.ADMITTED, Admission.REFUSED, Admission.EXPIRED
+_NOT_ASKED = Entry.NOT_ASKED
 # Tuples: a set would hash the members, in Python.
 _UNPROVEN = (Entry.MISSING, Entry.INVALID, Entry.FOREIGN)
 _PROVEN_BEFORE = (Entry.EXPIRED, Entry.SPENT, Entry.REPEATED)
@@ -56,6 +58,11 @@ class Refused(Struct, frozen=True, gc=False):
 
     sale: Sale
     verdict: Verdict
+
+
+class CertainRefusal(Struct, frozen=True, gc=False):
+    sale: Sale
+    cached: CachedRefusal
 
 
 class Denied(Enum):
@@ -129,6 +136,24 @@ class PurchaseUnits:
             if verdict.reservation is None:
                 return Refused(sale, verdict)
         return self._granted(sale, verdict, verdict.reservation)
+
+    def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
+        """What the gate is known to answer in this moment. It counts once it is told, by `refuse`."""
+        sale = self._catalogue.cached(sale_id)
+        if (
+            sale is None
+            or sale.units_per_address is not None
+            or sale.state is _CLOSED
+            or _asks_for_proof(sale)
+            or sale.amount_of(wanted.quantity) > MAX_AMOUNT
+            or self._passes.check(sale, wanted.buyer_id, wanted.pass_) is not _ADMITTED
+        ):
+            return None
+        cached = self._batcher.certain_refusal(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
+        return None if cached is None else CertainRefusal(sale, cached)
+
+    def refuse(self, certain: CertainRefusal) -> Refused:
+        return Refused(certain.sale, self._batcher.tell(certain.sale.sku_id, certain.cached))
 
     def key_of_pass(self, buyer_id: str, text: str) -> str | None:
         return self._passes.key_of(buyer_id, text)

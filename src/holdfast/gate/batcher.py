@@ -109,6 +109,19 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             return None
         return self._give(sku_id, cached)
 
+    def certain_refusal(self, sku_id: str, owner_id: str, min_quantity: int, tier: int) -> CachedRefusal | None:
+        """As `cached_refusal_with_key`, if nobody has to be asked. It counts once it is told, by `tell`."""
+        cached = self._cached(sku_id)
+        if cached is None or not cached.covers(min_quantity, tier) or self._is_refresh_due(cached):
+            return None
+        return None if self._winners is None or self._winners.may_include(sku_id, owner_id) else cached
+
+    def tell(self, sku_id: str, cached: CachedRefusal) -> Verdict:
+        if cached.given is not None:
+            cached.given += 1
+        count_refusals(sku_id, cached.verdict.outcome)
+        return cached.verdict
+
     def _cached(self, sku_id: str) -> CachedRefusal | None:
         cached = self._refusals.get(sku_id)
         if cached is not None and cached.until <= monotonic():
@@ -117,13 +130,14 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         return cached
 
     def _give(self, sku_id: str, cached: CachedRefusal) -> Verdict | None:
-        if cached.given is not None:
-            cached.given += 1
-            if cached.given > REFRESHED_AFTER and monotonic() - cached.since > self._cache_s / 2:
-                cached.given = None
-                return None
-        count_refusals(sku_id, cached.verdict.outcome)
-        return cached.verdict
+        if self._is_refresh_due(cached):
+            cached.given = None
+            return None
+        return self.tell(sku_id, cached)
+
+    def _is_refresh_due(self, cached: CachedRefusal) -> bool:
+        given = cached.given
+        return given is not None and given >= REFRESHED_AFTER and monotonic() - cached.since > self._cache_s / 2
 
     async def drain(self) -> None:
         await super().drain()

@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.access.identity import Caller
 from holdfast.bootstrap.services import Services
-from holdfast.checkout.purchase import AddressLimitReached, Denied, Granted, Unproven, Wanted
+from holdfast.checkout.purchase import AddressLimitReached, CertainRefusal, Denied, Granted, Refused, Unproven, Wanted
 from holdfast.domain.sale.sale import MAX_AMOUNT, Sale
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.errors import EngineError
@@ -63,14 +63,27 @@ class PurchaseEndpoint:
             who = (sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier)
             self._refusals.note_reason(problems.ADDRESS_LIMIT.reason, *who)
             raise Problem(problems.ADDRESS_LIMIT)
-        verdict = result.verdict
-        self._refusals.note(
-            verdict, sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier
-        )
-        if verdict.outcome is Outcome.BUYER_LIMIT:
+        if result.verdict.outcome is Outcome.BUYER_LIMIT:
+            self._note(result, wanted, request.request_id)
             raise Problem(problems.BUYER_LIMIT, reservation_ids=await self._live_ids(sale, caller.buyer_id))
-        problem, body = self._encoded.of(verdict, sale.state)
+        return self._refused(result, wanted, request.request_id)
+
+    def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
+        """What `refuse` can answer in this moment, without waiting for anything."""
+        return None if self._lag_guard.is_shedding else self._purchase.certain_refusal(sale_id, wanted)
+
+    def refuse(self, certain: CertainRefusal, wanted: Wanted, request_id: str) -> Answer:
+        return self._refused(self._purchase.refuse(certain), wanted, request_id)
+
+    def _refused(self, refused: Refused, wanted: Wanted, request_id: str) -> Answer:
+        self._note(refused, wanted, request_id)
+        problem, body = self._encoded.of(refused.verdict, refused.sale.state)
         return Answer(problem.status, problem.headers(), body)
+
+    def _note(self, refused: Refused, wanted: Wanted, request_id: str) -> None:
+        sale = refused.sale
+        who = (sale.sku_id, wanted.buyer_id, wanted.quantity, request_id, sale.sale_id, wanted.tier)
+        self._refusals.note(refused.verdict, *who)
 
     def _key_of_pass(self, request: Request, buyer_id: str) -> str:
         """A double click in a plain form is one purchase."""

@@ -19,9 +19,13 @@ class AdmissionControl(Struct, frozen=True, eq=False):
     addresses: ClientAddresses
 
 
-def build_admission(settings: Settings) -> AdmissionControl:
+def client_addresses(settings: Settings) -> ClientAddresses:
     shared = parse_networks(settings.shared_addresses)
-    addresses = ClientAddresses(settings.trusted_networks, limit_loopback=settings.limit_loopback, shared=shared)
+    return ClientAddresses(settings.trusted_networks, limit_loopback=settings.limit_loopback, shared=shared)
+
+
+def build_admission(settings: Settings) -> AdmissionControl:
+    addresses = client_addresses(settings)
     shedder = Shedder(host=HostPressure(settings.shed_host_percent))
     return AdmissionControl(
         Limits(addresses, per_address=settings.rate_per_address, per_buyer=settings.rate_per_buyer),

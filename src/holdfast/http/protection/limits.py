@@ -99,7 +99,7 @@ class Limits:
         if address is None:
             return None
         if not _has_service_key(request):
-            return self._count(request, address, rate)
+            return self._count(address, request.path, rate)
         now = _now()
         for buckets, network in self._wrong_keys_of(address):
             if buckets.is_empty(network, now):
@@ -115,7 +115,7 @@ class Limits:
             return None
         for buckets, network in self._wrong_keys_of(address):
             buckets.take(network, _now())
-        return self._count(request, address, rate)
+        return self._count(address, request.path, rate)
 
     def _wrong_keys_of(self, address: str) -> Iterator[tuple[Buckets, str]]:
         """Of the networks around it, too, but with more to spend: one guesser must not shut out a whole company."""
@@ -123,11 +123,16 @@ class Limits:
         yield from zip(wider, wider_networks(address), strict=False)
         yield own, address
 
-    def _count(self, request: Request, address: str, rate: RateClass) -> Answer | None:
+    def check_known_buyer(self, address: str | None, caller: Caller, path: str, rate: RateClass) -> Passed | Answer:
+        """Both limits, for a request whose address and caller are known."""
+        refused = None if self._by_address is None or address is None else self._count(address, path, rate)
+        return refused or self.check_buyer(path, caller, rate)
+
+    def _count(self, address: str, path: str, rate: RateClass) -> Answer | None:
         assert self._by_address is not None
         now = _now()
         if rate is _PROBE:
-            taken = self._probes.take((address, request.path), now)
+            taken = self._probes.take((address, path), now)
             return None if taken.is_allowed else _refusal(PROBE, taken)
         for buckets, network in zip(self._by_network, wider_networks(address), strict=False):
             assert buckets is not None
@@ -137,14 +142,14 @@ class Limits:
         taken = self._by_address.take(address, now)
         return None if taken.is_allowed else _refusal(self._by_address.policy, taken)
 
-    def check_buyer(self, request: Request, caller: Caller, rate: RateClass) -> Passed | Answer:
+    def check_buyer(self, path: str, caller: Caller, rate: RateClass) -> Passed | Answer:
         if self._by_buyer is None or caller.buyer_id is None:
             return _UNCOUNTED
         now = _now()
         if rate is _LOOK:
             # Documents that caches share carry no buyer's limits.
             assert self._looks is not None
-            looked = self._looks.take(hash((caller.buyer_id, request.path)), now)
+            looked = self._looks.take(hash((caller.buyer_id, path)), now)
             return _UNCOUNTED if looked.is_allowed else _refusal(LOOK, looked)
         policy, taken = self._by_buyer.policy, self._by_buyer.take(caller.buyer_id, now)
         return Passed(_headers(policy, taken)) if taken.is_allowed else _refusal(policy, taken)

@@ -140,7 +140,7 @@ class App:
                 if rate is RateClass.LOOK:
                     return None
                 raise
-        return self._limits.check_buyer(request, caller, rate)
+        return self._limits.check_buyer(request.path, caller, rate)
 
     def _serve(self, request: Request, found: Found | None) -> Awaitable[Answer]:
         if found is None or found.route.endpoint.is_logged:

@@ -70,8 +70,29 @@ class Portion(Struct, frozen=True, array_like=True, tag=5, gc=False):
     data: bytes | None
 
 
-ToCore: TypeAlias = Asked | Left | Taken
-ToFront: TypeAlias = Answered | Begun | Portion
+class Attempted(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """A purchase that is likely to be refused, with all that a refusal needs."""
+
+    number: int
+    sale_id: str
+    buyer_id: str
+    tier: int
+    key: str
+    quantity: int
+    pass_: str | None
+    # By what limits count the client; None if it is exempt.
+    address: str | None
+    request_id: str
+
+
+class Unsure(Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """Of an attempt: the whole request is needed. Nothing was counted or changed."""
+
+    number: int
+
+
+ToCore: TypeAlias = Asked | Left | Taken | Attempted
+ToFront: TypeAlias = Answered | Begun | Portion | Unsure
 Heard = TypeVar("Heard")
 
 _encode = msgspec.msgpack.Encoder().encode

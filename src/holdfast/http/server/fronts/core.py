@@ -23,10 +23,13 @@ from holdfast.bootstrap.services import open_services
 from holdfast.bootstrap.starting import Startup
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.http.contract.message import Answer, ClientDisconnected, Headers, Request, unreadable
+from holdfast.http.protection.admission import build_admission
 from holdfast.http.server.app import App
+from holdfast.http.server.fronts.attempts import RefuseAtOnce
 from holdfast.http.server.fronts.channel import (
     Answered,
     Asked,
+    Attempted,
     Begun,
     Channel,
     Left,
@@ -95,8 +98,8 @@ class _Client:
 class Front:
     """A front, as the core sees it."""
 
-    def __init__(self, app: App, fronts: "set[Front]") -> None:
-        self._app, self._fronts = app, fronts
+    def __init__(self, app: App, refuse_at_once: RefuseAtOnce, fronts: "set[Front]") -> None:
+        self._app, self._refuse_at_once, self._fronts = app, refuse_at_once, fronts
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, _Client] = {}
         self.channel: Channel[ToCore] = Channel(heard_by_core, self._hear, self._lose)
@@ -108,6 +111,9 @@ class Front:
             client = self._clients[message.number] = _Client(message)
             # Kept, because nobody else may have a reference to it while it waits.
             client.answering = self._loop.create_task(self._answer(message, client))
+            return
+        if isinstance(message, Attempted):
+            self.channel.say(self._refuse_at_once.answer(message))
             return
         known = self._clients.get(message.number)
         if known is not None and isinstance(message, Left):
@@ -185,9 +191,12 @@ async def _serve(settings: Settings, background: bool, socket: Path, supervisor:
         services = await startup.enter(stack, partial(open_services, settings, background=background))
         if services is None:
             return
-        app, fronts = App(services), set[Front]()
+        admission = build_admission(settings)
+        app, refuse_at_once, fronts = App(services, admission), RefuseAtOnce(services, admission), set[Front]()
         log.info("deciding", database=services.database.dialect_name, background=background, pid=os.getpid())
-        server = await asyncio.get_running_loop().create_unix_server(lambda: Front(app, fronts).channel, str(socket))
+        server = await asyncio.get_running_loop().create_unix_server(
+            lambda: Front(app, refuse_at_once, fronts).channel, str(socket)
+        )
         await asyncio.to_thread(socket.chmod, 0o600)
         _tell(ready, await any_pool(services.database))
         await stopping.wait()

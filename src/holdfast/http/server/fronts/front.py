@@ -25,7 +25,19 @@ from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import from_engine
 from holdfast.http.protection.slow_requests import SlowRequestReaper
 from holdfast.http.server.cross_origin import CrossOrigin
-from holdfast.http.server.fronts.channel import Answered, Asked, Begun, Channel, Left, Taken, ToFront, heard_by_front
+from holdfast.http.server.fronts.attempts import RefusingSales
+from holdfast.http.server.fronts.channel import (
+    Answered,
+    Asked,
+    Attempted,
+    Begun,
+    Channel,
+    Left,
+    Taken,
+    ToFront,
+    Unsure,
+    heard_by_front,
+)
 from holdfast.http.server.listening import Listener, stop_on_signal
 from holdfast.http.server.reading import request_id_from
 from holdfast.http.server.router import Router
@@ -58,7 +70,8 @@ class Core:
         self._socket = socket
         self._channel: Channel[ToFront] | None = None
         self._numbers = count(1)
-        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        # None: the core is unsure of an attempt.
+        self._answers: dict[int, asyncio.Future[Answer | None]] = {}
         self._streams: dict[int, asyncio.Queue[bytes | None]] = {}
         self._lost = asyncio.Event()
         self.found = asyncio.Event()
@@ -79,29 +92,15 @@ class Core:
                 self._lost.clear()
             await asyncio.sleep(RETRY_S)
 
-    def ask(self, request: Request, buyer: tuple[str, int, str | None] | None) -> tuple[int, asyncio.Future[Answer]]:
-        connection = request.connection
-        assert isinstance(connection, RsgiConnection)
-        assert self._channel is not None
-        number = next(self._numbers)
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._channel.say(
-            Asked(
-                number,
-                request.method,
-                request.path,
-                request.query,
-                _passed_on(connection),
-                connection.peer(),
-                request.request_id,
-                request.authorization,
-                request.idempotency_key,
-                request.body,
-                buyer,
-                request.unauthorized,
-            )
-        )
-        return number, answer
+    def new_number(self) -> int:
+        return next(self._numbers)
+
+    def ask(self, asked: Asked | Attempted) -> "asyncio.Future[Answer | None]":
+        if self._channel is None:
+            raise Unavailable("the core was lost")
+        answer = self._answers[asked.number] = asyncio.get_running_loop().create_future()
+        self._channel.say(asked)
+        return answer
 
     def leave(self, number: int) -> None:
         """Nobody waits for the answer any more, or for the rest of it."""
@@ -122,6 +121,10 @@ class Core:
             answer = self._answers.pop(number, None)
             if answer is not None and not answer.done():
                 answer.set_result(Answer(message.status, message.headers, message.body))
+        elif isinstance(message, Unsure):
+            answer = self._answers.pop(number, None)
+            if answer is not None and not answer.done():
+                answer.set_result(None)
         elif isinstance(message, Begun):
             answer = self._answers.pop(number, None)
             if answer is not None and not answer.done():
@@ -158,6 +161,7 @@ class FrontApp:
         self._buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url, settings.buyer_audience, settings.buyer_issuer)
         endpoints = [one for one in ENDPOINTS if settings.demo or not one.is_demo]
         self._router = Router(endpoints, dict.fromkeys(endpoints, _unused))
+        self._refusing = RefusingSales(settings, self._router)
         self._cross_origin = CrossOrigin(settings.origins, self._router) if settings.origins else None
         self._reaper = SlowRequestReaper()
         self._reaping = asyncio.create_task(self._reaper.agent().run())
@@ -205,18 +209,30 @@ class FrontApp:
         return answer
 
     async def _ask(self, request: Request, buyer: tuple[str, int, str | None] | None) -> Answer:
-        if not self._core.is_there:
-            raise Unavailable("the core was lost")
-        number, answer = self._core.ask(request, buyer)
+        core, refusing = self._core, self._refusing
+        attempt = None if buyer is None else refusing.attempt(core.new_number(), request, buyer)
+        if attempt is not None:
+            refused = await self._wait(request, attempt)
+            if refused is not None:
+                return refused
+            refusing.forget(request)
+        answer = await self._wait(request, _whole(core.new_number(), request, buyer))
+        assert answer is not None
+        refusing.note(request, answer)
+        return answer
+
+    async def _wait(self, request: Request, asked: Asked | Attempted) -> Answer | None:
+        answer = self._core.ask(asked)
         try:
             return await self._reaper.wait(answer, request.connection)
         except OutcomeUnknown as exc:
-            if request.method in _SAFE_METHODS:
+            # An attempt changes nothing.
+            if request.method in _SAFE_METHODS or isinstance(asked, Attempted):
                 raise Unavailable(str(exc)) from exc
             raise
         finally:
             if answer.cancelled():
-                self._core.leave(number)
+                self._core.leave(asked.number)
 
     async def _read_token(self, request: Request) -> tuple[str, int, str | None] | None:
         """Here, because checking a signature costs more than most of what the core does for a request."""
@@ -247,6 +263,25 @@ class FrontApp:
             self._idle.clear()
             await self._idle.wait()
         self._reaping.cancel()
+
+
+def _whole(number: int, request: Request, buyer: tuple[str, int, str | None] | None) -> Asked:
+    connection = request.connection
+    assert isinstance(connection, RsgiConnection)
+    return Asked(
+        number,
+        request.method,
+        request.path,
+        request.query,
+        _passed_on(connection),
+        connection.peer(),
+        request.request_id,
+        request.authorization,
+        request.idempotency_key,
+        request.body,
+        buyer,
+        request.unauthorized,
+    )
 
 
 def _passed_on(connection: RsgiConnection) -> list[tuple[str, str | None]]:

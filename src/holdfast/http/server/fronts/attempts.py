@@ -1,0 +1,100 @@
+"""Purchases that are likely to be refused, as a short question to the core instead of the whole request.
+
+After a sale is sold out, nearly every request is a purchase that must hear so. The front reads it; what the core needs
+to refuse it is the buyer, the quantity and the address, and it answers without a task or a second look at the request:
+the limits are counted and the refusal is recorded as for any other. It refuses like this only what it is certain of, at
+that moment. Of anything else it says that it is unsure, and gets the whole request.
+"""
+
+from time import monotonic
+
+import msgspec
+
+from holdfast.access.identity import Caller
+from holdfast.bootstrap.services import Services
+from holdfast.checkout.purchase import Wanted
+from holdfast.http.contract.decoding import BodyDecoder
+from holdfast.http.contract.endpoints.purchase import PURCHASE
+from holdfast.http.contract.message import Answer, Request
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.schemas.sales import PurchaseIn
+from holdfast.http.endpoints.purchase import PurchaseEndpoint
+from holdfast.http.protection.admission import AdmissionControl, client_addresses
+from holdfast.http.protection.limits import Passed
+from holdfast.http.server.fronts.channel import Answered, Attempted, Unsure
+from holdfast.http.server.router import Router, is_key
+from holdfast.runtime import metrics
+from holdfast.settings import Settings
+
+# More sales at once than are worth it; which they are is learnt again within one request each.
+SALES_MAX = 64
+_CONFLICT = 409
+
+
+class RefusingSales:
+    """A front's memory of the sales whose last purchase was refused."""
+
+    def __init__(self, settings: Settings, router: Router) -> None:
+        self._router = router
+        self._addresses = client_addresses(settings)
+        self._decode = BodyDecoder(PurchaseIn, is_required=True).decode
+        # By the path of their purchases.
+        self._sales: dict[str, str] = {}
+
+    def note(self, request: Request, answer: Answer) -> None:
+        """The core's answer to a whole request."""
+        if answer.status != _CONFLICT:
+            return
+        found = self._router.find(request.method, request.path)
+        if found is not None and found.route.endpoint is PURCHASE:
+            if len(self._sales) >= SALES_MAX:
+                self._sales.clear()
+            self._sales[request.path] = found.values[0]
+
+    def forget(self, request: Request) -> None:
+        self._sales.pop(request.path, None)
+
+    def attempt(self, number: int, request: Request, buyer: tuple[str, int, str | None]) -> Attempted | None:
+        """None if the whole request has to go to the core."""
+        sale_id, key = self._sales.get(request.path), request.idempotency_key
+        if sale_id is None or key is None or request.query or request.method != "POST" or not is_key(key):
+            return None
+        try:
+            given = self._decode(request.body)
+            pass_ = request.header("holdfast-pass")
+            if request.header("origin") is not None:
+                return None
+            address = self._addresses.limited(request.connection)
+        except (Problem, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None  # The core says what is wrong with it.
+        if given != PurchaseIn(given.quantity):
+            return None
+        return Attempted(number, sale_id, buyer[0], buyer[1], key, given.quantity, pass_, address, request.request_id)
+
+
+class RefuseAtOnce:
+    """The core's side."""
+
+    def __init__(self, services: Services, admission: AdmissionControl) -> None:
+        self._endpoint = PurchaseEndpoint(services, admission)
+        self._limits, self._limiter = admission.limits, admission.shedder.limiter
+        self._timings = metrics.timings_of(PURCHASE.operation_id)
+
+    def answer(self, attempt: Attempted) -> Answered | Unsure:
+        began = monotonic()
+        wanted = Wanted(attempt.buyer_id, attempt.tier, attempt.key, attempt.quantity, pass_=attempt.pass_)
+        assert PURCHASE.priority is not None
+        has_room = self._limiter.has_room(PURCHASE.priority)
+        certain = self._endpoint.certain_refusal(attempt.sale_id, wanted) if has_room else None
+        if certain is None:
+            return Unsure(attempt.number)
+        caller = Caller(buyer_id=attempt.buyer_id, tier=attempt.tier)
+        passed = self._limits.check_known_buyer(attempt.address, caller, PURCHASE.path, PURCHASE.rate)
+        if isinstance(passed, Passed):
+            answer = self._endpoint.refuse(certain, wanted, attempt.request_id)
+            answer.headers += passed.headers
+        else:
+            answer = passed
+        answer.headers.append(("x-request-id", attempt.request_id))
+        metrics.time_request(self._timings, answer.status, monotonic() - began)
+        return Answered(attempt.number, answer.status, answer.headers, answer.body)
