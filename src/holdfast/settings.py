@@ -5,10 +5,7 @@ README's table is generated from the descriptions here: `make docs`.
 
 import os
 import re
-import secrets
-import tempfile
 import tomllib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +17,14 @@ from holdfast.access.origins import parse_origins
 from holdfast.access.setting_values import http_url, is_webhook_secret
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
-from holdfast.ledger.engine.database_url import check_database_url, with_hosts_as_options
+from holdfast.ledger.engine.database_url import (
+    check_database_url,
+    check_replica_urls,
+    parse_replica_urls,
+    with_hosts_as_options,
+)
 from holdfast.runtime.client_address import Networks, parse_networks
-from holdfast.runtime.private_files import make_private_directory
+from holdfast.runtime.private_files import generated_secret
 from holdfast.streams.kafka.kafka_url import parse_kafka_url
 
 # Looked for in the current directory.
@@ -48,6 +50,9 @@ class Settings(BaseSettings):
         description="`sqlite:///path` or `postgresql://…` with libpq options such as `sslmode`, and several hosts "
         "(`postgresql://h1,h2/name`), of which the primary is used; "
         "a SQLite file in the data directory if unset.",
+    )
+    database_replica_urls: str = Field(
+        "", description="Read replicas of PostgreSQL, as `postgresql://h2/name,postgresql://h3/name`."
     )
     redis_url: str = Field(
         "",
@@ -262,6 +267,7 @@ class Settings(BaseSettings):
             self.database_url = f"sqlite:///{self.data.resolve() / 'holdfast.db'}"
         self.database_url = with_hosts_as_options(self.database_url)
         check_database_url(self.database_url)
+        check_replica_urls(self.database_replica_urls, self.database_url)
         return self
 
     @model_validator(mode="after")
@@ -285,6 +291,10 @@ class Settings(BaseSettings):
     @property
     def is_embedded(self) -> bool:
         return self.database_url.startswith("sqlite")
+
+    @property
+    def replica_urls(self) -> list[str]:
+        return parse_replica_urls(self.database_replica_urls)
 
     @property
     def trusted_networks(self) -> Networks:
@@ -328,28 +338,7 @@ class Settings(BaseSettings):
 
     def _generated(self, name: str, prefix: str, least: int) -> str:
         """A secret generated once and stored in the data directory, readable only by its owner."""
-        path = self.data / name
-        if not path.exists():
-            make_private_directory(self.data)
-            # Written to a private temporary file, then linked: if two processes race, one wins and both read its key.
-            handle, draft = tempfile.mkstemp(dir=self.data)
-            with os.fdopen(handle, "w") as file:
-                file.write(prefix + secrets.token_urlsafe(32))
-            with suppress(FileExistsError):
-                os.link(draft, path)
-            Path(draft).unlink()
-        return _read_back(path, prefix, least)
-
-
-def _read_back(path: Path, prefix: str, least: int) -> str:
-    """A truncated file (full disk, manual edit) would make a key that anyone can guess."""
-    secret = path.read_text(errors="replace").strip()
-    if not secret.startswith(prefix) or not secret.isascii() or len(secret) < least:
-        raise SettingsError(
-            f"{path} is {'damaged' if secret else 'empty'}: it must have at least {least} characters; "
-            "remove it and the next start generates a new one"
-        )
-    return secret
+        return generated_secret(self.data / name, prefix, least)
 
 
 def load_settings(**overrides: object) -> Settings:

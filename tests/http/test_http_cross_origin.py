@@ -45,7 +45,7 @@ def test_a_preflight_answers_what_the_endpoint_table_says(open_to_shop: Server) 
     allowed = names(answer.headers["access-control-allow-headers"])
     declared = {header.name.lower() for header in PURCHASE.headers}
     assert declared >= {"holdfast-pass", "idempotency-key"}
-    assert allowed == {"authorization", "content-type", "x-request-id"} | declared
+    assert allowed == {"authorization", "content-type", "holdfast-seen", "x-request-id"} | declared
     assert "access-control-allow-credentials" not in answer.headers
     assert "origin" in names(answer.headers["vary"])
     assert int(answer.headers["access-control-max-age"]) > 60

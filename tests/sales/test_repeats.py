@@ -57,7 +57,7 @@ async def test_buyers_refused_at_once_share_a_catch_up_that_begins_after_they_as
         has_begun.set()
         await may_go_on.wait()
 
-    mine = FindMine(services.database, services.catalogue, catch_up)
+    mine = FindMine(services.reads, services.catalogue, catch_up)
     bought = await services.purchase_units.purchase("drop", Wanted("ada", 0, "key", 2), decided)
     assert isinstance(bought, Granted)
     held = bought.reservation.reservation_id

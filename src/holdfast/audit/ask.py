@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.audit.search import Question, search
 from holdfast.audit.timeline import Known, Moment, merge, read_ledger, sku_of_sale
-from holdfast.ledger.engine.database import Database
+from holdfast.ledger.stock.shared_reads import Ledger
 
 
 class Timeline(Struct, frozen=True):
@@ -19,7 +19,7 @@ class Timeline(Struct, frozen=True):
     unreadable: list[str]
 
 
-async def ask(database: Database, directory: Path, question: Question) -> Timeline:
+async def ask(database: Ledger, directory: Path, question: Question) -> Timeline:
     """What happened to a buyer: in all pools, in one pool, or in the pool of a sale."""
     if question.sale_id is not None and question.sku_id is None:
         sale_id = question.sale_id

@@ -18,7 +18,7 @@ from holdfast.bootstrap.lag import LagGuard, LagReader
 from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
 from holdfast.bootstrap.pruner import Pruner, retentions_of
-from holdfast.bootstrap.stores import database_file, open_engine, open_ledger
+from holdfast.bootstrap.stores import database_file, open_engine, open_ledger, open_reads
 from holdfast.caches.purging import Purger, directories_from
 from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.checkout.address_limits import AddressLimits
@@ -40,9 +40,10 @@ from holdfast.ledger.chain.linker import Linker
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.events.watcher import Watcher
+from holdfast.ledger.replicas.reads import LedgerReads
 from holdfast.ledger.stock.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
-from holdfast.ledger.stock.shared_reads import SharedReads
+from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
 from holdfast.room.challenge import Challenges, secrets_from
 from holdfast.room.join_queue import JoinQueue
 from holdfast.room.line_advancer import LineAdvancer
@@ -96,6 +97,7 @@ class Services(Struct, frozen=True, eq=False):
     readiness: Readiness
     lag: LagReader
     lag_guard: LagGuard
+    reads: LedgerReads
 
     @property
     def open_breakers(self) -> list[str]:
@@ -111,7 +113,11 @@ class Services(Struct, frozen=True, eq=False):
         """A store whose breaker is open is known to be down before its next heartbeat fails."""
         for store in self._open_stores:
             self.readiness.failed(store, Cause.STORE_UNREACHABLE)
-        return self.readiness.checks() | {"clock": self._clock_check()}
+        return self.readiness.checks() | {"clock": self._clock_check()} | self._replica_checks()
+
+    def _replica_checks(self) -> dict[str, Check]:
+        """One that is left out stops nothing: the primary is read instead."""
+        return {f"replica {one.name}": Check(one.reason is None, one.reason, 0) for one in self.reads.standings}
 
     def _clock_check(self) -> Check:
         """Nothing goes by a store's clock that was set, so sales go on (`runtime/engine_clock.py`)."""
@@ -128,13 +134,16 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
+            open_reads(settings, database) as reads,
             watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)),
             open_payment_services(settings, database, engine) as payments,
             _background(settings, database, engine, payments, wakeup, enabled=background) as agents,
             _recording(settings) as refusals,
         ):
             readiness = await _start_heartbeats(settings, database, engine, agents)
-            services = build_services(settings, database, engine, agents, refusals, payments, wakeup, readiness)
+            services = build_services(settings, database, engine, agents, refusals, payments, wakeup, readiness, reads)
+            if reads.standings:
+                agents.start(reads.agent())
             agents.start(services.catalogue.agent())
             agents.start(services.room_snapshot.agent())
             agents.start(services.counter_flusher.agent())
@@ -184,7 +193,9 @@ def build_services(
     payments: PaymentServices,
     wakeup: Wakeup,
     readiness: Readiness,
+    reads: LedgerReads | None = None,
 ) -> Services:
+    reads = LedgerReads(database) if reads is None else reads
     kind = Batcher if engine.splits is None else partial(SplitBatcher, engine.splits.line_of)
     batcher = kind(
         engine.gate,
@@ -209,7 +220,10 @@ def build_services(
         timeout_s=settings.queue_timeout_ms / 1000,
     )
     catalogue, sale_operations = Catalogue(database), build_sale_operations(settings, database, engine)
-    pool_reads = SharedReads(engine.look_at)
+    # Where the database is the gate, replicas have what is asked about pools and reservations.
+    is_gate = engine.link is None and bool(reads.standings)
+    pool_reads = SharedReads(look_into(reads) if is_gate else engine.look_at)
+    find = SharedReads(find_in(reads)).look if is_gate else engine.find
     methods, nudge = PaymentMethods(database), payments.settler.nudge
     challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
     room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
@@ -238,12 +252,13 @@ def build_services(
         PurchaseUnits(
             catalogue, batcher, passes, challenges, replays, methods, AddressLimits(database), join_queue, nudge
         ),
-        Holds(engine.find, catalogue, batcher, methods, nudge),
-        FindMine(database, catalogue, engine.catch_up),
+        Holds(find, catalogue, batcher, methods, nudge),
+        FindMine(reads, catalogue, engine.catch_up),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
         lag,
         lag_guard,
+        reads,
     )
 
 

@@ -12,8 +12,10 @@ from holdfast.gate.sql import SqlGate
 from holdfast.gate.sql_audit import SqlAudit
 from holdfast.gate.sql_owners import SqlOwners
 from holdfast.ledger.engine.database import Database, SharedDatabase
-from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.engine.opening import open_database, open_replica
 from holdfast.ledger.migrate import migrate
+from holdfast.ledger.replicas.reads import LedgerReads
+from holdfast.ledger.replicas.replica import Replica
 from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
 from holdfast.runtime.private_files import ensure_private_file, make_private_directory
 from holdfast.settings import Settings
@@ -45,6 +47,19 @@ async def _open_database(settings: Settings) -> AsyncIterator[Database]:
         yield database
     finally:
         await database.close()
+
+
+@asynccontextmanager
+async def open_reads(settings: Settings, database: Database) -> AsyncIterator[LedgerReads]:
+    """Of the ledger, from its replicas where they are fit."""
+    replicas = [Replica(*open_replica(url, connections=settings.database_connections)) for url in settings.replica_urls]
+    reads = LedgerReads(database, replicas, has_tokens=not settings.has_redis)
+    try:
+        if replicas:
+            await reads.measure()
+        yield reads
+    finally:
+        await reads.close()
 
 
 def database_file(settings: Settings) -> Path:

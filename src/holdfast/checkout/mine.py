@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from holdfast.domain.room.room import Place
 from holdfast.domain.sale.sale import Order, RoomMode, Sale
 from holdfast.domain.stock.reservation import Reservation, Status
-from holdfast.ledger.engine.database import Database
+from holdfast.ledger.replicas.reads import LedgerReads
 from holdfast.ledger.room.queries import find_place
 from holdfast.ledger.sales.sale_lists import list_orders
 from holdfast.ledger.stock.queries import ids_of_owner, list_reservations
@@ -30,18 +30,18 @@ class Mine(Struct, frozen=True):
 
 class FindMine:
     def __init__(
-        self, database: Database, catalogue: Catalogue, catch_up: Callable[[str | None], Awaitable[None]]
+        self, reads: LedgerReads, catalogue: Catalogue, catch_up: Callable[[str | None], Awaitable[None]]
     ) -> None:
-        self._database = database
+        self._reads = reads
         self._catalogue = catalogue
         self._catch_up = catch_up
         self._refused: KeyedBatcher[tuple[Sale, str], list[str]] = KeyedBatcher(
             self._live_ids, batch_max=REFUSED_TOGETHER, queue_max=REFUSED_MAX, timeout_s=REFUSED_WAIT_S
         )
 
-    async def find(self, sale: Sale, buyer_id: str) -> Mine:
+    async def find(self, sale: Sale, buyer_id: str, seen: str | None = None) -> Mine:
         await self._catch_up(sale.sku_id)
-        return await self._database.read(lambda connection: self._read(connection, sale, buyer_id))
+        return await self._reads.read(lambda connection: self._read(connection, sale, buyer_id), seen)
 
     async def live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
         """The buyer's holds, for one who was refused because of them.
@@ -59,7 +59,7 @@ class FindMine:
             ids = {key: [one.reservation_id for one in of if one.status in _LIVE] for key, of in found.items()}
             return [ids[sale.sale_id, buyer_id] for sale, buyer_id in refused]
 
-        return await self._database.read(read)
+        return await self._reads.read(read)
 
     def _read(self, connection: Connection, sale: Sale, buyer_id: str) -> Mine:
         has_room = sale.room.mode is not RoomMode.OFF
@@ -71,7 +71,7 @@ class FindMine:
         )
 
     def _reservations(self, connection: Connection, sale: Sale, buyer_id: str) -> list[Reservation]:
-        now = self._database.now_ms(connection)
+        now = self._reads.now_ms(connection)
         ids = ids_of_owner(connection, buyer_id, sale.sku_id)
         found, _ = list_reservations(connection, now, limit=SHOWN_MAX, sku_id=sale.sku_id, owner_id=buyer_id, among=ids)
         return [one for one in found if self._is_in(sale, one)]

@@ -29,6 +29,17 @@ STREAM_OLDEST_SECONDS = Gauge(
     "holdfast_stream_oldest_seconds", "How long the oldest event has waited to be published to the stream.", ["stream"],
     multiprocess_mode="livemostrecent",
 )  # fmt: skip
+REPLICA_LAG_SECONDS = Gauge(
+    "holdfast_replica_lag_seconds", "How far a read replica of the ledger is behind its primary.", ["replica"],
+    multiprocess_mode="livemax",
+)  # fmt: skip
+REPLICA_FIT = Gauge(
+    "holdfast_replica_fit", "1 if a read replica is used, 0 if it lags, does not answer or is no replica.", ["replica"],
+    multiprocess_mode="livemin",
+)  # fmt: skip
+LEDGER_READS = Counter(
+    "holdfast_ledger_reads", "Reads that a replica could do, by who did them: replica or primary.", ["source"]
+)
 INTENTS = Counter("holdfast_intents", "Settlement intents consumed from Kafka, by result.", ["result"])
 STREAM_PUBLISHED = Counter("holdfast_stream_published", "Messages published, by topic.", ["topic"])
 WAITING = Gauge("holdfast_waiting_commands", "Commands waiting for a batch.", multiprocess_mode="livesum")

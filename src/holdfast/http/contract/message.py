@@ -14,6 +14,7 @@ Headers = list[tuple[str, str]]
 
 JSON = ("content-type", "application/json")
 PRIVATE_JSON = (JSON, NO_STORE, NOSNIFF)
+SEEN = "holdfast-seen"
 REPLAYED = ("idempotency-replayed", "true")
 
 encode = msgspec.json.Encoder().encode
@@ -93,6 +94,11 @@ def buyer_of(request: Request) -> str:
     assert request.caller is not None
     assert request.caller.buyer_id is not None
     return request.caller.buyer_id
+
+
+def seen_by(request: Request) -> str | None:
+    """The token of the caller's last write: what is read for them must have it."""
+    return request.header(SEEN)
 
 
 def json(body: object, status: int = 200, *headers: tuple[str, str]) -> Answer:

@@ -12,7 +12,7 @@ from holdfast.runtime.times import millis
 
 class AuditEndpoint:
     def __init__(self, services: Services, shedder: Shedder) -> None:
-        self._database, self._catch_up = services.database, services.engine.catch_up
+        self._reads, self._catch_up = services.reads, services.engine.catch_up
         self._directory, self._shedder = services.settings.audit_directory, shedder
 
     async def search(self, _request: Request, wanted: AuditQuery) -> Answer:
@@ -26,7 +26,7 @@ class AuditEndpoint:
             wanted.limit,
         )
         await self._catch_up(wanted.sku_id)
-        return json(TimelineOut.of(await ask(self._database, self._directory, question)))
+        return json(TimelineOut.of(await ask(self._reads, self._directory, question)))
 
 
 def _moment(field: str, text: str | None) -> int | None:

@@ -56,7 +56,8 @@ class HealthEndpoints:
 
     async def dependencies(self, _request: Request) -> Answer:
         services = self._services
-        found = [_shown(name, check) for name, check in services.checks.items()]
+        lags = self._replicas()
+        found = [_shown(name, check, lags.get(name)) for name, check in services.checks.items()]
         found += self._providers() + self._own_agents({one.name for one in found})
         is_ok = all(dependency.ok for dependency in found)
         load = load_of(services, self._shedder)
@@ -64,9 +65,17 @@ class HealthEndpoints:
 
     async def _parked(self) -> dict[str, int]:
         try:
-            return await self._services.database.read(count_parked)
+            return await self._services.reads.read(count_parked)
         except EngineError:
             return {}
+
+    def _replicas(self) -> dict[str, str]:
+        """How far each is behind, by the name of its check."""
+        return {
+            f"replica {one.name}": f"{one.lag_ms} ms behind"
+            for one in self._services.reads.standings
+            if one.lag_ms is not None
+        }
 
     def _providers(self) -> list[DependencyOut]:
         return [
@@ -98,9 +107,10 @@ _SHOWN = {
 }
 
 
-def _shown(name: str, check: Check) -> DependencyOut:
-    kind, fine = _SHOWN.get(name, ("agent", "runs"))
-    return DependencyOut(name, kind, check.ok, check.reason or fine, check.age_ms)
+def _shown(name: str, check: Check, lag: str | None) -> DependencyOut:
+    kind, fine = _SHOWN.get(name, ("store", "is read") if name.startswith("replica ") else ("agent", "runs"))
+    detail = ": ".join(said for said in (check.reason or fine, lag) if said)
+    return DependencyOut(name, kind, check.ok, detail, check.age_ms)
 
 
 def load_of(services: Services, shedder: Shedder) -> LoadOut:

@@ -117,9 +117,7 @@ class LiveEndpoint:
             now = services.database.now_ms(connection)
             return figures_of(connection, sale.sku_id, now), count_parked(connection)
 
-        (figures, parked), view = await asyncio.gather(
-            services.database.read(read), services.pool_reads.look(sale.sku_id)
-        )
+        (figures, parked), view = await asyncio.gather(services.reads.read(read), services.pool_reads.look(sale.sku_id))
         room = None if sale.room.mode is RoomMode.OFF else await services.room_snapshot.find(sale_id)
         return _Seen(sale, view, room, figures, parked)
 

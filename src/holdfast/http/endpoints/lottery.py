@@ -26,13 +26,13 @@ class Portion(Struct, frozen=True):
 
 class LotteryEndpoint:
     def __init__(self, services: Services) -> None:
-        self._database = services.database
+        self._reads = services.reads
 
     async def entries(self, request: Request, sale_id: str, wanted: LotteryQuery) -> Answer:
         first = wanted.first
         if first % PORTION:
             raise invalid_request({"from": f"must be a multiple of {PORTION}"})
-        found = await self._database.read(lambda connection: _portion(connection, sale_id, first))
+        found = await self._reads.read(lambda connection: _portion(connection, sale_id, first))
         last, etag = first + len(found.entries), f'"{found.room.digest}-{first}"'
         headers = [("cache-control", CACHE), ("etag", etag)]
         if found.room.entrants is not None and last < found.room.entrants:

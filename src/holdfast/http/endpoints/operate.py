@@ -28,10 +28,10 @@ class OperateEndpoints:
         self._database, self._reconciler = services.database, services.engine.reconciler
         self._store_metrics, self._lag = StoreMetrics(services), services.lag
         self._payment_audit, self._locked_pools = services.payments.audit, services.engine.locked_pools
-        self._has_kafka = services.settings.has_kafka
+        self._has_kafka, self._reads = services.settings.has_kafka, services.reads
 
     async def metrics(self, _request: Request) -> Answer:
-        await self._database.read(self._read_gauges)
+        await self._reads.read(self._read_gauges)
         self._show_lag(await self._lag.read())
         metrics.flush()
         registry = REGISTRY

@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from holdfast.bootstrap.services import Services
 from holdfast.domain.sale.sale import OrderStatus
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import Answer, Request, caller_of, json
+from holdfast.http.contract.message import Answer, Request, caller_of, json, seen_by
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refund_refusal
 from holdfast.http.contract.schemas.money import FulfilIn, OrderOut, OrderPage, OrderQuery, RefundIn, RefundOut
@@ -21,9 +21,10 @@ _UNFILTERED = OrderQuery()
 class OrderEndpoints:
     def __init__(self, services: Services) -> None:
         self._database, self._catch_up = services.database, services.engine.catch_up
+        self._reads = services.reads
         self._refunder = services.payments.refunder
         # The newest orders of buyers: a crowd that polls "is it paid?" shares a few queries a second.
-        self._newest = SharedReads(orders_in(services.database))
+        self._newest = SharedReads(orders_in(services.reads))
 
     async def list(self, request: Request, wanted: OrderQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
@@ -45,10 +46,10 @@ class OrderEndpoints:
 
         if buyer_id is None:
             await self._catch_up(None)
-        return json(OrderPage.of(await self._database.read(page)))
+        return json(OrderPage.of(await self._reads.read(page, seen_by(request))))
 
     async def get(self, request: Request, order_id: str) -> Answer:
-        found = await self._database.read(lambda connection: find_order(connection, order_id))
+        found = await self._reads.read(lambda connection: find_order(connection, order_id), seen_by(request))
         if found is None or caller_of(request).buyer_id not in (None, found.buyer_id):
             raise Problem(problems.ORDER_NOT_FOUND)
         return json(OrderOut.of(found))

@@ -13,7 +13,16 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import PRIVATE_JSON, Answer, Request, caller_of, encode, json, no_content
+from holdfast.http.contract.message import (
+    PRIVATE_JSON,
+    Answer,
+    Request,
+    caller_of,
+    encode,
+    json,
+    no_content,
+    seen_by,
+)
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refusal
 from holdfast.http.contract.schemas.inventory import (
@@ -43,7 +52,7 @@ class ReservationEndpoints:
     def __init__(self, services: Services, reaper: SlowRequestReaper) -> None:
         self._holds, self._receipts = services.holds, services.receipts
         self._database, self._catch_up = services.database, services.engine.catch_up
-        self._reaper, self._events = reaper, services.reservation_events
+        self._reaper, self._events, self._reads = reaper, services.reservation_events, services.reads
 
     async def list(self, request: Request, wanted: ReservationQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
@@ -65,7 +74,7 @@ class ReservationEndpoints:
         # Without a SKU this would drain every pool, which no buyer may cause.
         if buyer_id is None or wanted.sku_id is not None:
             await self._catch_up(wanted.sku_id)
-        found, has_more = await self._database.read(page)
+        found, has_more = await self._reads.read(page, seen_by(request))
         return json(ReservationPage([self._shown(one) for one in found], has_more))
 
     async def get(self, request: Request, reservation_id: str, wanted: WaitQuery) -> Answer:
@@ -102,7 +111,7 @@ class ReservationEndpoints:
     async def history(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)
         await self._catch_up(found.sku_id)
-        events = await self._database.read(lambda connection: history(connection, reservation_id))
+        events = await self._reads.read(lambda connection: history(connection, reservation_id), seen_by(request))
         return json(HistoryOut([EventOut.of(event) for event in events]))
 
     async def confirm(self, request: Request, reservation_id: str, given: ConfirmIn) -> Answer:

@@ -13,7 +13,7 @@ from holdfast.domain.room.room import Admit, Join, Leave, Place, RoomState, Stan
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content
+from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content, seen_by
 from holdfast.http.contract.problem import NO_STORE, Problem
 from holdfast.http.contract.refusals import behind, proof_refusal
 from holdfast.http.contract.schemas.mine import MineOut
@@ -91,7 +91,7 @@ class RoomEndpoints:
 
     async def mine(self, request: Request, sale_id: str) -> Answer:
         sale = await self._find(sale_id)
-        found = await self._mine.find(sale, buyer_of(request))
+        found = await self._mine.find(sale, buyer_of(request), seen_by(request))
         place, given = (None, None) if found.place is None else await self._standing(sale, found.place)
         return json(
             MineOut(

@@ -45,7 +45,7 @@ class _Facts(Struct, frozen=True):
 
 class SaleEndpoints:
     def __init__(self, services: Services) -> None:
-        self._database, self._catalogue = services.database, services.catalogue
+        self._reads, self._catalogue = services.reads, services.catalogue
         self._operations, self._pools = services.sale_operations, services.pool_reads
         self._facts: dict[str, _Facts] = {}
 
@@ -56,7 +56,7 @@ class SaleEndpoints:
         return await self._shown(created.sale, 201 if created.is_new else 200)
 
     async def list(self, _request: Request, wanted: SaleQuery) -> Answer:
-        found, has_more = await self._database.read(
+        found, has_more = await self._reads.read(
             lambda c: list_sales(c, limit=wanted.limit, starting_after=wanted.starting_after)
         )
         seen = await asyncio.gather(*[self._pool_of(sale) for sale in found])
@@ -66,7 +66,7 @@ class SaleEndpoints:
 
     async def get(self, request: Request, sale_id: str) -> Answer:
         if request.caller is not None and not _SEES_ALL.isdisjoint(request.caller.scopes):
-            sale = await self._database.read(lambda c: find_sale(c, sale_id))
+            sale = await self._reads.read(lambda c: find_sale(c, sale_id))
             if sale is None:
                 raise Problem(problems.SALE_NOT_FOUND)
             return await self._shown(sale)

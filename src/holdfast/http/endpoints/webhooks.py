@@ -36,7 +36,7 @@ from holdfast.webhooks.address import check_url
 
 class WebhookEndpoints:
     def __init__(self, services: Services) -> None:
-        self._database = services.database
+        self._database, self._reads = services.database, services.reads
         self._calls_private = services.settings.webhook_private
 
     async def create(self, _request: Request, given: WebhookIn) -> Answer:
@@ -88,7 +88,7 @@ class WebhookEndpoints:
             )
             return DeliveryPage([DeliveryOut.of(delivery) for delivery in found], has_more)
 
-        return json(await self._database.read(page))
+        return json(await self._reads.read(page))
 
     async def replay(self, _request: Request, webhook_id: str, given: ReplayIn) -> Answer:
         _found(await self._database.read(lambda c: find_webhook(c, webhook_id)))

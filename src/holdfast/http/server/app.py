@@ -6,6 +6,7 @@ and the count of requests in flight are the same for all.
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from time import monotonic, perf_counter
 
 import msgspec
@@ -19,7 +20,7 @@ from holdfast.http.contract.decoding import Wrong, wrong_value
 from holdfast.http.contract.endpoint import Access, IfUnknown, Priority, RateClass
 from holdfast.http.contract.endpoints import ENDPOINTS
 from holdfast.http.contract.headers import IDEMPOTENCY_KEY_HEADER
-from holdfast.http.contract.message import Answer, ClientDisconnected, Request, refuse
+from holdfast.http.contract.message import SEEN, Answer, ClientDisconnected, Request, refuse
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import from_engine, invalid_request
@@ -49,7 +50,7 @@ class App:
         origins = services.settings.origins
         self._cross_origin = CrossOrigin(origins, self._router) if origins else None
         self._authenticator: Authenticator = services.authenticator
-        self._streams = services.reservation_events
+        self._streams, self._reads = services.reservation_events, services.reads
         self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
         self._limiter = admission.shedder.limiter
         self._reaping = asyncio.create_task(self._reaper.agent().run())
@@ -67,6 +68,8 @@ class App:
         found = self._router.find(request.method, request.path)
         try:
             answer = await self._admit(request, found)
+            if self._reads.has_tokens:
+                await self._add_token(request, answer)
         except ClientDisconnected:
             log.debug("client_disconnected", request_id=request.request_id)
             return None
@@ -119,6 +122,13 @@ class App:
         if passed is not None:
             answer.headers += passed.headers
         return answer
+
+    async def _add_token(self, request: Request, answer: Answer) -> None:
+        """Of what was written. If the position cannot be read, an answer without it is better than none."""
+        if request.method == "GET" or answer.status >= 300:
+            return
+        with suppress(EngineError):
+            answer.headers.append((SEEN, await self._reads.token()))
 
     async def _limit(self, request: Request, caller: Caller | None, rate: RateClass) -> Passed | Answer | None:
         """Before a caller is looked up, and after that failed: a made-up key exempts nobody."""

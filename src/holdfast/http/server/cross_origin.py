@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from holdfast.http.contract.exposed import EXPOSED_HEADERS
 from holdfast.http.contract.headers import RETRY
-from holdfast.http.contract.message import Answer, Headers, Request
+from holdfast.http.contract.message import SEEN, Answer, Headers, Request
 from holdfast.http.contract.problem import Problem
 from holdfast.http.server.router import Route, Router
 
@@ -17,7 +17,7 @@ _PATHS = ("/v1/", "/assets/")
 # Browsers keep a preflight for two hours at most.
 _MAX_AGE = ("access-control-max-age", "7200")
 # Clients may send these with every call.
-_ALWAYS_ACCEPTED = {RETRY.name.lower(), "x-request-id"}
+_ALWAYS_ACCEPTED = {RETRY.name.lower(), SEEN, "x-request-id"}
 _EXPOSED = ("access-control-expose-headers", EXPOSED_HEADERS)
 _VARY_PREFLIGHT = ("vary", "origin, access-control-request-method, access-control-request-headers")
 

@@ -21,6 +21,8 @@ Work = Callable[[Connection], T]
 
 # A transaction that takes longer than this is cut off: callers are better served by a quick retryable error.
 TRANSACTION_TIMEOUT_S = 5.0
+# Set in the `info` of a connection to a replica, whose host has a clock of its own.
+IS_REPLICA = "holdfast_is_replica"
 
 
 class Database(Protocol):

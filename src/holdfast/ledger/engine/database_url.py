@@ -54,3 +54,20 @@ def _with_port(host: str) -> str:
     """SQLAlchemy wants the port of every host; PostgreSQL's is the default, as in libpq."""
     name, _, port = host.partition(":")
     return f"{name}:{port or 5432}"
+
+
+def parse_replica_urls(text: str) -> list[str]:
+    return [url.strip() for url in text.split(",") if url.strip()]
+
+
+def check_replica_urls(text: str, primary: str) -> None:
+    urls = parse_replica_urls(text)
+    if urls and not primary.startswith("postgres"):
+        raise SettingsError("HOLDFAST_DATABASE_REPLICA_URLS needs HOLDFAST_DATABASE_URL=postgresql://…")
+    for number, url in enumerate(urls, start=1):
+        if re.match(r"postgres(?:ql)?://[^,]+\Z", url) is None:
+            # It may contain a password, so it is not repeated.
+            raise SettingsError(
+                f"HOLDFAST_DATABASE_REPLICA_URLS: number {number} is not a URL such as postgresql://user@h2:5432/name"
+            )
+        check_database_url(url)

@@ -5,6 +5,15 @@ from sqlalchemy import make_url
 from holdfast.ledger.engine.database import Database
 
 
+def open_replica(url: str, *, connections: int) -> tuple[str, Database]:
+    """A read replica of PostgreSQL, and its name for people: a URL may have a password."""
+    from holdfast.ledger.engine.postgres import PostgresDatabase  # noqa: PLC0415 - as below
+
+    parsed = make_url(url)
+    name = f"{parsed.host or parsed.query.get('host', 'localhost')}:{parsed.port or 5432}"
+    return name, PostgresDatabase(parsed, connections, f"replica {name}")
+
+
 def open_database(url: str, *, connections: int = 8) -> Database:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":

@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
-from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, Work
+from holdfast.ledger.engine.database import IS_REPLICA, TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.engine.guard import LedgerGuard
 from holdfast.ledger.engine.limits import longer_limits
 from holdfast.ledger.engine.probe import ProbeConnection
@@ -80,7 +80,7 @@ def _last_decision(connection: Connection) -> int:
 class PostgresDatabase:
     dialect_name = "postgresql"
 
-    def __init__(self, url: URL, connections: int) -> None:
+    def __init__(self, url: URL, connections: int, name: str = "postgresql") -> None:
         self.guard = LedgerGuard()
         address, arguments = for_asyncpg(url)
         self._connections = connections
@@ -93,7 +93,7 @@ class PostgresDatabase:
         self._lock_free = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
         self._probe_connection = ProbeConnection(self._probing)
-        self._health = StoreHealth("postgresql", self._probe)
+        self._health = StoreHealth(name, self._probe)
         for given_up in ("close", "invalidate"):
             for engine in (self._engine, self._probing):
                 event.listen(engine.sync_engine, given_up, _drop)
@@ -189,7 +189,7 @@ class PostgresDatabase:
             raise Unavailable(f"PostgreSQL is not available: {exc!r}") from exc
 
     def now_ms(self, connection: Connection) -> int:
-        if self.clock.is_reading_due:
+        if self.clock.is_reading_due and IS_REPLICA not in connection.info:
             asked_at = self.clock.elapsed_ms()
             reading = int(connection.execute(self._now).scalar_one())
             if self.clock.now_ms() is None:

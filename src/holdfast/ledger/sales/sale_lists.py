@@ -8,11 +8,10 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, or_, select, u
 
 from holdfast.domain.sale.sale import Order, OrderStatus, Sale, SaleState
 from holdfast.domain.stock.pool import Pool
-from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.engine.rows import encode_rows, newest_rows
 from holdfast.ledger.sales.sales import is_pool_of, record_sale, sale_values
-from holdfast.ledger.stock.shared_reads import Look, Shown
+from holdfast.ledger.stock.shared_reads import Ledger, Look, Shown
 from holdfast.ledger.tables.rows import order_from_row, pool_from_row, sale_from_row
 from holdfast.ledger.tables.sales import is_to_source, orders, sales
 from holdfast.ledger.tables.stock import pools
@@ -142,7 +141,7 @@ class OrderQueries:
         return {buyer_id: (page[:ORDERS_SHOWN], len(page) > ORDERS_SHOWN) for buyer_id, page in found.items()}
 
 
-def orders_in(database: Database) -> Look[ListedOrders]:
+def orders_in(database: Ledger) -> Look[ListedOrders]:
     """Reads the newest orders of buyers."""
     queries = OrderQueries(database.dialect_name)
 

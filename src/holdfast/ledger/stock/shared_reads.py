@@ -5,13 +5,13 @@ or "is it paid?" costs a few queries per second, and nobody gets a state older t
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from holdfast.domain.stock.reservation import Reservation
 from holdfast.errors import EngineError, Unavailable
-from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.database import T, Work
 from holdfast.ledger.stock.queries import PoolView, pool_queries, reservation_queries
 from holdfast.runtime.batching import ONE_QUEUE, Failed, KeyedBatcher
 from holdfast.runtime.log import log_failure
@@ -28,7 +28,18 @@ Views = Shown[PoolView]
 LookAt = Look[PoolView]
 
 
-def look_into(database: Database) -> LookAt:
+class Ledger(Protocol):
+    """A database, or reads that replicas do for it."""
+
+    @property
+    def dialect_name(self) -> str: ...
+
+    async def read(self, work: Work[T]) -> T: ...
+
+    def now_ms(self, connection: Connection) -> int: ...
+
+
+def look_into(database: Ledger) -> LookAt:
     """Reads pools that are decided in the database."""
     queries = pool_queries(database.dialect_name)
 
@@ -41,7 +52,7 @@ def look_into(database: Database) -> LookAt:
     return look_at
 
 
-def find_in(database: Database) -> Look[Reservation]:
+def find_in(database: Ledger) -> Look[Reservation]:
     """Reads reservations from the ledger, by ID."""
     queries = reservation_queries(database.dialect_name)
 

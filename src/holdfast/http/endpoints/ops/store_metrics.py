@@ -98,7 +98,7 @@ class StoreMetrics:
         ]
 
     async def _sales(self) -> list[Metric]:
-        standings, short = await self._services.database.read(_read)
+        standings, short = await self._services.reads.read(_read)
         return [
             _family(OVERSOLD, [((), short)]),
             _family(SALE_UNITS, _each(standings, "units")),
