@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from sqlalchemy import Connection
 from warming_up import warmed_up  # noqa: F401 - a fixture
 
+from holdfast.lab.simulate.connection import QuickConnection
 from holdfast.lab.simulate.run import run
 
 SEED = 133
@@ -31,3 +33,11 @@ def test_another_process_replays_a_run_exactly(hash_seed: str, engine: str) -> N
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == run(SEED, engine=engine).trace.digest
+
+
+@pytest.mark.parametrize("seed", [SEED, SEED + 7])
+def test_a_run_is_the_same_if_sqlalchemy_executes_every_statement(seed: int) -> None:
+    quick = run(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QuickConnection, "execute", Connection.execute)
+        assert run(seed).trace.digest == quick.trace.digest

@@ -11,11 +11,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, func, select
 from sqlalchemy.pool import StaticPool
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.lab.simulate.channel import Channel, NoAnswer, NotReached
+from holdfast.lab.simulate.connection import QuickConnection
 from holdfast.lab.simulate.determinism import EPOCH_S
 from holdfast.lab.simulate.faults import Fault, Kind
 from holdfast.lab.simulate.loop import SimulatedLoop
@@ -35,14 +36,15 @@ _LAST_DECISION = select(func.max(pools.c.decided_at))
 @cache
 def _engine() -> tuple[sqlite3.Connection, Engine]:
     """One for all runs of this operating-system process, so that compiled statements are kept."""
-    raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
+    raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=1_000)
+    return raw, create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
 
-    @event.listens_for(engine, "begin")
-    def begin_transaction(_connection: Connection) -> None:
-        raw.execute("BEGIN IMMEDIATE")
 
-    return raw, engine
+@cache
+def _connection() -> Connection:
+    """SQLAlchemy takes everything for one transaction; where each begins and ends is said to SQLite itself."""
+    raw, engine = _engine()
+    return QuickConnection(engine, raw)
 
 
 @cache
@@ -64,9 +66,9 @@ class LedgerServer:
     def __init__(self, loop: SimulatedLoop, rng: Random) -> None:
         self._loop, self._rng = loop, rng
         template = _template()
-        self.raw, engine = _engine()
+        self.raw, _ = _engine()
         template.backup(self.raw)
-        self.connection = engine.connect()
+        self.connection = _connection()
         self.is_read_only = False
         self.clock_step_ms = 0
         # Grows when the ledger goes back: connections from before are closed then.
@@ -89,17 +91,18 @@ class LedgerServer:
         self.is_read_only = False
 
     def close(self) -> None:
-        self.connection.close()
+        self.connection.rollback()
 
     def transact(self, work: Work[T], fault: Fault | None) -> T:
-        connection, before = self.connection, self.raw.total_changes
+        before = self.raw.total_changes
+        self.raw.execute("BEGIN IMMEDIATE")
         try:
-            with connection.begin():
-                result = work(connection)
-                has_changed = self.raw.total_changes != before
-                if has_changed and (self.is_read_only or (fault is not None and fault.kind is Kind.REFUSED)):
-                    cause = Cause.STORE_READ_ONLY if self.is_read_only else self._rng.choice(_REFUSALS)
-                    raise Unavailable(f"the ledger refused to commit: {cause}", cause)
+            result = work(self.connection)
+            has_changed = self.raw.total_changes != before
+            if has_changed and (self.is_read_only or (fault is not None and fault.kind is Kind.REFUSED)):
+                cause = Cause.STORE_READ_ONLY if self.is_read_only else self._rng.choice(_REFUSALS)
+                raise Unavailable(f"the ledger refused to commit: {cause}", cause)
+            self.raw.execute("COMMIT")
         finally:
             if self.raw.in_transaction:
                 self.raw.rollback()
@@ -108,12 +111,11 @@ class LedgerServer:
         return result
 
     def read(self, work: Work[T]) -> T:
+        self.raw.execute("BEGIN")
         try:
-            with self.connection.begin():
-                return work(self.connection)
+            return work(self.connection)
         finally:
-            if self.raw.in_transaction:
-                self.raw.rollback()
+            self.raw.rollback()
 
 
 class SimulatedDatabase:

@@ -5,6 +5,7 @@ It may crash at any step, and starts again a while later with nothing in memory.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -110,6 +111,7 @@ async def _repeat(work: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(START_AGAIN_S)
 
 
+@cache
 def settings_of(*, has_redis: bool) -> Settings:
     """As far as they matter here. Timeouts are short, so that little time passes until a lease is over."""
     return Settings(

@@ -31,6 +31,9 @@ EncodeEvent = Callable[[Row[Any], Facts, str], tuple[str, str]]
 """The subject by which an event's deliveries are ordered, and their body, given the event's number."""
 
 
+_POSITIONS = select(webhooks.c.relayed_seq).where(webhooks.c.disabled_at.is_(None)).distinct()
+
+
 class OutboxQueries:
     """The statements of one engine, built once."""
 
@@ -41,8 +44,7 @@ class OutboxQueries:
     @staticmethod
     def positions(connection: Connection) -> list[int]:
         """The positions of the webhooks, which most of them share."""
-        reached = select(webhooks.c.relayed_seq).where(webhooks.c.disabled_at.is_(None)).distinct()
-        return sorted(connection.execute(reached).scalars())
+        return sorted(connection.execute(_POSITIONS).scalars())
 
     def relay(self, connection: Connection, position: int, upto: int, now: int, encode_event: EncodeEvent) -> int:
         """Create the deliveries of the next events for the webhooks at this position, and advance them."""

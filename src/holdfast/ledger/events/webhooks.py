@@ -63,7 +63,10 @@ def create_webhook(
 
 
 def latest_seq(connection: Connection) -> int:
-    return int(connection.execute(select(func.coalesce(func.max(events.c.seq), 0))).scalar_one())
+    return int(connection.execute(_LATEST_SEQ).scalar_one())
+
+
+_LATEST_SEQ = select(func.coalesce(func.max(events.c.seq), 0))
 
 
 def list_webhooks(connection: Connection) -> list[Webhook]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, delete, exists, or_, select, update
 
 from holdfast.domain.sale.sale import Order, OrderStatus, Sale, SaleState
 from holdfast.domain.stock.pool import Pool
@@ -58,8 +58,15 @@ def remove_unloaded_sale(connection: Connection, sale_id: str, now: int) -> None
 
 def changed_sales(connection: Connection, since: int, *, limit: int) -> list[Sale]:
     """Those updated since then, latest first."""
-    wanted = select(sales).where(sales.c.updated_at >= since).order_by(sales.c.updated_at.desc()).limit(limit)
-    return [sale_from_row(row) for row in connection.execute(wanted)]
+    return [sale_from_row(row) for row in connection.execute(_CHANGED, {"since": since, "limit": limit})]
+
+
+_CHANGED = (
+    select(sales)
+    .where(sales.c.updated_at >= bindparam("since"))
+    .order_by(sales.c.updated_at.desc())
+    .limit(bindparam("limit", type_=Integer))
+)
 
 
 def find_sales(connection: Connection, sale_ids: Collection[str]) -> list[Sale]:
@@ -77,11 +84,15 @@ def list_sales(connection: Connection, *, limit: int, starting_after: str | None
 
 def sales_to_look_after(connection: Connection, changed_since: int) -> list[SaleAndPool]:
     """Those that are not closed, and those closed so recently that their pool may not know."""
-    wanted = or_(sales.c.state != SaleState.CLOSED, sales.c.updated_at >= changed_since)
-    found = [sale_from_row(row) for row in connection.execute(select(sales).where(wanted))]
+    found = [sale_from_row(row) for row in connection.execute(_TO_LOOK_AFTER, {"changed_since": changed_since})]
     theirs = connection.execute(select(pools).where(pools.c.sale_id.in_([sale.sale_id for sale in found])))
     by_sale = {row.sale_id: pool_from_row(row) for row in theirs}
     return [SaleAndPool(sale, by_sale.get(sale.sale_id)) for sale in found]
+
+
+_TO_LOOK_AFTER = select(sales).where(
+    or_(sales.c.state != SaleState.CLOSED, sales.c.updated_at >= bindparam("changed_since"))
+)
 
 
 def update_sale_if(
