@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 from warming_up import warmed_up  # noqa: F401 - a fixture
 
-from holdfast.lab.simulate.connection import QuickConnection
+from holdfast.lab.simulate.ledger.connection import QuickConnection
 from holdfast.lab.simulate.run import run
 
 SEED = 133

@@ -16,7 +16,7 @@ from holdfast.domain.stock.event_type import wanted_types
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Status
 from holdfast.lab.sandbox.entry import Entry as BookEntry
-from holdfast.lab.simulate.buyers import NOTHING, Told
+from holdfast.lab.simulate.buyers.buyer import NOTHING, Told
 from holdfast.ledger.events.deliveries import Delivery
 from holdfast.payments.port import PaymentState
 from holdfast.verify.check import Check, Finding, Level

@@ -14,7 +14,7 @@ from holdfast.bootstrap.payments import PaymentServices, build_payment_services
 from holdfast.bootstrap.services import Services, background_agents, build_services
 from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
-from holdfast.lab.simulate.ledger import SimulatedDatabase
+from holdfast.lab.simulate.ledger.server import SimulatedDatabase
 from holdfast.lab.simulate.loop import Host, SimulatedLoop
 from holdfast.lab.simulate.trace import Trace
 from holdfast.ledger.engine.database import Database

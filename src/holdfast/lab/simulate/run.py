@@ -16,7 +16,7 @@ from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.lab.simulate import faults as plan
 from holdfast.lab.simulate import scenario as scenarios
-from holdfast.lab.simulate.buyers import Buyer, Told
+from holdfast.lab.simulate.buyers.buyer import Buyer, Told
 from holdfast.lab.simulate.determinism import Log, controlled
 from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.invariants import (

@@ -12,17 +12,17 @@ from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
 from holdfast.gate.redis.wiring import redis_engine
 from holdfast.lab.sandbox.ledger import SandboxLedger
-from holdfast.lab.simulate.api import Api
-from holdfast.lab.simulate.buyers import Buyer, Told
+from holdfast.lab.simulate.buyers.api import Api
+from holdfast.lab.simulate.buyers.buyer import Buyer, Told
 from holdfast.lab.simulate.channel import Channel
 from holdfast.lab.simulate.faults import Fault, Kind
 from holdfast.lab.simulate.invariants import Violation, check_stock, unfinished
-from holdfast.lab.simulate.ledger import LedgerServer, SimulatedDatabase
+from holdfast.lab.simulate.ledger.recovery import Evidence, SimulatedWatch, recover
+from holdfast.lab.simulate.ledger.server import LedgerServer, SimulatedDatabase
 from holdfast.lab.simulate.loop import Host, SimulatedLoop
 from holdfast.lab.simulate.process import Parts, Process, settings_of
 from holdfast.lab.simulate.provider import InMemory, SimulatedProvider
 from holdfast.lab.simulate.receiver import Receiver, SimulatedSender
-from holdfast.lab.simulate.recovery import Evidence, SimulatedWatch, recover
 from holdfast.lab.simulate.redis_model.server import OF_HOLDS, RedisServer, SimulatedLink
 from holdfast.lab.simulate.scenario import Scenario
 from holdfast.lab.simulate.trace import Trace

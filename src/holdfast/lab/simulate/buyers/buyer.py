@@ -14,7 +14,7 @@ from holdfast.domain.stock.command import Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
-from holdfast.lab.simulate.api import Api, Defect, Gone, Handle
+from holdfast.lab.simulate.buyers.api import Api, Defect, Gone, Handle
 from holdfast.lab.simulate.channel import NoAnswer, NotReached
 from holdfast.lab.simulate.process import Process
 from holdfast.lab.simulate.scenario import SALE_ID, Scenario, Shopper

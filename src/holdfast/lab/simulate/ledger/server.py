@@ -16,9 +16,9 @@ from sqlalchemy.pool import StaticPool
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.lab.simulate.channel import Channel, NoAnswer, NotReached
-from holdfast.lab.simulate.connection import QuickConnection
 from holdfast.lab.simulate.determinism import EPOCH_S
 from holdfast.lab.simulate.faults import Fault, Kind
+from holdfast.lab.simulate.ledger.connection import QuickConnection
 from holdfast.lab.simulate.loop import SimulatedLoop
 from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, T, Work
 from holdfast.ledger.engine.guard import LedgerGuard
