@@ -60,3 +60,33 @@ def test_a_second_device_that_buys_at_the_limit_gets_the_cart(page: Page, browse
         press(there, "Buy for")
         state(there, "cart")
     assert store.counts() == (2, 1, 0)
+
+
+@pytest.mark.slow
+def test_tabs_agree(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    first = visit(page, store)
+    second_tab = page.context.new_page()
+    second = visit(second_tab, store)
+    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
+    press(first, "Buy for")
+    state(first, "cart")
+    state(second, "cart")
+    press(second, "Pay")
+    state(second, "confirmed")
+    state(first, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+@pytest.mark.slow
+def test_a_cart_emptied_in_one_tab_is_empty_in_the_other(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    first = visit(page, store)
+    second = visit(page.context.new_page(), store)
+    expect(second.get_by_role("button", name="Buy for")).to_be_enabled()
+    press(first, "Buy for")
+    state(second, "cart")
+    press(second, "Remove from cart")
+    second.get_by_role("button", name="Remove", exact=True).click()
+    state(first, "refused")
+    assert store.counts() == (3, 0, 0)

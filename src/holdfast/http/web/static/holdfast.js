@@ -40,18 +40,24 @@ async function buy(session) {
   if (reservation !== null) await complete(session, reservation);
 }
 
-/** A promise and its resolver. One resolved before anyone awaits it is not lost. */
-function makeSignal() {
-  let notify;
-  const notified = new Promise((resolve) => (notify = resolve));
-  return { notify, notified };
+/**
+ * That something has changed since the last `reset`. Waiting for it does not consume it: with two that wait, or one that
+ * gave up waiting, no change is lost.
+ */
+class Change {
+  constructor() {
+    this.reset();
+  }
+
+  reset() {
+    this.notified = new Promise((resolve) => (this.notify = resolve));
+  }
 }
 
 class Buying {
   #session;
   #options;
   #saleId;
-  #cartChange = makeSignal();
 
   constructor(saleId, options) {
     this.#saleId = saleId;
@@ -60,13 +66,11 @@ class Buying {
   }
 
   #start() {
-    this.#session = new Session(this.#saleId, this.#options);
-    this.#session.cartChanged = async () => {
-      await this.#cartChange.notified;
-      this.#cartChange = makeSignal();
-    };
-    this.#session.onOtherTab = () => this.#cartChange.notify();
-    this.#session.run(buy);
+    const session = new Session(this.#saleId, this.#options);
+    session.cartChange = new Change();
+    session.onOtherTab = () => session.cartChange.notify();
+    this.#session = session;
+    session.run(buy);
   }
 
   get state() {
@@ -110,7 +114,8 @@ class Buying {
     if (!this.#session.isFinal) return;
     // Without a reservation the outcome may be unknown: keep the key, so that the retry finds what was granted.
     const { storage, key, state } = this.#session;
-    if (state.reservation) storage.clearPurchase(key);
+    if (state.reservation) storage.clearPurchase(key, state.reservation.reservation_id);
+    this.#options = { ...this.#options, reservation: null };
     this.#session.stop();
     this.#start();
   }
@@ -136,7 +141,7 @@ class Buying {
       if (error instanceof ApiError) session.dispatch({ from: "cart", problem: error.problem });
     } finally {
       session.dispatch({ from: "cart", isBusy: false });
-      this.#cartChange.notify();
+      session.cartChange.notify();
       session.tellTabs();
     }
   }

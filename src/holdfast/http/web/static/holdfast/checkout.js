@@ -79,7 +79,7 @@ async function purchase(session, proof) {
     retryHeaders: RETRY,
   });
   storage.set({ reservation: { reservation_id: reservation.reservation_id, receipt: reservation.receipt } });
-  session.tellTabs();
+  session.tellTabs(reservation);
   return reservation;
 }
 
@@ -136,8 +136,9 @@ async function holdCart(session, reservation) {
   while (reservation.status === "active" && !session.signal.aborted) {
     const untilExpired = session.state.expiresAt - session.clock.now() + EXPIRY_MARGIN_MS;
     const left = session.state.sale?.payment === "external" ? Math.min(untilExpired, EXTERNAL_POLL_MS) : untilExpired;
-    await Promise.race([session.cartChanged(), sleep(Math.max(left, EXPIRY_MARGIN_MS), session.signal)]);
+    await Promise.race([session.cartChange.notified, sleep(Math.max(left, EXPIRY_MARGIN_MS), session.signal)]);
     if (session.signal.aborted) break;
+    session.cartChange.reset(); // Before the request: what changes meanwhile is looked up again.
     reservation = { ...reservation, ...(await fetchReservation(session, reservation)) };
     const until = deadlinesOf(reservation, session.state.sale);
     if (reservation.status === "active") session.dispatch({ from: "cart", reservation, ...until });
@@ -154,7 +155,7 @@ function deadlinesOf({ created_at: created, expires_at: expires }, sale) {
 
 async function reportResult(session, reservation) {
   if (session.signal.aborted) return;
-  session.tellTabs();
+  session.tellTabs(reservation);
   const { status } = reservation;
   if (status === "confirmed") {
     session.dispatch({ to: "confirmed", reservation, order: await fetchOrder(session, reservation) });

@@ -7,7 +7,7 @@ const GONE = new Set(["reservation_not_found", "reservation_lost"]);
 
 /** The reservation this browser has stored, or this buyer has from another device; null if there is none. */
 export async function resumeReservation(session) {
-  const stored = session.storage.get("reservation");
+  const stored = session.storage.get("reservation") ?? session.reservation;
   session.key = session.storage.get("key");
   // With a key a purchase may have been sent: repeating it finds the reservation.
   if (!stored) return session.key ? null : recover(session);

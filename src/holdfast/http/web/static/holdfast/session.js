@@ -22,7 +22,10 @@ export class Session {
   #api;
   #onState;
 
-  constructor(saleId, { origin = "", token, buyer, quantity = 1, paymentMethod, passOnly = () => false, onState = () => {} }) {
+  constructor(
+    saleId,
+    { origin = "", token, buyer, reservation = null, quantity = 1, paymentMethod, passOnly = () => false, onState = () => {} },
+  ) {
     this.saleId = saleId;
     this.quantity = quantity;
     this.paymentMethod = paymentMethod;
@@ -30,6 +33,8 @@ export class Session {
     this.clock = new ServerClock();
     this.tokens = new Tokens(token);
     this.buyer = buyer;
+    /** What another tab has told of, in case its storage is not visible here yet. */
+    this.reservation = reservation;
     this.#onState = onState;
     const { clock, tokens, signal } = this;
     this.#api = new ApiClient({ origin, clock, tokens, signal, onTrouble: (trouble) => this.#setTrouble(trouble) });
@@ -44,8 +49,9 @@ export class Session {
     this.#tabs?.close();
   }
 
-  tellTabs() {
-    this.#tabs?.tell(this.state.buyer);
+  /** Tells the other tabs what has become of the purchase; without an argument, of the one that is shown. */
+  tellTabs({ reservation_id: id, receipt } = this.state.reservation ?? {}) {
+    this.#tabs?.tell(this.state.buyer, id ? { reservation_id: id, receipt } : null);
   }
 
   /** Applies an event to the state, and calls `onState` if it changed. */
@@ -77,7 +83,7 @@ export class Session {
     const { body: sale } = await this.request("GET", paths.getSale(this.saleId), { signed: false });
     const buyer = this.buyer ?? buyerOf(await this.tokens.current());
     this.storage = new SaleStorage(this.saleId, buyer);
-    if (!this.signal.aborted) this.#tabs = new Tabs(this.saleId, (of) => of === buyer && this.onOtherTab());
+    if (!this.signal.aborted) this.#tabs = new Tabs(this.saleId, (told) => told.buyer === buyer && this.onOtherTab());
     this.dispatch({ sale, buyer });
     return sale;
   }

@@ -75,8 +75,9 @@ export class SaleStorage {
   }
 
   /** Keeps the place and the pass, and leaves another tab's purchase alone. */
-  clearPurchase(key) {
-    if (this.get("key") === key) this.set({ key: undefined, request: undefined, reservation: undefined });
+  clearPurchase(key, reservationId) {
+    const isOurs = this.get("key") === key || (reservationId && this.get("reservation")?.reservation_id === reservationId);
+    if (isOurs) this.set({ key: undefined, request: undefined, reservation: undefined });
   }
 
   clearPlace() {

@@ -26,8 +26,26 @@ export function useSale(saleId, isWatching) {
   return current;
 }
 
+/** So long a tab waits for another one that is logging in. */
+const LOGIN_WITHIN_MS = 5_000;
+
+/**
+ * One tab after the other: a login that makes up guests would give two tabs that ask at once two buyers, and the cookie of
+ * one of them to both.
+ */
 async function fetchToken(url) {
   if (!url) throw new Error("HOLDFAST_BUYER_TOKEN_URL is not set");
+  const signal = AbortSignal.timeout(LOGIN_WITHIN_MS);
+  let answered;
+  const fetchOnce = () => (answered ??= fetchTokenNow(url));
+  try {
+    return await navigator.locks.request("holdfast:1:login", { signal }, fetchOnce);
+  } catch {
+    return fetchOnce(); // No Web Locks, or the other tab takes too long.
+  }
+}
+
+async function fetchTokenNow(url) {
   const response = await fetch(url, { credentials: "include", cache: "no-store" });
   if (!response.ok) throw new Error(`the login responded with ${response.status}`);
   return (await response.json()).token;
@@ -37,10 +55,11 @@ async function fetchToken(url) {
 export function usePurchase(saleId, config) {
   const [state, setState] = useState(null);
   const buying = useRef(null);
-  const begin = () => {
+  const begin = (reservation = null) => {
     buying.current?.stop();
     const passOnly = (sale) => returnTarget(sale, config.return_origins ?? []) !== null;
-    buying.current = joinAndBuy(saleId, { token: () => fetchToken(config.token_url), passOnly, onState: setState });
+    const token = () => fetchToken(config.token_url);
+    buying.current = joinAndBuy(saleId, { token, reservation, passOnly, onState: setState });
     setState(buying.current.state);
   };
   const end = () => {
@@ -50,16 +69,19 @@ export function usePurchase(saleId, config) {
   };
   useEffect(() => {
     if (config === null) return;
-    const resume = () => {
-      // Fetch a token only if there is a stored purchase. It may belong to another buyer of this browser.
-      if (buying.current !== null || !hasBegun(saleId)) return;
-      const beginOnce = () => buying.current === null && begin();
-      fetchToken(config.token_url).then((token) => hasBegun(saleId, buyerOf(token)) && beginOnce(), beginOnce);
+    const beginOnce = (reservation) => buying.current === null && begin(reservation);
+    // Fetch a token only if there is a purchase to resume. It may belong to another buyer of this browser.
+    const resume = (hasOne, reservation = null) => {
+      const beginIfOurs = (token) => hasOne(buyerOf(token)) && beginOnce(reservation);
+      if (buying.current === null) fetchToken(config.token_url).then(beginIfOurs, () => beginOnce(reservation));
     };
-    resume();
-    return watchTabs(saleId, resume);
+    const stopWatching = watchTabs(saleId, ({ buyer, reservation }) => {
+      if (reservation) resume((ours) => ours === buyer, reservation);
+    });
+    if (hasBegun(saleId)) resume((ours) => hasBegun(saleId, ours));
+    return stopWatching;
   }, [config]);
-  return { state, begin, end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
+  return { state, begin: () => begin(), end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
 }
 
 /**
