@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools node edge-tools edge-worker broker test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools node edge-tools edge-worker broker pgbouncer test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -48,6 +48,11 @@ broker: ## Install Java and Maven for the tests with Kafka if they are missing (
 		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
 		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
 
+pgbouncer: ## Install PgBouncer for the tests behind it if it is missing (Debian and Ubuntu, as root)
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
+		{ apt-get update --quiet && apt-get install --yes --quiet pgbouncer; } || \
+		{ echo "PgBouncer is missing and could not be installed: apt-get install pgbouncer"; exit 1; }
+
 node: ## Install Node and npm for the tests of the middleware and the TypeScript client (Debian and Ubuntu, as root)
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
@@ -69,11 +74,11 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
 		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
 
-test-all: install-dev deploy-tools browser node edge-tools edge-worker broker ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev deploy-tools browser node edge-tools edge-worker broker pgbouncer ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
-faults: install-dev broker ## Inject every family of faults, from SEEDS=5 seeds each
+faults: install-dev broker pgbouncer ## Inject every family of faults, from SEEDS=5 seeds each
 	$(PYTEST) --faults --seeds $(SEEDS) --hypothesis-profile all
 
 # One process, because the last test of each engine judges all requests before it. Another SEED sends other requests.
