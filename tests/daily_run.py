@@ -24,6 +24,7 @@ from time import monotonic
 
 import pytest
 
+from forking import spent_s
 from quiet_time import PRESSURES, stalled_s
 
 SLOW = frozenset({"bench", "browser", "faults"})
@@ -66,7 +67,7 @@ def _rank(item: pytest.Item) -> int:
 
 def _cpu_s() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    return sum(each.ru_utime + each.ru_stime for each in used) + spent_s()
 
 
 @pytest.hookimpl(wrapper=True)

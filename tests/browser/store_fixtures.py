@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from http_serving import HOLDFAST, Server, started
+from http_serving import Server, started
+
+from forking import HOLDFAST
 
 
 @pytest.fixture(scope="session")

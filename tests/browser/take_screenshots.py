@@ -10,8 +10,10 @@ from pathlib import Path
 
 from browsing import PHONE, launch, window
 from console_page import sign_in
-from http_serving import HOLDFAST, Server, started
+from http_serving import Server, started
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from forking import HOLDFAST
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DROP = "drop-1"

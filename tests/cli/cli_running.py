@@ -1,6 +1,6 @@
 """The real command line in its own directory, with only the given settings.
 
-`Cli` starts a process. `Here` calls the same entry point in this process, for the many cases where starting Python
+`Cli` runs a process. `Here` calls the same entry point in this process, for the many cases where starting Python
 would dominate the test.
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from forking import HOLDFAST, run, start
 from holdfast.cli import main
 
-HOLDFAST = (sys.executable, "-m", "holdfast")
 TIMEOUT_S = 60.0
 
 
@@ -57,14 +57,8 @@ class Cli:
     variables: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments: str, **settings: str) -> Ran:
-        ran = subprocess.run(
-            [*HOLDFAST, *arguments],
-            cwd=self.directory,
-            env=self.environment(settings),
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        command = [*HOLDFAST, *arguments]
+        ran = run(command, cwd=self.directory, env=self.environment(settings), timeout=TIMEOUT_S)
         return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def environment(self, settings: dict[str, str]) -> dict[str, str]:
@@ -107,7 +101,7 @@ def run_all(calls: Sequence[tuple[Cli, Sequence[str]]]) -> list[Ran]:
 def run_in_terminal(cli: Cli, *arguments: str) -> list[str]:
     """The output on a terminal of 80 columns, without colours."""
     ours, theirs = pty.openpty()
-    subprocess.run([*HOLDFAST, *arguments], cwd=cli.directory, env=cli.environment({}), stdout=theirs, check=False)
+    start([*HOLDFAST, *arguments], cwd=cli.directory, env=cli.environment({}), stdout=theirs).wait(TIMEOUT_S)
     os.close(theirs)
     shown = b""
     with suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:

@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli_running import HOLDFAST, Cli, Here, checks, run_in_terminal
+from cli_running import Cli, Here, checks, run_in_terminal
+
+from forking import HOLDFAST
 
 pytest_plugins = ("cli_fixtures",)
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from forking import HOLDFAST, Process, run_text, start
 from holdfast.lab.load.engines import free_port
 
 SERVICE_KEY = "hf_" + "0123456789abcdef" * 2
@@ -58,7 +58,7 @@ class HoldfastProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data.with_name(f"{data.name}.log")
         self.settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -70,12 +70,12 @@ class HoldfastProcess:
         return _INHERITED | own | {f"HOLDFAST_{name.upper()}": value for name, value in self.settings.items()}
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "holdfast", *arguments]
+        return [*HOLDFAST, *arguments]
 
     def launch(self) -> None:
         with self.log.open("ab") as log:
             command = self.command("serve", "--port", str(self.port), *self.options)
-            self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+            self._process = start(command, env=self.environment, stdout=log, stderr=log)
 
     async def start(self) -> None:
         self.launch()
@@ -88,7 +88,7 @@ class HoldfastProcess:
                 await asyncio.sleep(0.02)
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> Process:
         assert self._process is not None, "the server was not started"
         return self._process
 
@@ -111,10 +111,7 @@ class HoldfastProcess:
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Another `holdfast` command, with the same settings."""
-        command = self.command(*arguments)
-        return subprocess.run(
-            command, env=self.environment, check=False, capture_output=True, text=True, timeout=START_TIMEOUT_S
-        )
+        return run_text(self.command(*arguments), env=self.environment, timeout=START_TIMEOUT_S)
 
     def client(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {SERVICE_KEY}"}
@@ -127,7 +124,7 @@ class WorkerProcess(HoldfastProcess):
 
     def launch(self) -> None:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self.command("worker"), env=self.environment, stdout=log, stderr=log)
+            self._process = start(self.command("worker"), env=self.environment, stdout=log, stderr=log)
 
     async def start(self) -> None:
         self.launch()

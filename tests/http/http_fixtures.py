@@ -5,7 +5,8 @@ A pytest plugin and not a conftest.py, because mypy knows one module by the name
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from pathlib import Path
+from time import monotonic
 
 import pytest
 from http_calling import Shop
@@ -16,6 +17,61 @@ from conftest import ENGINES
 from valkeys import ValkeyProcess, running_valkey
 
 ServerOn = Callable[[str], Server]
+# Shorter pauses are not worth a stop and a start.
+_PAUSE_S = 2.0
+
+
+class SharedServers:
+    """One server per engine and test process, started when first asked for.
+
+    Three servers with nothing to do need a quarter of a processor. So before each test those stop that neither it nor
+    its file needs, and the ones it needs are started again, on their ports and with what they have stored.
+    """
+
+    def __init__(self, start: Callable[[str], Server]) -> None:
+        self._start = start
+        self._servers: dict[str, Server] = {}
+        self._asleep: set[str] = set()
+        self._needed: dict[str, tuple[Path, float]] = {}
+
+    def __call__(self, engine: str) -> Server:
+        if engine not in self._servers:
+            self._servers[engine] = self._start(engine)
+        return self._servers[engine]
+
+    def prepare(self, item: pytest.Item) -> None:
+        needed = _engines_of(item) & self._servers.keys()
+        for engine in needed:
+            self._needed[engine] = item.path, monotonic()
+            if engine in self._asleep:
+                self._asleep.remove(engine)
+                self._servers[engine].wake()
+        for engine in self._servers.keys() - needed - self._asleep:
+            if not self._is_needed_soon(engine, item):
+                self._asleep.add(engine)
+                self._servers[engine].sleep()
+
+    def _is_needed_soon(self, engine: str, item: pytest.Item) -> bool:
+        file, at = self._needed.setdefault(engine, (item.path, monotonic()))
+        return file == item.path or monotonic() < at + _PAUSE_S
+
+
+_shared: list[SharedServers] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for servers in _shared:
+        servers.prepare(item)
+
+
+def _engines_of(item: pytest.Item) -> set[str]:
+    names = getattr(item, "fixturenames", ())
+    callspec = getattr(item, "callspec", None)
+    if "server_on" not in names:
+        return set()
+    chosen = {callspec.params["server"]} if callspec is not None and "server" in callspec.params else set()
+    return chosen | ({"sqlite"} if "embedded" in names else set())
 
 
 @pytest.fixture(scope="session")
@@ -27,15 +83,16 @@ def http_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProc
 
 @pytest.fixture(scope="session")
 def server_on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOn]:
-    """One server per engine and test process, started when first asked for and kept until the end of the run."""
     with ExitStack() as running:
 
-        @cache
         def start(engine: str) -> Server:
             setting = database_setting(engine, request)
             return running.enter_context(started(tmp_path_factory.mktemp(engine), settings=setting))
 
-        yield start
+        servers = SharedServers(start)
+        _shared.append(servers)
+        yield servers
+        _shared.remove(servers)
 
 
 @pytest.fixture(scope="session", params=[*ENGINES, "redis"])

@@ -22,6 +22,7 @@ import pytest
 from http_calling import Shop, eventually
 
 from databases import new_postgres_database, new_sqlite_database
+from forking import HOLDFAST, Process, run_text, start
 from holdfast.cli import main
 from holdfast.lab.load.engines import free_port
 from valkeys import ValkeyProcess
@@ -30,7 +31,6 @@ from valkeys import ValkeyProcess
 SERVICE_KEY = "hf_" + "5e4b1ce" * 4
 # As short as a secret may be: that every server here starts shows that 32 bytes are enough.
 BUYER_SECRET = "b0ye45ec" * 4
-HOLDFAST = (sys.executable, "-m", "holdfast")
 SERVE = (*HOLDFAST, "serve")
 START_S = 90.0
 # A command that waits for its turn on a busy machine is not dropped, unless that is what the test is about.
@@ -51,12 +51,13 @@ daily_on_one_engine = pytest.mark.parametrize(
 _GREETING = re.compile(r"^Holdfast is listening on .*?/available\n", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Server:
     port: int
     directory: Path
     environment: dict[str, str]
-    process: subprocess.Popen[bytes]
+    _serve: list[str]
+    process: Process
 
     @property
     def url(self) -> str:
@@ -131,6 +132,15 @@ class Server:
         except httpx.TransportError:
             return False
 
+    def sleep(self) -> None:
+        """Stop until it is woken, without waiting for the end: a server with nothing to do needs processor time."""
+        self.process.terminate()
+
+    def wake(self) -> None:
+        self.process.wait(STOP_S)
+        self.process = _start(self._serve, self.directory, self.environment)
+        eventually(self.is_ready, within_s=START_S)
+
     def stop(self) -> int:
         """Ask it to stop, and say how it exited."""
         self.process.terminate()
@@ -163,10 +173,7 @@ def settings_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
 def run_holdfast(
     *arguments: str, directory: Path, environment: dict[str, str], timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*HOLDFAST, *arguments],
-        cwd=directory, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False,
-    )  # fmt: skip
+    return run_text([*HOLDFAST, *arguments], cwd=directory, env=environment, timeout=timeout_s)
 
 
 @contextmanager
@@ -178,18 +185,20 @@ def started(
     # The demo refuses a file that it has not made.
     if command == SERVE and "HOLDFAST_DATABASE_URL" not in environment:
         _provide_database(Path(environment["HOLDFAST_DATA"]) / "holdfast.db")
-    with (directory / "stderr").open("ab") as stderr:
-        process = subprocess.Popen(
-            [*command, "--port", str(port), *arguments], cwd=directory, env=environment, stdout=stderr, stderr=stderr
-        )
-    server = Server(port, directory, environment, process)
+    serve = [*command, "--port", str(port), *arguments]
+    server = Server(port, directory, environment, serve, _start(serve, directory, environment))
     try:
         eventually(server.is_ready, within_s=START_S)
         yield server
     finally:
-        _end(process)
+        _end(server.process)
         if "client" in server.__dict__:
             server.client.close()
+
+
+def _start(command: list[str], directory: Path, environment: dict[str, str]) -> Process:
+    with (directory / "stderr").open("ab") as stderr:
+        return start(command, cwd=directory, env=environment, stdout=stderr, stderr=stderr)
 
 
 def _provide_database(file: Path) -> None:
@@ -197,7 +206,7 @@ def _provide_database(file: Path) -> None:
         new_sqlite_database(file)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     process.terminate()
     try:
         process.wait(STOP_S)

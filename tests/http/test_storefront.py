@@ -9,8 +9,9 @@ import httpx
 import pytest
 from http_calling import eventually
 from http_sales import Store, in_seconds, store_of
-from http_serving import HOLDFAST, Server, started
+from http_serving import Server, started
 
+from forking import HOLDFAST
 from holdfast.bootstrap.stores import database_file
 from holdfast.errors import SettingsError
 from holdfast.http.web.demo import COOKIE, IDENTITY, PURSE

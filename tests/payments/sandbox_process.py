@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from forking import HOLDFAST, Process, start
 from holdfast.lab.load.engines import free_port
 
 START_TIMEOUT_S = 60.0
@@ -25,19 +24,17 @@ class SandboxProcess:
         self._directory = directory
         self._options = options
         self._environment = _INHERITED | {f"HOLDFAST_{name.upper()}": value for name, value in settings.items()}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> Process:
         assert self._process is not None, "the sandbox was not started"
         return self._process
 
     def launch(self) -> None:
-        command = [sys.executable, "-m", "holdfast", "sandbox", "--port", str(self.port), *self._options]
+        command = [*HOLDFAST, "sandbox", "--port", str(self.port), *self._options]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self._directory, env=self._environment, stdout=log, stderr=log
-            )
+            self._process = start(command, cwd=self._directory, env=self._environment, stdout=log, stderr=log)
 
     async def start(self) -> None:
         self.launch()

@@ -1,14 +1,15 @@
 """The real payment sandbox as a process, and its records."""
 
-import subprocess
-import sys
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from forking import HOLDFAST, start
 from holdfast.lab.load.engines import free_port
 
 
@@ -40,8 +41,9 @@ class Sandbox:
 @contextmanager
 def running_sandbox(*options: str) -> Iterator[Sandbox]:
     port = free_port()
-    command = [sys.executable, "-m", "holdfast", "sandbox", "--port", str(port), *options]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    command = [*HOLDFAST, "sandbox", "--port", str(port), *options]
+    with Path(os.devnull).open("wb") as log:
+        process = start(command, stderr=log)
     sandbox = Sandbox(port)
     try:
         deadline = time.monotonic() + 60

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from settle_money import REMOTE, check_money, note_method
 from settle_sandbox import Sandbox
 from sqlalchemy import text, update
 
+from forking import HOLDFAST, start
 from holdfast.domain.sale.sale import payment_key_of
 from holdfast.gate.redis.client import RedisClient
 from holdfast.gate.redis.drainer import Drainer
@@ -46,8 +45,8 @@ class Worker:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         own = {"DATA": str(directory / "data"), "PAYMENT_TIMEOUT_MS": "60000"} | settings
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast", "worker"],
+            self.process = start(
+                [*HOLDFAST, "worker"],
                 env=inherited | {f"HOLDFAST_{name}": value for name, value in own.items()},
                 stdout=log,
                 stderr=log,
