@@ -18,6 +18,7 @@ COMMANDS = {
     "worker": "Run only the background tasks, next to servers.",
     "pools": "Show pools and change their stock.",
     "sales": "Create, show and control sales.",
+    "report": "Write a report of a sale as one HTML page.",
     "reservations": "Show reservations.",
     "orders": "List, export, fulfil and refund orders.",
     "parked": "List, retry or drop items that need attention.",

@@ -14,6 +14,8 @@ from holdfast.cli.commands.pools import checked_id
 from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_json, print_table
+from holdfast.cli.report.gather import gather
+from holdfast.cli.report.summary import body_of, print_summary
 from holdfast.cli.times import moment
 from holdfast.domain.sale.sale import MAX_AMOUNT, RoomMode, Sale, in_words
 from holdfast.domain.stock.limits import MAX_HOLD_S, MAX_QUANTITY, MAX_TOTAL_UNITS
@@ -243,6 +245,20 @@ def resume(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> Non
 def close(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
     """End a sale permanently. Existing holds may still be paid."""
     _change(data, as_json, lambda office: office.close(sale_id))
+
+
+@app.command("report", epilog=examples("holdfast sales report drop", "holdfast sales report drop --json"))
+def report(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
+    """Show how a sale went. For a page to print or send: holdfast report."""
+    settings = settings_from(data)
+    if is_new(settings):
+        _print_result(Refusal.NOT_FOUND, as_json)
+    told = gather(settings, sale_id)
+    if as_json:
+        print_json(body_of(told))
+    else:
+        print_summary(told)
+    raise typer.Exit(0 if told.proof.ok else 1)
 
 
 @app.command("restock", epilog=examples("holdfast sales restock drop --units 100"))

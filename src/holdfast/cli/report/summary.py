@@ -1,0 +1,38 @@
+"""The report for a terminal, and as JSON."""
+
+from typing import Any
+
+import typer
+from msgspec import to_builtins
+
+from holdfast.cli.output import print_facts, print_table
+from holdfast.cli.report.sections import Told, duration, equation, funnel, headline, held, in_order, time_of
+
+
+def body_of(told: Told) -> dict[str, Any]:
+    shown: dict[str, Any] = to_builtins(told.facts)
+    shown["sale_id"] = told.facts.sale.sale_id
+    return shown | {"funnel": to_builtins(funnel(told.facts)), "verify": told.proof.body()}
+
+
+def print_summary(told: Told) -> None:
+    facts = told.facts
+    print_facts({"sale": f"{facts.sale.name} ({facts.sale.sale_id})"} | headline(facts) | {"stock": equation(facts)})
+    for title, rows in (
+        ("Funnel", [(step.name, step.number) for step in funnel(facts)]),
+        ("Refusals by reason", in_order(facts.refusals)),
+    ):
+        if rows:
+            typer.echo()
+            print_table([title, "number"], rows)
+    if facts.waits:
+        typer.echo()
+        waits = facts.waits.items()
+        print_table(["Waits", "median", "99 %"], [(name, duration(w.p50_ms), duration(w.p99_ms)) for name, w in waits])
+    if facts.incidents:
+        typer.echo()
+        print_table(
+            ["at", "incident", "what"], [(time_of(i.at), i.kind, i.what) for i in facts.incidents], folded="what"
+        )
+    typer.echo()
+    typer.echo(f"{'PROVEN' if told.proof.ok else 'REFUTED'}: {held(told.proof.findings)}.")
