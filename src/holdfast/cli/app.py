@@ -43,12 +43,15 @@ COMMANDS = {
 
 # By name only: nothing outside the lab imports it.
 LAB_COMMANDS = frozenset({"demo", "sandbox", "rush", "plan", "bench", "simulate"})
+PROOF_COMMANDS = frozenset({"verify", "audit", "report", "lottery"})
 
 _COLLECT_AFTER = 50_000
 
 
 def _package_of(command: str) -> str:
-    return "holdfast.lab.commands" if command in LAB_COMMANDS else "holdfast.cli.commands"
+    if command in LAB_COMMANDS:
+        return "holdfast.lab.commands"
+    return "holdfast.cli.commands.proof" if command in PROOF_COMMANDS else "holdfast.cli.commands"
 
 
 app = typer.Typer(

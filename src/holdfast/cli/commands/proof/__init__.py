@@ -1,0 +1,1 @@
+"""What happened, and proof of it: verify, audit, report, lottery. Imported by the application, by name."""
