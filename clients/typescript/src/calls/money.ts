@@ -20,9 +20,9 @@ export function fulfilOrder(order_id: string, args: { tracking?: string | null; 
 }
 
 /** Refund an order, or part of it. */
-export function refundOrder(order_id: string, args: { amount?: number | null; restock?: boolean; idempotency_key?: string; } = {}): Call<Refund> {
+export function refundOrder(order_id: string, args: { amount?: number | null; restock?: boolean; reason?: string | null; idempotency_key?: string; } = {}): Call<Refund> {
   const key = args.idempotency_key ?? newKey();
-  return { method: "POST", path: pathOf("/v1/orders/{order_id}/refund", order_id), answers: { 200: "json" }, headers: { "Idempotency-Key": key }, body: { amount: args.amount, restock: args.restock }, idempotencyKey: key, isRepeatable: true };
+  return { method: "POST", path: pathOf("/v1/orders/{order_id}/refund", order_id), answers: { 200: "json" }, headers: { "Idempotency-Key": key }, body: { amount: args.amount, restock: args.restock, reason: args.reason }, idempotencyKey: key, isRepeatable: true };
 }
 
 /** Add money to a buyer's wallet. */

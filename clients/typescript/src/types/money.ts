@@ -15,6 +15,7 @@ export interface Refund {
   /** `done`, `waiting` (the provider is being asked) or `parked` (needs attention). */
   status: string;
   created_at: string;
+  reason?: string | null;
 }
 
 export interface Balance {

@@ -62,7 +62,12 @@ def fulfil_order(order_id: str, *, tracking: str | None = None, idempotency_key:
 
 
 def refund_order(
-    order_id: str, *, amount: int | None = None, restock: bool | UnsetType = UNSET, idempotency_key: str | None = None
+    order_id: str,
+    *,
+    amount: int | None = None,
+    restock: bool | UnsetType = UNSET,
+    reason: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[Refund]:
     """Refund an order, or part of it.
 
@@ -74,7 +79,7 @@ def refund_order(
         path=path_of("/v1/orders/{order_id}/refund", order_id),
         answers={200: (Refund,)},
         headers={"Idempotency-Key": idempotency_key},
-        body={"amount": optional(amount), "restock": restock},
+        body={"amount": optional(amount), "restock": restock, "reason": optional(reason)},
         idempotency_key=idempotency_key,
     )
 

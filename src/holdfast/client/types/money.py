@@ -22,6 +22,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     restock_units: int
     status: str  # `done`, `waiting` (the provider is being asked) or `parked` (needs attention).
     created_at: datetime
+    reason: str | None = None
 
 
 class Balance(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ class OrderEndpoints:
 
     async def refund(self, request: Request, order_id: str, given: RefundIn) -> Answer:
         assert request.idempotency_key is not None
-        wanted = Wanted(order_id, request.idempotency_key, given.amount, given.restock)
+        wanted = Wanted(order_id, request.idempotency_key, given.amount, given.restock, given.reason)
         try:
             return json(RefundOut.of(await self._refunder.request(wanted)))
         except RefundProblem as refused:

@@ -29,6 +29,7 @@ class RefundView(Struct, frozen=True):
     state: str
     created_at: int
     done_at: int | None
+    note: str | None = None
 
 
 class Wanted(Struct, frozen=True):
@@ -36,6 +37,7 @@ class Wanted(Struct, frozen=True):
     key: str
     amount: int | None = None
     restock: bool = False
+    note: str | None = None
 
 
 _STANDING = (OrderStatus.CONFIRMED.value, OrderStatus.FULFILLED.value)
@@ -84,6 +86,7 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
         "cause": "requested",
         "due_at": now,
         "created_at": now,
+        "note": wanted.note,
     }
     connection.execute(insert(refunds).values(**values))
     record(connection, order.sku_id, ENTERED, now, {"refunds": [values]}, subject=refund_id)

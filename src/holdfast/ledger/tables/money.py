@@ -129,10 +129,13 @@ refunds = Table(
     Column("due_at", Millis, nullable=False),
     Column("leased_until", Millis, nullable=False, server_default="0"),
     Column("fence", BigInteger, nullable=False, server_default="0"),
+    # Why it is parked.
     Column("reason", String),
     Column("history", Text),
     Column("created_at", Millis, nullable=False),
     Column("done_at", Millis),
+    # Why it was asked for, in the words of who asked.
+    Column("note", String),
     # Nothing goes back for what was free, but its units may.
     CheckConstraint("amount >= 0", name="refund_not_negative"),
     CheckConstraint("state IN ('waiting', 'notifying', 'done', 'parked', 'dropped')", name="refund_state_known"),

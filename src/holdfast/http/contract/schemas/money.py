@@ -116,6 +116,10 @@ class WalletOut(Struct, frozen=True):
 class RefundIn(Struct, frozen=True, forbid_unknown_fields=True):
     amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT * 10**6, description="Left out: all that is left.")] | None = None
     restock: Annotated[bool, Meta(description="The units are for sale again; only with a full refund.")] = False
+    reason: (
+        Annotated[str, Meta(min_length=1, max_length=300, description="For the books; the buyer does not see it.")]
+        | None
+    ) = None
 
 
 class RefundOut(Struct, frozen=True):
@@ -128,10 +132,11 @@ class RefundOut(Struct, frozen=True):
         str, Meta(description="`done`, `waiting` (the provider is being asked) or `parked` (needs attention).")
     ]
     created_at: Timestamp
+    reason: str | None = None
 
     @classmethod
     def of(cls, refund: RefundView) -> "RefundOut":
-        return copy_fields(cls, refund, status=refund.state)
+        return copy_fields(cls, refund, status=refund.state, reason=refund.note)
 
 
 class TriedOut(Struct, frozen=True):

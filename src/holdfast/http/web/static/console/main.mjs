@@ -2,6 +2,7 @@
 import { connection, get, may, resume, session, signOut } from "./api.mjs";
 import { html, render, useEffect, useState } from "./html.mjs";
 import { ConfirmDialog, Notice } from "./components.mjs";
+import { Palette } from "./palette.mjs";
 import { createStore, useEvery, useStore } from "./store.mjs";
 import { time } from "./format.mjs";
 import { AttentionView } from "./views/attention.mjs";
@@ -10,6 +11,7 @@ import { CreateView } from "./views/create.mjs";
 import { HealthView } from "./views/health.mjs";
 import { KeysView } from "./views/keys.mjs";
 import { LoginView } from "./views/login.mjs";
+import { OrdersView, SaleOrdersView } from "./views/orders.mjs";
 import { SaleView } from "./views/sale.mjs";
 import { SalesView } from "./views/sales.mjs";
 import { WebhooksView, WebhookView } from "./views/webhooks.mjs";
@@ -19,13 +21,15 @@ const VIEWS = [
   [/^#\/sales\/new$/, CreateView, "sales"],
   [/^#\/sale\/([^/]+)$/, SaleView, "sales"],
   [/^#\/attention$/, AttentionView, "attention"],
+  [/^#\/orders(?:\/([^/]+))?$/, OrdersView, "orders"],
+  [/^#\/orders\/of\/([^/]+)$/, SaleOrdersView, "orders"],
   [/^#\/buyers(?:\/([^/]+))?$/, BuyerView, "buyers"],
   [/^#\/webhooks$/, WebhooksView, "webhooks"],
   [/^#\/webhooks\/([^/]+)$/, WebhookView, "webhooks"],
   [/^#\/keys$/, KeysView, "keys"],
   [/^#\/health$/, HealthView, "health"],
 ];
-const TABS = [["sales", "Sales"], ["attention", "Needs attention"], ["buyers", "Buyers"], ["webhooks", "Webhooks"], ["keys", "Keys"], ["health", "Health"]];
+const TABS = [["sales", "Sales"], ["orders", "Orders"], ["attention", "Needs attention"], ["buyers", "Buyers"], ["webhooks", "Webhooks"], ["keys", "Keys"], ["health", "Health"]];
 const systemHealth = createStore(null);
 
 function route() {
@@ -77,7 +81,7 @@ function Console() {
   if (signedIn === undefined) return html`<${Loading} />`;
   if (signedIn === null) return html`<${LoginView} />`;
   return html`<${Bar} current=${at.tab} /><${HealthPoll} /><${ConnectionLost} />
-    <main><${at.view} key=${at.id} id=${at.id} /></main><${Notice} /><${ConfirmDialog} />`;
+    <main><${at.view} key=${at.id} id=${at.id} /></main><${Notice} /><${ConfirmDialog} /><${Palette} tabs=${TABS} />`;
 }
 
 function Loading() {

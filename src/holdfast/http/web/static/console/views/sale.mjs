@@ -76,6 +76,8 @@ function LiveSale({ live, history, onChange }) {
   return html`<div class="live" data-as-of=${live.as_of}>
     <${Heading} title=${sale.name}>
       <${Tag} kind=${kind}>${phase}<//><${Freshness} asOf=${live.as_of} />
+      <a class="button small" href="#/orders/of/${encodeURIComponent(sale.sale_id)}">Orders</a>
+      <a class="button small" href="/s/${encodeURIComponent(sale.sale_id)}" target="_blank" rel="noopener">Storefront</a>
     <//>
     <p class="quiet live-facts"><span class="code">${sale.sale_id}</span> · ${price(sale.price)} · ${sale.payment} · ${sale.checkout} ·
       ${" "}${sale.phase === "upcoming" ? `opens ${dateTime(sale.starts_at)}` : `opened ${dateTime(sale.starts_at)}`}${sale.ends_at ? ` until ${dateTime(sale.ends_at)}` : ""}
