@@ -175,6 +175,9 @@ class Settings(BaseSettings):
         ge=0,
         description="Days that ended reservations, lines of closed sales and parked deliveries are kept; 0: for ever.",
     )
+    archive_directory: str = Field(
+        "", description="Where `holdfast archive` puts ended months; with it, only what is archived is deleted."
+    )
     audit_days: int = Field(30, ge=1, description="Days that refusals are kept for `holdfast audit`.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum log level: `debug`, `info`, `warning` or `error`."
@@ -316,6 +319,14 @@ class Settings(BaseSettings):
     def has_intents(self) -> bool:
         """Whether settlement consumes intents."""
         return self.settlement_source == "kafka"
+
+    @property
+    def has_archive(self) -> bool:
+        return bool(self.archive_directory)
+
+    @property
+    def archive_path(self) -> Path:
+        return Path(self.archive_directory) if self.archive_directory else self.data / "archive"
 
     @property
     def audit_directory(self) -> Path:

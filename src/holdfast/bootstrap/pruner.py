@@ -39,13 +39,13 @@ RETENTIONS = (
 )
 
 
-def retentions_of(keep_days: int) -> tuple[Retention, ...]:
+def retentions_of(keep_days: int, *, has_archive: bool = False) -> tuple[Retention, ...]:
     """With `keep_days` also what is left of sales that closed, reservations that came to nothing, and deliveries that
-    nobody dealt with."""
+    nobody dealt with. With an archive, `holdfast archive` deletes reservations, once they are in it."""
     if not keep_days:
         return RETENTIONS
     kept_ms = max(keep_days * 24 * 3_600_000, LEAST_KEPT_MS)
-    subjects = (ReservationPruner().prune, SalePruner(kept_ms).prune, prune_parked)
+    subjects = [*([] if has_archive else [ReservationPruner().prune]), SalePruner(kept_ms).prune, prune_parked]
     return (*RETENTIONS, *[Retention(prune, kept_ms) for prune in subjects])
 
 

@@ -358,7 +358,7 @@ def background_agents(
     deliverer = Deliverer(database, sender)
     agents: list[Agent[Any]] = [
         Expirer(database, engine.gate).agent(),
-        Pruner(database, retentions_of(settings.keep_days)).agent(),
+        Pruner(database, retentions_of(settings.keep_days, has_archive=settings.has_archive)).agent(),
         Archivist(settings.audit_directory, settings.audit_days).agent(),
         Linker(database).agent(),
         engine.reconciler.agent(),

@@ -26,6 +26,7 @@ COMMANDS = {
     "webhooks": "Manage webhooks and inspect their deliveries.",
     "migrate": "Upgrade the database schema to this version.",
     "backup": "Back up a running server's ledger and keys into one file.",
+    "archive": "Copy ended months to Parquet files, and delete what is old.",
     "restore": "Restore a backup into an empty place.",
     "verify": "Prove from the ledger that nothing went wrong.",
     "audit": "Show everything that happened to a buyer.",

@@ -54,7 +54,10 @@ class Pruned(Struct, frozen=True):
 
 
 class ReservationPruner:
-    def __init__(self) -> None:
+    def __init__(self, archived_seq: int | None = None) -> None:
+        """With `archived_seq`, events after that one are not in the archive, and nothing that has one is deleted."""
+        self._archived_seq = archived_seq
+        self.deleted = 0
         self._sku_id = ""
         self._after = ""
         # What is older than this was looked at in the last round.
@@ -69,7 +72,7 @@ class ReservationPruner:
             self._after = rows[-1].reservation_id
             ids = [row.reservation_id for row in rows if row.status in RETURNED]
             if ids:
-                _replace(connection, self._sku_id, ids, older_than)
+                self.deleted += _replace(connection, self._sku_id, ids, older_than, self._archived_seq)
             return limit
         later = select(func.min(pools.c.sku_id)).where(pools.c.sku_id > self._sku_id)
         self._sku_id, self._after = connection.execute(later).scalar() or "", ""
@@ -88,19 +91,20 @@ class ReservationPruner:
         return connection.execute(query.order_by(reservations.c.reservation_id).limit(limit)).all()
 
 
-def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than: int) -> None:
+def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than: int, archived_seq: int | None) -> int:
+    """Returns how many were deleted."""
     of_pool = pools.c.sku_id == sku_id
     pool = connection.execute(
         select(pools.c.decided_at, pools.c.pruned_seq).where(of_pool).with_for_update()
     ).one_or_none()
     if pool is None:
-        return
+        return 0
     found = connection.execute(_history_of(connection, ids, older_than)).all()
     # All of its events must be old: one may have ended long after it was made.
-    young = {row.reservation_id for row in found if row.at >= older_than}
+    young = {row.reservation_id for row in found if row.at >= older_than or _is_after(row.seq, archived_seq)}
     old = [row for row in found if row.reservation_id not in young]
     if not old:
-        return
+        return 0
     gone = {row.reservation_id for row in old}
     hashes = hashes_of(connection, [row.seq for row in old])
     stands_for = _stands_for(old, pruning_digest(_last_digest(connection, pool.pruned_seq), hashes.values()))
@@ -111,6 +115,11 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     connection.execute(update(pools).where(of_pool).values(pruned_seq=pruned_by))
     prune_events(connection, hashes, pruned_by)
     connection.execute(delete(reservations).where(reservations.c.reservation_id.in_(gone)))
+    return len(gone)
+
+
+def _is_after(seq: int, archived_seq: int | None) -> bool:
+    return archived_seq is not None and seq > archived_seq
 
 
 def _history_of(connection: Connection, ids: Sequence[str], older_than: int) -> Any:

@@ -18,6 +18,7 @@ from holdfast.errors import SettingsError
 from holdfast.ledger.chain.checkpoint import Checkpoint, parse_checkpoints
 from holdfast.runtime.times import rfc3339
 from holdfast.settings import Settings, load_settings
+from holdfast.verify.archives import check_archives
 from holdfast.verify.check import Check, Computed, Finding, Level
 from holdfast.verify.history import History
 from holdfast.verify.history import compare as compare_checkpoints
@@ -46,6 +47,15 @@ CheckpointFile = Annotated[
         "--checkpoint",
         metavar="FILE",
         help="Also compare with checkpoints that were kept elsewhere: a copy of checkpoints.jsonl, or lines of it.",
+    ),
+]
+ArchiveDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        metavar="DIR",
+        help="Also check what `holdfast archive` wrote there.  [default: HOLDFAST_ARCHIVE_DIRECTORY]",
+        show_default=False,
     ),
 ]
 PublicKey = Annotated[
@@ -92,6 +102,7 @@ def verify(
     database_url: Url = None,
     against_sandbox: Sandbox = None,
     checkpoint: CheckpointFile = None,
+    archive: ArchiveDirectory = None,
     public_key: PublicKey = None,
     prove_id: Prove = None,
     receipt: ReceiptFile = None,
@@ -116,7 +127,7 @@ def verify(
     if prove_id is not None:
         print_json(msgspec.to_builtins(asyncio.run(_included(settings, prove_id, checkpoints, receipt))))
         return
-    findings, history = asyncio.run(_look(settings, against_sandbox, checkpoints))
+    findings, history = asyncio.run(_look(settings, against_sandbox, checkpoints, _archive(settings, archive)))
     _finish(Proof(findings, strict, history), shown_url(settings), as_json, verbose)
 
 
@@ -162,21 +173,28 @@ def _settings(data: Path | None, database_url: str | None) -> Settings:
     return load_settings(data=data, database_url=database_url, redis_url="")
 
 
+def _archive(settings: Settings, given: Path | None) -> Path | None:
+    if given is not None and not given.is_dir():
+        raise SettingsError(f"there is no archive at {given}")
+    return given or (settings.archive_path if settings.has_archive and settings.archive_path.is_dir() else None)
+
+
 async def _look(
-    settings: Settings, sandbox_url: str | None, checkpoints: Sequence[Checkpoint]
+    settings: Settings, sandbox_url: str | None, checkpoints: Sequence[Checkpoint], archive: Path | None
 ) -> tuple[list[Finding], History | None]:
     books = None if sandbox_url is None else await read_books(sandbox_url)
     try:
-        return await look(settings.database_url, lambda connection: _prove(connection, books, checkpoints))
+        return await look(settings.database_url, lambda connection: _prove(connection, books, checkpoints, archive))
     finally:
         show_progress("")
 
 
 def _prove(
-    connection: Connection, books: dict[str, Entry] | None, checkpoints: Sequence[Checkpoint]
+    connection: Connection, books: dict[str, Entry] | None, checkpoints: Sequence[Checkpoint], archive: Path | None
 ) -> tuple[list[Finding], History | None]:
     findings = prove(connection, _show_check)
     findings += [] if books is None else compare(connection, books)
+    findings += [] if archive is None else check_archives(connection, archive)
     if not checkpoints:
         return findings, None
     finding, history = compare_checkpoints(connection, checkpoints)

@@ -1,0 +1,59 @@
+"""What an archive has: one manifest for each run that added to it.
+
+After a run the archive has every event up to `upto_seq` that is older than `until_at`. Both only grow, so the last run
+says what the next has to add, whatever order events came in.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import SettingsError
+from holdfast.ledger.archive.parquet import sync
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class ArchivedFile(Struct, frozen=True):
+    """`path` is relative to the archive."""
+
+    path: str
+    table: str
+    month: str
+    rows: int
+    sha256: str
+
+
+class ArchiveRun(Struct, frozen=True):
+    number: int
+    upto_seq: int
+    until_at: int
+    # Before the first event that the run had to leave out; the next one begins there.
+    resume_after: int
+    archived_at: int
+    files: list[ArchivedFile]
+
+    def has(self, seq: int, at: int) -> bool:
+        return seq <= self.upto_seq and at < self.until_at
+
+
+def read_runs(directory: Path) -> list[ArchiveRun]:
+    runs = []
+    for file in sorted((directory / "runs").glob("*.json")):
+        try:
+            runs.append(msgspec.json.decode(file.read_bytes(), type=ArchiveRun))
+        except msgspec.MsgspecError as exc:
+            raise SettingsError(f"{file} is damaged: {exc}") from exc
+    return runs
+
+
+def write_run(directory: Path, run: ArchiveRun) -> None:
+    """Last of all: files without a run do not count, and the next run writes over them."""
+    place = directory / "runs"
+    place.mkdir(parents=True, exist_ok=True)
+    draft = place / f"{run.number:06}.draft"
+    draft.write_bytes(msgspec.json.format(_encode(run)))
+    sync(draft)
+    draft.rename(draft.with_suffix(".json"))
+    sync(place)
