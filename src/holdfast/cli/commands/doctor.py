@@ -2,12 +2,15 @@
 
 import sys
 from collections import Counter
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from holdfast.cli.doctor.configuration import Shown
 from holdfast.cli.doctor.examine import Examination, examine
 from holdfast.cli.doctor.finding import Finding, Level
+from holdfast.cli.doctor.production import BACKUPS, Production
 from holdfast.cli.options import Data
 from holdfast.cli.output import AsJson, console, examples, print_json
 
@@ -24,16 +27,28 @@ _ALWAYS_SHOWN = ("data", "database_url")
     epilog=examples(
         "holdfast doctor",
         "holdfast doctor --data /var/lib/holdfast",
+        "holdfast doctor --production --url https://shop.example.com",
         "holdfast doctor --json | jq '.checks[] | select(.level != \"ok\")'",
     ),
 )
-def doctor(data: Data = None, as_json: AsJson = False) -> None:
+def doctor(
+    production: Annotated[
+        bool, typer.Option("--production", help="Also check what a machine needs before it takes real money.")
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option(help="With --production: the address that buyers use.", metavar="URL")
+    ] = None,
+    backups: Annotated[Path, typer.Option(help="With --production: where backups are kept.", metavar="DIR")] = BACKUPS,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """Check the setup and suggest fixes.
 
-    Checks settings, database, clocks, durability, disk and limits. It changes nothing and never prints a secret. Exits
-    with 0 if nothing failed (there may be warnings), else with 1.
+    Checks settings, database, clocks, durability, disk and limits; with --production also TLS, proxies, secrets, test
+    settings, backups, a standby, fsync, memory, open files and time synchronisation. It changes nothing and never
+    prints a secret. Exits with 0 if nothing failed (there may be warnings), else with 1.
     """
-    examination = examine(data)
+    examination = examine(data, Production(url, backups) if production else None)
     if as_json:
         print_json(examination.body())
     else:

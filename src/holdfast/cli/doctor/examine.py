@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.cli.doctor import configuration, host
 from holdfast.cli.doctor.finding import Finding, Level, ok
 from holdfast.cli.doctor.postgres import examine_postgres
+from holdfast.cli.doctor.production import Production, examine_production
 from holdfast.cli.doctor.sqlite import examine_sqlite
 from holdfast.errors import SettingsError
 from holdfast.settings import TOML, Settings, load_settings
@@ -30,7 +31,7 @@ class Examination(Struct, frozen=True):
         }
 
 
-def examine(data: Path | None) -> Examination:
+def examine(data: Path | None, production: Production | None = None) -> Examination:
     sources = configuration.find_sources(data)
     findings = [*configuration.check_toml(sources), *configuration.check_environment(sources)]
     try:
@@ -43,7 +44,10 @@ def examine(data: Path | None) -> Examination:
     findings.insert(0, ok("settings", f"{len(given)} set, {len(shown) - len(given)} with defaults"))
     findings += configuration.check_buyer_tokens(settings)
     engines = [*_examine_database(settings), *_examine_redis(settings), *_examine_kafka(settings)]
-    return Examination(shown, [*findings, *_examine_data(settings), *engines, *_examine_host()])
+    findings += [*_examine_data(settings), *engines, *_examine_host()]
+    return Examination(
+        shown, findings if production is None else [*findings, *examine_production(settings, production)]
+    )
 
 
 def _is_reported(findings: list[Finding]) -> bool:
