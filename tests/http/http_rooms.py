@@ -20,7 +20,7 @@ class Person:
 
     def join(self, **given: object) -> httpx.Response:
         answer = self.client.post(f"{self.store.path}/queue", json=given)
-        if answer.status_code == 200:
+        if answer.is_success:
             self.ticket = answer.json()["ticket"]
         return answer
 

@@ -4,10 +4,13 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from http_calling import body_of, eventually, problem_of
+from http_calling import eventually, problem_of
+from http_rooms import Person, person
+from http_sales import body_of, store_of
 from http_serving import Server, started
 
 from holdfast.lab.load.engines import postgres, start_patiently
@@ -65,3 +68,29 @@ def test_a_server_without_its_database_says_so_and_recovers(engine_and_server: t
     assert shop.reserve(idempotency_key="kept").content == kept.content
     assert shop.counts() == (4, 1, 0, 5)
     assert PASSWORD not in server.log
+
+
+def test_people_who_join_while_the_database_is_away_get_places_in_order_of_arrival(
+    engine_and_server: tuple[Engine, Server],
+) -> None:
+    engine, server = engine_and_server
+    store = store_of(server)
+    store.open(room={"mode": "fifo", "rate_per_second": 1_000, "pass_seconds": 60})
+    with person(store, "ada") as ada, person(store, "bob") as bob, person(store, "cleo") as cleo:
+        body_of(store.act("room", paused=True))
+        assert body_of(ada.join())["position"] == 1
+        engine.kill()
+        eventually(lambda: server.client.get("/healthz/ready").status_code == 503)
+        for late in (bob, cleo, ada):
+            told = body_of(late.join(), 202)
+            assert (told["provisional"], told["position"], told["odds"]) == (True, None, None)
+        assert body_of(bob.status(), 202)["provisional"]
+        engine.start()
+        for one, position in ((cleo, 3), (bob, 2), (ada, 1)):
+            placed = _placed(one)
+            assert (placed["position"], placed["provisional"]) == (position, False)
+
+
+def _placed(one: Person) -> dict[str, Any]:
+    answers = eventually(lambda: [answer for answer in [one.status()] if answer.status_code == 200], within_s=30.0)
+    return body_of(answers[0])

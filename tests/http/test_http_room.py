@@ -27,7 +27,7 @@ def test_a_buyer_joins_is_admitted_and_buys(store: Store) -> None:
     pause(store, paused=True)
     with person(store) as ada, person(store, "bob") as bob:
         told = body_of(ada.join())
-        forecast = {"eta_seconds", "odds", "likely_sold_out", "degraded_features"}
+        forecast = {"eta_seconds", "odds", "likely_sold_out", "degraded_features", "provisional"}
         assert told.keys() == {"ticket", "position", "serving", "ahead"} | forecast
         assert (told["position"], told["serving"], told["ahead"], told["odds"]) == (1, 0, 0, 1.0)
         assert (body_of(bob.join())["position"], body_of(ada.join())["position"]) == (2, 1)

@@ -73,6 +73,11 @@ def a_place_was_deleted_and_counted_as_old(connection: Connection) -> None:
     connection.execute(update(rooms).where(rooms.c.sale_id == LINE).values(pruned=1))
 
 
+@names("places_by_stamp")
+def somebody_who_arrived_later_was_put_in_front(connection: Connection) -> None:
+    change_place(connection, LINE, 3, arrived_at=NOW + 60_000)
+
+
 @names("places_by_arrival")
 def somebody_was_put_in_front(connection: Connection) -> None:
     change_place(connection, LINE, 4, joined_at=NOW - 60_000)

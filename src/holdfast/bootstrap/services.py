@@ -44,6 +44,7 @@ from holdfast.ledger.replicas.reads import LedgerReads
 from holdfast.ledger.stock.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
 from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
+from holdfast.room.arrival_stager import ArrivalStager
 from holdfast.room.challenge import Challenges, secrets_from
 from holdfast.room.join_queue import JoinQueue
 from holdfast.room.line_advancer import LineAdvancer
@@ -85,6 +86,7 @@ class Services(Struct, frozen=True, eq=False):
     catalogue: Catalogue
     sale_operations: SaleOperations
     join_queue: JoinQueue
+    arrival_stager: ArrivalStager
     room_snapshot: RoomSnapshot
     tokens: Tokens
     challenges: Challenges
@@ -146,6 +148,7 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
                 agents.start(reads.agent())
             agents.start(services.catalogue.agent())
             agents.start(services.room_snapshot.agent())
+            agents.start(services.arrival_stager.agent())
             agents.start(services.counter_flusher.agent())
             agents.start(services.lag_guard.agent())
             yield services
@@ -244,6 +247,7 @@ def build_services(
         catalogue,
         sale_operations,
         join_queue,
+        ArrivalStager(database, wakeup),
         room_snapshot,
         tokens,
         challenges,

@@ -40,6 +40,8 @@ LEAST_PART = 4
 SPENT_TOGETHER_MAX = 256
 # As many joins as may wait for one room.
 SPENDINGS_MAX = 8_192
+# Proofs of buyers who came while the store was away.
+UNSPENT_MAX = 200_000
 DEMANDS_MAX = 10_000
 PROOF_MAX = 4_096
 
@@ -83,6 +85,7 @@ class Challenges:
             self._spend, batch_max=SPENT_TOGETHER_MAX, queue_max=SPENDINGS_MAX
         )
         self._demand: dict[str, Demand] = {}
+        self._unspent: dict[str, str] = {}
         # Creating one costs an attempt, which releases the interpreter lock, so the event loop goes on meanwhile.
         self._maker = ThreadPoolExecutor(1, "challenges")
 
@@ -130,6 +133,15 @@ class Challenges:
         claim, expires_at = _claim(key), parameters.expires_at * 1000
         spending = Spending(str(signature), sale.sale_id, buyer_id, claim, expires_at)
         return await self._spendings.submit(ONE_QUEUE, spending)
+
+    def admits_unspent(self, proof: str | None, buyer_id: str) -> bool:
+        """For a proof that was verified while the store is away: it admits one buyer in each process."""
+        payload = None if proof is None else _read(proof)
+        if payload is None:
+            return proof is None
+        if len(self._unspent) >= UNSPENT_MAX:
+            self._unspent.pop(next(iter(self._unspent)))
+        return self._unspent.setdefault(str(payload.challenge.signature), buyer_id) == buyer_id
 
     async def _spend(self, _queue: str, spendings: Sequence[Spending], /) -> list[Entry]:
         spent = await self._database.write(lambda connection: spend(connection, spendings))

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 
 from sqlalchemy import Connection
 
-from holdfast.domain.room.room import RoomAsk, Stand, Use
+from holdfast.domain.room.room import Join, Leave, RoomAsk, Stand, Use
 from holdfast.errors import Busy
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.room.queries import room_queries
@@ -43,6 +44,14 @@ class JoinQueue(KeyedBatcher[RoomAsk, Stand]):
         self._single_statement = None if database.dialect_name == "sqlite" else SingleStatementJoin()
 
     async def _work(self, sale_id: str, asks: Sequence[RoomAsk], /) -> list[Stand]:
+        order = _by_arrival(asks)
+        if order is not None:
+            stands = await self._work_in_order(sale_id, [asks[number] for number in order])
+            answered = dict(zip(order, stands, strict=True))
+            return [answered[number] for number in range(len(asks))]
+        return await self._work_in_order(sale_id, asks)
+
+    async def _work_in_order(self, sale_id: str, asks: Sequence[RoomAsk]) -> list[Stand]:
         stands = await self._join_single_statement(sale_id, asks)
         if stands is None:
             stands = await self._database.write(partial(self._answer, sale_id, asks), brief=True)
@@ -77,3 +86,20 @@ class JoinQueue(KeyedBatcher[RoomAsk, Stand]):
     def _note_later(self, sale_id: str, use: Use, more_tries: int) -> None:
         if more_tries:
             asyncio.get_running_loop().call_later(NOTE_AGAIN_S, self.note_use, sale_id, use, more_tries - 1)
+
+
+def _by_arrival(asks: Sequence[RoomAsk]) -> list[int] | None:
+    """The numbers of the requests with joins in order of their stamps, or None if they are in order. A batch in which
+    somebody leaves stays as it is: they may join again in it."""
+    joins = [number for number, ask in enumerate(asks) if isinstance(ask, Join)]
+    stamps = [_stamp(asks[number]) for number in joins]
+    if stamps == sorted(stamps) or any(isinstance(ask, Leave) for ask in asks):
+        return None
+    order = list(range(len(asks)))
+    for number, earliest in zip(joins, sorted(joins, key=lambda number: _stamp(asks[number])), strict=True):
+        order[number] = earliest
+    return order
+
+
+def _stamp(ask: RoomAsk) -> float:
+    return inf if not isinstance(ask, Join) or ask.arrived_at is None else ask.arrived_at

@@ -12,6 +12,9 @@ The lottery. Its list is closed in one short transaction at opening; the digest 
 portions, because it may take seconds. Until the draw is stored nobody is called, and the seed stays sealed. A sale that
 named a public value waits for an operator to enter it.
 
+Arrivals that were staged (ledger/room/arrivals.py) are merged here too, before anyone is called. After the store was
+away, nobody is called and no list is closed until every server had time to stage what it has.
+
 What happens when it fails. If the store or the gate does not answer, nobody is called, and everyone keeps their place.
 """
 
@@ -29,8 +32,9 @@ from holdfast.domain.room.pace import Observation, Pace, admit, advance, begin, 
 from holdfast.domain.room.room import AdvancerState, RoomState, grace_ms
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale, SaleState
 from holdfast.domain.stock.pool import Pool
-from holdfast.errors import Unavailable
+from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.arrivals import MERGE_AFTER_MS, Staged, find_staged, find_staged_of, merge
 from holdfast.ledger.room.counting import count_since, settlement_lag_ms
 from holdfast.ledger.room.rooms import (
     SaleAndRoom,
@@ -60,6 +64,8 @@ LEASE_MS = 3_000
 STOCK_FRESH_S = 1.0
 SLOWNESS_FRESH_MS = 2_000
 ENTRIES_AT_ONCE = 2_000
+# Arrivals that one transaction makes places of, and how long a pass goes on with it.
+MERGED_AT_ONCE, MERGE_S = 2_000, 1.0
 # While nobody waits the stock is read this often, for the odds shown to the next buyer.
 IDLE_MS = 5_000
 
@@ -77,6 +83,7 @@ class LineAdvancer:
         self._look_at = look_at
         self._name = secrets.token_hex(8)
         self._wake = (wakeup or Wakeup()).subscribe()
+        self._store_failed_at = float("-inf")
 
     def agent(self) -> Agent[float]:
         return Agent(
@@ -85,11 +92,30 @@ class LineAdvancer:
 
     async def pass_once(self) -> float:
         """Returns how long to rest if nobody joins meanwhile."""
-        now, found = await self._database.read(lambda c: (self._database.now_ms(c), live_rooms(c)))
-        for one in found:
-            if self._has_work(one, now):
-                await self._attend_or_log(one)
-        return min((_rest_s(one, now) for one in found), default=EMPTY_S)
+        try:
+            now, found, staged = await self._database.read(self._look_around)
+        except EngineError:
+            self._store_failed_at = monotonic()
+            raise
+        waiting = {one.sale_id for one in staged if not one.is_due(now)}
+        for one in staged:
+            if one.is_due(now):
+                await self._merge(one.sale_id)
+        is_settling = monotonic() - self._store_failed_at < MERGE_AFTER_MS / 1_000
+        for room in found:
+            if not is_settling and room.sale.sale_id not in waiting and self._has_work(room, now):
+                await self._attend_or_log(room)
+        rest_s = min((_rest_s(room, now) for room in found), default=EMPTY_S)
+        return min(rest_s, STEP_S) if staged or is_settling else rest_s
+
+    def _look_around(self, connection: Connection) -> tuple[int, list[SaleAndRoom], list[Staged]]:
+        return self._database.now_ms(connection), live_rooms(connection), find_staged(connection)
+
+    async def _merge(self, sale_id: str) -> None:
+        """Not all of a crowd at once: meanwhile those ahead are called."""
+        until, merged = monotonic() + MERGE_S, MERGED_AT_ONCE
+        while merged == MERGED_AT_ONCE and monotonic() < until:
+            merged = await self._database.write(lambda c: merge(c, sale_id, self._database, limit=MERGED_AT_ONCE))
 
     def _has_work(self, one: SaleAndRoom, now: int) -> bool:
         sale, room = one.sale, one.room
@@ -134,6 +160,8 @@ class LineAdvancer:
             "fence": room.fence + (room.advancer != self._name),
         }
         left = None
+        if room.opened_at is None and find_staged_of(connection, sale.sale_id) is not None:
+            return None
         if room.opened_at is None:
             left = close_list(connection, sale.sale_id) if sale.room.mode is RoomMode.LOTTERY else None
             changes |= {"opened_at": now}

@@ -3,15 +3,19 @@
 Tickets are only read by Holdfast and are issued to everyone who joins, so they are signed with the secret (HS256).
 Passes are also read by other services: they are signed with an Ed25519 key derived from the secret (HKDF), and the
 public key is published as a JWKS, so that any service can verify a pass offline. A pass also carries an edge tag, an
-HMAC that nginx verifies in microseconds: with it a proxy drops forgeries, and it never replaces the signature. A key ID
-implies one algorithm and one kind, whatever the token claims. The first key signs, all keys verify. To rotate, put a
-new key first and remove the old one after its last ticket has expired. Nobody is logged out.
+HMAC that nginx verifies in microseconds: with it a proxy drops forgeries, and it never replaces the signature.
+Provisional tickets are signed with a key of their own, derived from the secret too, because a proxy may issue them;
+with that key nothing else can be signed. A key ID implies one algorithm and one kind, whatever the token claims. The
+first key signs, all keys verify. To rotate, put a new key first and remove the old one after its last ticket has
+expired. Nobody is logged out.
 
 Signing is our own code, because a library takes several times as long. Reading uses the library, because reading is
 where mistakes are made. Reading a pass takes about half a millisecond, more than the rest of a purchase, so tokens that
 were read or signed here are cached, up to a limit.
 """
 
+import hmac
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
 from secrets import token_bytes
 from typing import Any
@@ -34,11 +38,12 @@ MAX_TICKET_S, MAX_PASS_S = 400 * 86_400, 86_460
 REMEMBERED_MAX = 50_000
 # Our tokens have about 400 bytes. Longer ones are refused unread.
 MAX_TOKEN = 2_000
-TICKET, PASS = "holdfast-ticket", "holdfast-pass"
+TICKET, PASS, PROVISIONAL = "holdfast-ticket", "holdfast-pass", "holdfast-provisional"
 _HS256, _ED25519 = "HS256", "Ed25519"
 _ID_BYTES, _IDS_AT_ONCE = 16, 256
 _HKDF_INFO = b"holdfast pass signing key 1"
 _EDGE_HKDF_INFO = b"holdfast edge key 1"
+_PROVISIONAL_HKDF_INFO = b"holdfast provisional ticket key 1"
 # More than anybody guesses in the life of a pass, and 24 characters of base64 without a rest.
 _EDGE_TAG_BYTES = 18
 
@@ -58,6 +63,19 @@ class Ticket(Struct, frozen=True, omit_defaults=True):
     # The public value named for the draw; and after it, the line of the entry in the list, from 0.
     beacon_source: str | None = None
     entry: int | None = None
+
+
+class Provisional(Struct, frozen=True):
+    """An arrival, before there is a place: the stamp in milliseconds, who stamped it, and the count of that process."""
+
+    sub: str
+    sale: str
+    jti: str
+    at: int
+    node: str
+    seq: int
+    iat: int
+    exp: int
 
 
 class Pass(Struct, frozen=True):
@@ -98,6 +116,14 @@ class Tokens:
         )
         self._edge_mac = Mac(_edge_key(first).encode())
         self._passes = _Kind(PASS, _ED25519, _pass_id(first), private.sign, KeySet(list(public)), Pass, MAX_PASS_S)
+
+        self._provisional = _ProvisionalTickets(keys)
+
+    def sign_provisional(self, ticket: Provisional) -> str:
+        return self._provisional.sign(ticket)
+
+    def read_provisional(self, text: str, now_s: float) -> Provisional | None:
+        return self._provisional.read(text, now_s)
 
     def sign_ticket(self, ticket: Ticket) -> str:
         return self._tickets.sign(ticket)
@@ -169,6 +195,46 @@ class _Kind(Struct, eq=False):
         if len(self.known) >= REMEMBERED_MAX:
             self.known.clear()
         self.known[text] = claims
+
+
+class _ProvisionalTickets:
+    """Read with our own code, because they are read by the hundred thousand. A token is ours if it begins, byte by
+    byte, with a header that we sign under: there is no other header to interpret."""
+
+    def __init__(self, keys: Sequence[SigningKey]) -> None:
+        self._macs = {head.encode(): Mac(secret.encode()) for head, secret in provisional_keys(keys).items()}
+        self._head, self._mac = next(iter(self._macs.items()))
+
+    def sign(self, ticket: Provisional) -> str:
+        content = self._head + b"." + base64url(_encode(ticket))
+        return (content + b"." + base64url(self._mac.digest(content))).decode()
+
+    def read(self, text: str, now_s: float) -> Provisional | None:
+        if len(text) > MAX_TOKEN or not text.isascii():
+            return None
+        content, _, signature = text.encode().rpartition(b".")
+        head, _, payload = content.partition(b".")
+        mac = self._macs.get(head)
+        if mac is None or not hmac.compare_digest(base64url(mac.digest(content)), signature):
+            return None
+        try:
+            ticket = _read_provisional(urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+        except (msgspec.MsgspecError, ValueError):
+            return None
+        is_possible = ticket.iat <= now_s + SKEW_S and 0 < ticket.exp - ticket.iat <= MAX_TICKET_S
+        return ticket if is_possible and ticket.at <= (now_s + SKEW_S) * 1000 and now_s < ticket.exp else None
+
+
+_read_provisional = msgspec.json.Decoder(Provisional).decode
+
+
+def provisional_keys(keys: Sequence[SigningKey]) -> dict[str, str]:
+    """The secrets that provisional tickets are signed with, each by the first part of such tickets. The first signs."""
+    return {_head(_HS256, f"{key.key_id}-provisional", PROVISIONAL).decode(): _provisional_key(key) for key in keys}
+
+
+def _provisional_key(key: SigningKey) -> str:
+    return base64url(HKDF(SHA256(), 32, None, _PROVISIONAL_HKDF_INFO).derive(key.secret.encode())).decode()
 
 
 def _secret(key: SigningKey) -> OctKey:

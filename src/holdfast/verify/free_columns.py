@@ -25,6 +25,7 @@ class FreeColumns(Struct, frozen=True):
 FREE = FreeColumns(
     tables={
         "address_units": "Counts against a limit while a sale runs. An address is personal data, so no event has it.",
+        "arrivals": "On their way to become places, which are compared; the signed tickets are the record until then.",
         "compatibility": "Which programs may use the tables.",
         "console_sessions": "Who is logged in to the console now.",
         "dead_letters": "Which parked items a topic was told of.",

@@ -5,7 +5,10 @@ counts of the line still match. Until then the result of a lottery is recomputed
 digest of the list, as anyone can do (docs/LOTTERY.md).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
@@ -23,6 +26,9 @@ from holdfast.verify.stock import kept_hashes
 # Time synchronisation may set the engine's clock back by this much. Arrivals within it have no defined order.
 CLOCK_MS = 1_000
 AT_ONCE = 5_000
+# Requests that reach different processes within this time have no defined order: each waits in the queue of its
+# process, for two seconds at most, and then for the lock of the room.
+ARRIVAL_SKEW_MS = 3_000
 
 _is_given = places.c.place.is_not(None)
 _of_room = rooms.c.sale_id == places.c.sale_id
@@ -180,9 +186,46 @@ def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
             yield {"seq": row.seq, "pruned": row.subject}
 
 
+def _wrongly_merged(connection: Connection) -> Iterator[dict[str, Any]]:
+    """Places behind somebody who arrived later, by more than the skew, although the ledger knew of the earlier arrival
+    when it gave the later one a place; or although it was recorded in time."""
+    columns = (places.c.sale_id, places.c.arrival, places.c.arrived_at, places.c.joined_at, places.c.staged_at)
+    wanted = select(*columns).where(places.c.arrived_at.is_not(None)).order_by(places.c.sale_id, places.c.arrival)
+    for sale_id, rows in groupby(connection.execute(wanted.execution_options(yield_per=AT_ONCE)), itemgetter(0)):
+        before = Predecessors()
+        for row in rows:
+            recorded_at = row.joined_at if row.staged_at is None else row.staged_at
+            is_timely = recorded_at - row.arrived_at <= ARRIVAL_SKEW_MS
+            latest = before.latest() if is_timely else before.latest(recorded_at)
+            if latest is not None and latest > row.arrived_at + ARRIVAL_SKEW_MS:
+                yield {"sale_id": sale_id, "arrival": row.arrival, "arrived_at": row.arrived_at, "behind": latest}
+            before.add(row.joined_at, row.arrived_at)
+
+
+class Predecessors:
+    """The latest arrival among the places ahead, of all of them or of those joined after some moment. Only places
+    that arrived later than all that follow them are kept."""
+
+    def __init__(self) -> None:
+        self._joined_at: list[int] = []
+        self._arrived_at: list[int] = []
+
+    def add(self, joined_at: int, arrived_at: int) -> None:
+        while self._arrived_at and self._arrived_at[-1] <= arrived_at:
+            self._arrived_at.pop()
+            self._joined_at.pop()
+        self._arrived_at.append(arrived_at)
+        self._joined_at.append(joined_at)
+
+    def latest(self, since: int | None = None) -> int | None:
+        first = 0 if since is None else bisect_right(self._joined_at, since)
+        return self._arrived_at[first] if first < len(self._arrived_at) else None
+
+
 CHECKS: tuple[Check | Computed, ...] = (
     _numbered,
     _by_arrival,
+    Computed("places_by_stamp", "Arrivals were served in the order of their stamps.", places, _wrongly_merged),
     _one_each,
     _no_jump,
     _served_once,

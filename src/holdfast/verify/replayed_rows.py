@@ -159,10 +159,14 @@ class ReplayedRows:
     # --- rooms
 
     def _change_places(self, event: Row[Any], facts: Mapping[str, Any]) -> None:
-        sale_id, (buyers, tickets) = event.subject, facts.get("joined", ((), ()))
-        first = facts["rooms"][0].get("joined", 0) - len(buyers)
-        for arrival, (buyer_id, ticket_id) in enumerate(zip(buyers, tickets, strict=True), first):
+        sale_id, (buyers, tickets, *stamps) = event.subject, facts.get("joined", ((), ()))
+        first, unknown = facts["rooms"][0].get("joined", 0) - len(buyers), [None] * len(buyers)
+        # Events of earlier releases have no stamps.
+        arrived, staged = stamps[0] if stamps else unknown, facts.get("staged", unknown)
+        rows = zip(buyers, tickets, arrived, staged, strict=True)
+        for arrival, (buyer_id, ticket_id, arrived_at, staged_at) in enumerate(rows, first):
             values = {"buyer_id": buyer_id, "ticket_id": ticket_id, "joined_at": event.at}
+            values |= {"arrived_at": arrived_at, "staged_at": staged_at}
             self._update(places, (sale_id, arrival), _NOT_CALLED | values)
         for arrival, *values in facts.get("changed", ()):
             self._update(places, (sale_id, arrival), dict(zip(CHANGED_COLUMNS[1:], values, strict=True)))

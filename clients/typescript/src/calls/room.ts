@@ -5,7 +5,7 @@ import type { Jwks, Mine, Pass, Place, RoomFacts, Wait } from "../types.js";
 
 /** Join the queue. */
 export function join(sale_id: string, args: { proof?: string | null; } = {}): Call<Place> {
-  return { method: "POST", path: pathOf("/v1/sales/{sale_id}/queue", sale_id), answers: { 200: "json" }, body: { proof: args.proof }, isRepeatable: true };
+  return { method: "POST", path: pathOf("/v1/sales/{sale_id}/queue", sale_id), answers: { 200: "json", 202: "json" }, body: { proof: args.proof }, isRepeatable: true };
 }
 
 /** Leave the queue. */
@@ -15,7 +15,7 @@ export function leave(sale_id: string, args: { ticket: string; }): Call<null> {
 
 /** Look at your place. */
 export function status(sale_id: string, args: { ticket: string; }): Call<Place> {
-  return { method: "GET", path: pathOf("/v1/sales/{sale_id}/queue/status", sale_id), answers: { 200: "json" }, headers: { "Holdfast-Ticket": args.ticket }, isRepeatable: true };
+  return { method: "GET", path: pathOf("/v1/sales/{sale_id}/queue/status", sale_id), answers: { 200: "json", 202: "json" }, headers: { "Holdfast-Ticket": args.ticket }, isRepeatable: true };
 }
 
 /** Ask for a pass. */

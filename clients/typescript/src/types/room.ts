@@ -18,6 +18,8 @@ export interface Place {
   likely_sold_out: boolean;
   /** `odds` while the server is under pressure and makes no forecasts. */
   degraded_features: string[];
+  /** The ticket is a signed stamp of your arrival: your place follows from it once arrivals are merged in order. Ask for your status with it. */
+  provisional?: boolean;
 }
 
 export interface Pass {

@@ -11,12 +11,14 @@ from holdfast.client.types.room import Jwks, Mine, Pass, Place, RoomFacts, Wait
 def join(sale_id: str, *, proof: str | None = None) -> Call[Place]:
     """Join the queue.
 
-    For buyers. One place for each: joining again returns the same one, with a fresh ticket.
+    For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the store is
+    away, or more people join than it takes, the answer is 202 with a provisional ticket: a signed stamp of the
+    arrival, from which the place follows.
     """
     return Call(
         method="POST",
         path=path_of("/v1/sales/{sale_id}/queue", sale_id),
-        answers={200: (Place,)},
+        answers={200: (Place,), 202: (Place,)},
         body={"proof": optional(proof)},
     )
 
@@ -42,7 +44,7 @@ def status(sale_id: str, *, ticket: str) -> Call[Place]:
     return Call(
         method="GET",
         path=path_of("/v1/sales/{sale_id}/queue/status", sale_id),
-        answers={200: (Place,)},
+        answers={200: (Place,), 202: (Place,)},
         headers={"Holdfast-Ticket": ticket},
     )
 

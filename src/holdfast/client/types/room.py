@@ -25,6 +25,7 @@ class Place(Struct, frozen=True, kw_only=True):
     odds: float | None = None
     likely_sold_out: bool  # Whether the chance is below 1 %. You are free to stay.
     degraded_features: list[str]  # `odds` while the server is under pressure and makes no forecasts.
+    provisional: bool | None = None
 
 
 class Pass(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):

@@ -53,6 +53,10 @@ class Place(Struct):
     ended_at: int | None = None
     # Left before it was called: the place in the order that is skipped.
     left_place: int | None = None
+    # When the request reached the server's socket. None in places of earlier releases.
+    arrived_at: int | None = None
+    # When the arrival was staged, if it was merged rather than joined at once.
+    staged_at: int | None = None
 
 
 class Join(Struct, frozen=True):
@@ -61,6 +65,10 @@ class Join(Struct, frozen=True):
     ticket_id: str
     # The proof of work was spent before: valid only for a buyer who still has their place.
     only_again: bool = False
+    # When the request reached the server's socket; None: now.
+    arrived_at: int | None = None
+    # For an arrival that is merged: when it was staged.
+    staged_at: int | None = None
 
 
 class Admit(Struct, frozen=True):
@@ -95,6 +103,20 @@ class Standing(StrEnum):
     GONE = "gone"
     # No place: the buyer left this queue too often.
     LEFT_TOO_OFTEN = "left_too_often"
+    # No place yet: earlier arrivals are to be merged first.
+    MERGING = "merging"
+
+
+class Arrival(Struct, frozen=True):
+    """Somebody who arrived while the store did not take joins: a provisional ticket, without its signature."""
+
+    sale_id: str
+    buyer_id: str
+    ticket_id: str
+    arrived_at: int
+    # The process that stamped it, and its count: the order of arrivals in the same millisecond.
+    node: str
+    sequence: int
 
 
 class Stand(Struct, frozen=True):

@@ -163,6 +163,8 @@ class Endpoint(Struct, frozen=True, eq=False):
     has_head: bool = False
     # A line in the log for each request. Not for what is called thousands of times a second.
     is_logged: bool = True
+    # Answered even where there is no room under load, with `Request.is_shed`.
+    is_answered_when_shed: bool = False
     # Whether OpenAPI and the reference page show it. Pages are not shown.
     is_documented: bool = True
     # A read that nobody needs in order to buy: while CPU or memory is nearly used up it answers 200

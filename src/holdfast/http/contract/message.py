@@ -1,10 +1,11 @@
 """A request and its answer, whichever server protocol they came by."""
 
 from collections.abc import AsyncGenerator, Awaitable
+from time import monotonic
 from typing import ClassVar, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.access.identity import Caller
 from holdfast.http.contract import problems
@@ -64,6 +65,10 @@ class Request(Struct, eq=False):
     body: bytes = b""
     # Why the authorization was refused, once it was.
     unauthorized: str | None = None
+    # When it came, by the monotonic clock, which all processes of a host share.
+    arrived: float = field(default_factory=monotonic)
+    # There is no room for it under load, but its endpoint has an answer that costs hardly more than a refusal.
+    is_shed: bool = False
 
     def header(self, name: str) -> str | None:
         """The value of a header by its name in lower case."""

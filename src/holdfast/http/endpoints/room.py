@@ -2,16 +2,22 @@
 
 Only a join, a leave and an admission whose turn has come reach the store. A look at one's place needs the ticket and
 the room's snapshot, and so does an admission that comes too early.
+
+Nobody is refused a place because the store is away or overrun: they get a provisional ticket, a signed stamp of their
+arrival (room/arrival_stager.py). Shown again, it is exchanged for the place, once there is one.
 """
+
+from time import monotonic
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.bootstrap.services import Services
 from holdfast.domain.room.odds import Outlook
-from holdfast.domain.room.room import Admit, Join, Leave, Place, RoomState, Stand, Standing
+from holdfast.domain.room.room import Admit, Arrival, Join, Leave, Place, RoomState, Stand, Standing
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
+from holdfast.errors import EngineError
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, buyer_of, caller_of, json, no_content, seen_by
 from holdfast.http.contract.problem import NO_STORE, Problem
@@ -26,7 +32,7 @@ from holdfast.http.protection.shedding import Feature
 from holdfast.room.challenge import Entry
 from holdfast.room.outlook import outlook_of
 from holdfast.room.prospects import Prospects
-from holdfast.room.tokens import MAX_TICKET_S, Pass, Ticket, TicketIds
+from holdfast.room.tokens import MAX_TICKET_S, Pass, Provisional, Ticket, TicketIds
 from holdfast.runtime.times import rfc3339
 
 # A ticket outlives its sale by this long; joining again gives another for the same place.
@@ -43,6 +49,7 @@ class RoomEndpoints:
         self._lag_guard = services.lag_guard
         self._ticket_ids = TicketIds()
         self._mine = services.find_mine
+        self._stager = services.arrival_stager
 
     async def challenge(self, request: Request, sale_id: str) -> Answer:
         sale = await self._find(sale_id)
@@ -52,16 +59,20 @@ class RoomEndpoints:
         return json(ChallengeOut.of(await self._challenges.make(sale, buyer_id)))
 
     async def join(self, request: Request, sale_id: str, given: JoinIn) -> Answer:
-        sale, buyer_id = await self._with_room(sale_id), buyer_of(request)
+        sale = await self._with_room(sale_id)
         _refuse_ended(sale, self._now())
-        await self._refuse_sold_out(sale)
         if self._lag_guard.is_shedding:
             raise behind()
         if sale.required_tier is not None and caller_of(request).tier < sale.required_tier:
             raise Problem(problems.TIER_REQUIRED)
-        entry = await self.check_entry(request, sale, buyer_id, given.proof)
         ticket_id = self._ticket_ids.next()
-        stand = await self._ask(request, sale, Join(buyer_id, ticket_id, entry is Entry.REPEATED))
+        try:
+            stand = await self._join(request, sale, given, ticket_id)
+        except EngineError:
+            self._stager.note_failure()
+            stand = None
+        if stand is None or stand.standing is Standing.MERGING:
+            return self._join_later(request, sale, given, ticket_id)
         if stand.standing is Standing.LEFT_TOO_OFTEN:
             raise Problem(problems.REJOIN_LIMIT)
         if stand.place is None:
@@ -71,6 +82,45 @@ class RoomEndpoints:
         # The place is taken: its owner is told so, even if the room's snapshot is a while old.
         room = self._rooms.cached(sale_id) or await self._rooms.find(sale_id)
         return json(self._place(sale, room, self._ticket(sale, room, stand.place), stand))
+
+    async def _join(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str) -> Stand | None:
+        """None if the arrival is to be stamped. A proof of work is checked in any case."""
+        if sale.proof_of_work is None and (request.is_shed or self._stager.is_holding):
+            return None
+        await self._refuse_sold_out(sale)
+        entry = await self.check_entry(request, sale, buyer_of(request), given.proof)
+        if self._stager.is_holding:
+            return None
+        ask = Join(buyer_of(request), ticket_id, entry is Entry.REPEATED, self._arrived_at(request))
+        return await self._ask(request, sale, ask)
+
+    def _join_later(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str) -> Answer:
+        self._places.check(sale.sale_id, request.connection)
+        if not self._challenges.admits_unspent(given.proof if sale.proof_of_work else None, buyer_of(request)):
+            raise proof_refusal(Entry.SPENT)
+        arrival = self._stager.stamp(sale.sale_id, buyer_of(request), ticket_id, self._arrived_at(request))
+        if arrival.ticket_id == ticket_id:
+            self._places.taken(sale.sale_id, ticket_id, request.connection)
+        return self._provisional(sale, arrival)
+
+    def _provisional(self, sale: Sale, arrival: Arrival) -> Answer:
+        room = self._rooms.cached(sale.sale_id)
+        iat, exp = self._life(sale)
+        ticket = Provisional(
+            arrival.buyer_id,
+            arrival.sale_id,
+            arrival.ticket_id,
+            arrival.arrived_at,
+            arrival.node,
+            arrival.sequence,
+            iat,
+            exp,
+        )
+        signed, serving = self._tokens.sign_provisional(ticket), 0 if room is None else room.serving
+        return json(PlaceOut(signed, None, serving, None, None, None, False, [], True), 202)
+
+    def _arrived_at(self, request: Request) -> int:
+        return self._now() - int((monotonic() - request.arrived) * 1000)
 
     async def check_entry(self, request: Request, sale: Sale, buyer_id: str, proof: str | None) -> Entry:
         """Called before a place is given. Raises the refusal; else the proof, if one was needed, is spent.
@@ -86,6 +136,8 @@ class RoomEndpoints:
 
     async def status(self, request: Request, sale_id: str) -> Answer:
         sale, ticket = await self._with_ticket(request, sale_id)
+        if isinstance(ticket, Arrival):
+            return self._provisional(sale, ticket)
         room = await self._rooms.find(sale_id)
         return json(self._place(sale, room, ticket))
 
@@ -113,6 +165,8 @@ class RoomEndpoints:
 
     async def leave(self, request: Request, sale_id: str) -> Answer:
         sale, ticket = await self._with_ticket(request, sale_id)
+        if isinstance(ticket, Arrival):
+            raise Problem(problems.BUSY, "Your arrival has no place yet that you could leave. Retry shortly.")
         stand = await self._ask(request, sale, Leave(ticket.sub, ticket.arrival, ticket.jti))
         if stand.place is not None:
             self._places.left(ticket.jti)
@@ -124,6 +178,8 @@ class RoomEndpoints:
         _refuse_ended(sale, self._now())
         await self._refuse_sold_out(sale)
         room = await self._rooms.find(sale_id)
+        if isinstance(ticket, Arrival):
+            return self._wait(sale, room, None)
         place = place_in(sale, room, ticket.arrival)
         if place is None or place >= room.serving:
             return self._wait(sale, room, place)
@@ -157,15 +213,40 @@ class RoomEndpoints:
             raise no_waiting_room(sale)
         return sale
 
-    async def _with_ticket(self, request: Request, sale_id: str) -> tuple[Sale, Ticket]:
+    async def _with_ticket(self, request: Request, sale_id: str) -> tuple[Sale, Ticket | Arrival]:
+        """An arrival for a provisional ticket that has no place yet."""
         sale = await self._with_room(sale_id)
         text = request.header("holdfast-ticket")
         if text is None:
             raise Problem(problems.TICKET_REQUIRED)
-        ticket = self._tokens.read_ticket(text, self._now() / 1000)
-        if ticket is None or (ticket.sub, ticket.sale) != (buyer_of(request), sale_id):
+        now_s, mine = self._now() / 1000, (buyer_of(request), sale_id)
+        ticket = self._tokens.read_ticket(text, now_s)
+        if ticket is not None and (ticket.sub, ticket.sale) == mine:
+            return sale, ticket
+        stamped = self._tokens.read_provisional(text, now_s) if ticket is None else None
+        if stamped is None or (stamped.sub, stamped.sale) != mine:
             raise Problem(problems.TICKET_INVALID)
-        return sale, ticket
+        return sale, await self._exchange(request, sale, stamped)
+
+    async def _exchange(self, request: Request, sale: Sale, given: Provisional) -> Ticket | Arrival:
+        """The ticket of the place that follows from a provisional one, if there is a place already."""
+        arrival = Arrival(sale.sale_id, given.sub, given.jti, given.at, given.node, given.seq)
+        if self._stager.is_holding:
+            self._stager.show(arrival)
+            return arrival
+        try:
+            stand = await self._ask(request, sale, Join(given.sub, given.jti, arrived_at=given.at))
+        except EngineError:
+            self._stager.note_failure()
+            self._stager.show(arrival)
+            return arrival
+        if stand.standing is Standing.LEFT_TOO_OFTEN:
+            raise Problem(problems.REJOIN_LIMIT)
+        if stand.place is None:
+            self._stager.show(arrival)
+            return arrival
+        room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
+        return self._ticket(sale, room, stand.place)
 
     async def _ask(self, request: Request, sale: Sale, ask: Join | Admit | Leave) -> Stand:
         return await self._reaper.wait(self._queue.submit(sale.sale_id, ask), request.connection)
@@ -174,18 +255,23 @@ class RoomEndpoints:
         return self._catalogue.now_ms()
 
     def _ticket(self, sale: Sale, room: RoomState, place: Place) -> Ticket:
-        now_s = self._now() // 1000
-        last_s = max(now_s, max(sale.starts_at, sale.ends_at or 0) // 1000) + TICKET_OUTLIVES_S
+        iat, exp = self._life(sale)
         return Ticket(
             sub=place.buyer_id,
             sale=sale.sale_id,
             jti=place.ticket_id,
             arrival=place.arrival,
-            iat=now_s,
-            exp=min(last_s, now_s + MAX_TICKET_S),
+            iat=iat,
+            exp=exp,
             seed_hash=room.seed_hash if sale.room.mode is RoomMode.LOTTERY else None,
             beacon_source=sale.room.beacon,
         )
+
+    def _life(self, sale: Sale) -> tuple[int, int]:
+        """From when until when a ticket is valid, in seconds."""
+        now_s = self._now() // 1000
+        last_s = max(now_s, max(sale.starts_at, sale.ends_at or 0) // 1000) + TICKET_OUTLIVES_S
+        return now_s, min(last_s, now_s + MAX_TICKET_S)
 
     def _place(self, sale: Sale, room: RoomState, ticket: Ticket, stand: Stand | None = None) -> PlaceOut:
         """`stand`: what the store has just answered, which is newer than the snapshot."""

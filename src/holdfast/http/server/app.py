@@ -94,7 +94,7 @@ class App:
     async def _admit(self, request: Request, found: Found | None) -> Answer:
         """Past the limits. A body is read before a place is taken in the limiter: it may take its time."""
         priority, rate = _NOWHERE if found is None else (found.route.endpoint.priority, found.route.endpoint.rate)
-        if priority is not None and not self._limiter.has_room(priority):
+        if priority is not None and not self._limiter.has_room(priority) and not _is_let_pass(request, found):
             return await self._shedder.refuse(priority)
         # A front may have read the token already.
         caller, passed = request.caller or self._authenticator.recognise(request.authorization), None
@@ -105,10 +105,12 @@ class App:
                 return passed
         if request.has_body:
             await self._reaper.read_body(request)
-        if priority is None:
+        if priority is None or request.is_shed:
             return await self._serve(request, found)
         if not self._limiter.enter(priority):
-            return await self._shedder.refuse(priority)
+            return await (
+                self._serve(request, found) if _is_let_pass(request, found) else self._shedder.refuse(priority)
+            )
         entered = monotonic()
         try:
             answer = await self._serve(request, found)
@@ -220,6 +222,12 @@ def _finished(answer: Answer, request_id: str) -> Answer:
     answer.headers.append(("x-request-id", request_id))
     metrics.count_request(answer.status)
     return answer
+
+
+def _is_let_pass(request: Request, found: Found | None) -> bool:
+    """Although there is no room for it. Its endpoint answers without waiting for anything."""
+    request.is_shed = found is not None and found.route.endpoint.is_answered_when_shed
+    return request.is_shed
 
 
 class MethodNotAllowed(Problem):

@@ -30,10 +30,19 @@ COUNTED = (
 class RoomBatch:
     """Answers requests one after the other from what was loaded, and collects what is to be written."""
 
-    def __init__(self, room: RoomState, found: dict[str, Place], now: int, leaves: Mapping[str, int]) -> None:
-        """`leaves`: how often each buyer without a place has left."""
+    def __init__(
+        self,
+        room: RoomState,
+        found: dict[str, Place],
+        now: int,
+        leaves: Mapping[str, int],
+        *,
+        is_merging: bool = False,
+    ) -> None:
+        """`leaves`: how often each buyer without a place has left. `is_merging`: staged arrivals come first."""
         self.room, self._found, self.now = room, found, now
         self._leaves = dict(leaves)
+        self._is_merging = is_merging
         self.joined: list[Place] = []
         self.changed: dict[int, Place] = {}
         self.counted = dict.fromkeys(COUNTED, 0)
@@ -59,12 +68,21 @@ class RoomBatch:
             return self._stand(Standing.WAITING if place.place is None else Standing.ADMITTED, place)
         if ask.only_again:
             return self._stand(Standing.GONE)
+        if self._is_merging and ask.staged_at is None:
+            return self._stand(Standing.MERGING)
         if place is not None:
             self._end(place)
         elif self._leaves.get(ask.buyer_id, 0) > REJOINS_MAX:
             return self._stand(Standing.LEFT_TOO_OFTEN)
         arrival = self.room.joined + self.counted["joined"]
-        place = self._found[ask.buyer_id] = Place(arrival, ask.buyer_id, ask.ticket_id, self.now)
+        place = self._found[ask.buyer_id] = Place(
+            arrival,
+            ask.buyer_id,
+            ask.ticket_id,
+            self.now,
+            arrived_at=self.now if ask.arrived_at is None else min(ask.arrived_at, self.now),
+            staged_at=ask.staged_at,
+        )
         self.joined.append(place)
         self.counted["joined"] += 1
         return self._stand(Standing.WAITING, place)

@@ -23,6 +23,7 @@ from sqlalchemy import (
     ColumnClause,
     Connection,
     Executable,
+    Exists,
     Row,
     ScalarSelect,
     Select,
@@ -31,6 +32,7 @@ from sqlalchemy import (
     Update,
     bindparam,
     cast,
+    exists,
     func,
     insert,
     literal_column,
@@ -44,13 +46,14 @@ from holdfast.ledger.engine.facts import encode_facts
 from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_matching, rows_parameter
 from holdfast.ledger.room.batch import COUNTED, RoomBatch
 from holdfast.ledger.room.rooms import CHANGED, make_room, stream_of, was_left, with_leavers
-from holdfast.ledger.tables.room import FOR_ADVANCER, places, rooms
+from holdfast.ledger.tables.room import FOR_ADVANCER, arrivals, places, rooms
 from holdfast.ledger.tables.stock import events
 
 # After `sale_id`. An event has them in this order too.
 CHANGED_COLUMNS = ("arrival", "place", "stale_at", "pass_until", "used_at", "ended_at", "left_place")
 _CHANGED = [places.c[name] for name in ("sale_id", *CHANGED_COLUMNS)]
-JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at")]
+JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at", "arrived_at")]
+MERGED = [*JOINED, places.c.staged_at]
 EVENT = [events.c[name] for name in ("sku_id", "type", "at", "subject", "facts")]
 # All of a room but what only the line advancer and the pruner need.
 ROOM = [c for c in rooms.c if c.name not in ("advancer_state", "unpruned_before")]
@@ -64,6 +67,8 @@ class Loaded(Struct, frozen=True):
     room: RoomState
     found: Sequence[Place]
     now: int
+    # Whether arrivals are staged.
+    is_merging: bool
 
 
 class Engine(Protocol):
@@ -91,7 +96,8 @@ class RoomQueries:
         # Who leaves in this batch may also join again in it.
         counted = {ask.buyer_id for ask in asks if isinstance(ask, Leave) or ask.buyer_id not in found}
         leaves = _leaves_of(connection, loaded.room, counted)
-        batch = RoomBatch(with_leavers(connection, loaded.room), found, loaded.now, leaves)
+        room = with_leavers(connection, loaded.room)
+        batch = RoomBatch(room, found, loaded.now, leaves, is_merging=loaded.is_merging)
         stands = [batch.answer(ask) for ask in asks]
         if batch.changed or batch.joined or any(batch.counted.values()):
             self._engine.store(connection, sale_id, batch)
@@ -103,17 +109,17 @@ room_queries = cache(RoomQueries)
 
 class _Sqlite:
     def __init__(self) -> None:
-        self._room = select(*ROOM).where(of_sale_id)
+        self._room = select(*ROOM, has_arrivals().label("is_merging")).where(of_sale_id)
         self._find = find_places("sqlite")
         self._change = update_places("sqlite")
-        self._insert = insert_rows("sqlite", places, JOINED)
+        self._insert = insert_rows("sqlite", places, MERGED)
         self._record = insert_rows("sqlite", events, EVENT)
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
         row = connection.execute(self._room, {"of_sale": sale_id}).one_or_none()
         if row is None:
             return None
-        return Loaded(room_in(row), _found(connection, self._find, buyers), clock.now_ms(connection))
+        return Loaded(room_in(row), _found(connection, self._find, buyers), clock.now_ms(connection), row.is_merging)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         if batch.changed:
@@ -129,8 +135,8 @@ class _Postgres:
         self._load = _load_statement()
         self._find = find_places("postgresql")
         self._change = update_places("postgresql")
-        given = rows_parameter("postgresql", JOINED)
-        join = insert(places).from_select([c.name for c in JOINED], select(*given.c))
+        given = rows_parameter("postgresql", MERGED)
+        join = insert(places).from_select([c.name for c in MERGED], select(*given.c))
         self._record = _count.add_cte(insert(events).values({c.name: bindparam(c.name) for c in EVENT}).cte("told"))
         self._join_and_record = self._record.add_cte(join.cte("joined"))
         self._change_and_record = self._record.add_cte(self._change.cte("changed"))
@@ -141,7 +147,7 @@ class _Postgres:
         if row is None:
             return None
         found = places_from(row.found) if row.is_as_seen else _found(connection, self._find, buyers)
-        return Loaded(room_in(row), found, row.now)
+        return Loaded(room_in(row), found, row.now, row.is_merging)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         """Ending a place and creating another of the same buyer cannot be one statement: the order of its parts is
@@ -160,7 +166,12 @@ class _Postgres:
 
 def _load_statement() -> Select[Any]:
     room = locked_room()
-    return select(room, places_as_json(find_places("postgresql").subquery("found")).label("found"))
+    found = places_as_json(find_places("postgresql").subquery("found")).label("found")
+    return select(room, has_arrivals().label("is_merging"), found)
+
+
+def has_arrivals() -> Exists:
+    return exists().where(arrivals.c.sale_id == bindparam("of_sale"))
 
 
 def locked_room() -> Subquery:
@@ -210,7 +221,7 @@ def _leaves_of(connection: Connection, room: RoomState, buyers: Collection[str])
     return {row.buyer_id: row.leaves for row in connection.execute(found)}
 
 
-def room_in(row: Row[Any]) -> RoomState:
+def room_in(row: Row[*tuple[Any, ...]]) -> RoomState:
     return RoomState(**{c.name: getattr(row, c.name) for c in ROOM})
 
 
@@ -228,7 +239,7 @@ def _changed_row(sale_id: str, p: Place) -> tuple[object, ...]:
 
 
 def _joined_rows(sale_id: str, batch: RoomBatch) -> list[tuple[object, ...]]:
-    return [(sale_id, p.arrival, p.buyer_id, p.ticket_id, p.joined_at) for p in batch.joined]
+    return [(sale_id, p.arrival, p.buyer_id, p.ticket_id, p.joined_at, p.arrived_at, p.staged_at) for p in batch.joined]
 
 
 def _event(sale_id: str, batch: RoomBatch) -> tuple[object, ...]:
@@ -237,8 +248,11 @@ def _event(sale_id: str, batch: RoomBatch) -> tuple[object, ...]:
     room = {name: count for name, count in counted.items() if name not in FOR_ADVANCER}
     facts: dict[str, object] = {"rooms": [{"sale_id": sale_id, **room}]}
     if batch.joined:
-        # Two lists: a crowd of small tuples would keep the garbage collector busy.
-        facts["joined"] = [p.buyer_id for p in batch.joined], [p.ticket_id for p in batch.joined]
+        # Lists of columns: a crowd of small tuples would keep the garbage collector busy.
+        new = batch.joined
+        facts["joined"] = [p.buyer_id for p in new], [p.ticket_id for p in new], [p.arrived_at for p in new]
+        if any(p.staged_at for p in new):
+            facts["staged"] = [p.staged_at for p in new]
     if batch.changed:
         facts["changed"] = [_changed_row(sale_id, place)[1:] for place in batch.changed.values()]
     return (stream_of(sale_id), CHANGED, batch.now, sale_id, encode_facts(facts))

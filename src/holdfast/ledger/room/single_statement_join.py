@@ -5,9 +5,10 @@ nothing to decide between reading and writing, so both are one statement that co
 of four. The answers still come from `RoomBatch`, given what the statement read.
 
 The invariants. The statement writes only if what it saw of the line still holds under the lock (see `queries.py`) and
-no pass has expired, whose holder would have to exchange one place for another, and nobody among them left before, who
-may have no place any more; and then for exactly those whom
-`RoomBatch` would give a place, in the same order. In every other case it writes nothing, and the batch falls back to a
+no
+arrivals are staged, no pass has expired, whose holder would have to exchange one place for another, and nobody among
+them left before, who may have no place any more; and then for exactly those whom `RoomBatch` would give a place, in the
+same order. In every other case it writes nothing, and the batch falls back to a
 transaction.
 
 When it fails. While several processes fill one line, each finds that it has changed while it waited for the lock; so
@@ -20,6 +21,7 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     Column,
+    ColumnElement,
     Connection,
     Integer,
     ScalarSelect,
@@ -44,6 +46,7 @@ from holdfast.ledger.room.queries import (
     EVENT,
     JOINED,
     find_places,
+    has_arrivals,
     locked_room,
     of_sale_id,
     places_as_json,
@@ -56,7 +59,7 @@ from holdfast.ledger.tables.stock import events
 
 # A failed try costs one more round trip, which is little compared to what it saves where one process serves a room.
 SKIPPED_AFTER_FAILURE = 16
-_GIVEN = (places.c.sale_id, places.c.buyer_id, places.c.ticket_id)
+_GIVEN = (places.c.sale_id, places.c.buyer_id, places.c.ticket_id, places.c.arrived_at)
 
 
 class SingleStatementJoin:
@@ -77,7 +80,9 @@ class SingleStatementJoin:
         first: dict[str, Join] = {}
         for join in joins:
             first.setdefault(join.buyer_id, join)
-        rows = encode_rows((sale_id, j.buyer_id, j.ticket_id, number) for number, j in enumerate(first.values()))
+        rows = encode_rows(
+            (sale_id, j.buyer_id, j.ticket_id, j.arrived_at, number) for number, j in enumerate(first.values())
+        )
         row = connection.execute(self._statement, {"of_sale": sale_id, "rows": rows, "now": now}).one_or_none()
         if row is None or not row.is_done:
             self._skipped = SKIPPED_AFTER_FAILURE
@@ -96,7 +101,7 @@ def _statement() -> Select[Any]:
     again = given.alias("again")
     theirs = and_(places.c.sale_id == again.c.sale_id, places.c.buyer_id == again.c.buyer_id)
     left = exists().select_from(again.join(places, theirs)).where(was_left)
-    is_done = and_(room.c.is_as_seen, not_(over), not_(left))
+    is_done = and_(room.c.is_as_seen, not_(over), not_(left), not_(has_arrivals()))
     newcomers = (
         select(given, (func.row_number().over(order_by=given.c.number) - 1).label("behind"))
         .join_from(given, room, is_done)
@@ -114,16 +119,23 @@ def _statement() -> Select[Any]:
 
 def _inserted(newcomers: CTE, room: CTE) -> CTE:
     new, arrival = newcomers.c, room.c.joined + newcomers.c.behind
-    rows = select(new.sale_id, arrival, new.buyer_id, new.ticket_id, room.c.now).join_from(newcomers, room, true())
+    rows = select(new.sale_id, arrival, new.buyer_id, new.ticket_id, room.c.now, _arrived_at(newcomers, room))
+    rows = rows.join_from(newcomers, room, true())
     return insert(places).from_select([c.name for c in JOINED], rows).cte("inserted")
+
+
+def _arrived_at(newcomers: CTE, room: CTE) -> ColumnElement[int]:
+    """Never later than the join: the clocks of processes differ a little."""
+    return func.least(func.coalesce(newcomers.c.arrived_at, room.c.now), room.c.now)
 
 
 def _recorded(newcomers: CTE, room: CTE, count: ScalarSelect[int]) -> CTE:
     """The event, as `queries.py` writes it."""
     # Both lists in the order in which the rows come.
-    joined = select(newcomers.c.buyer_id, newcomers.c.ticket_id).order_by(newcomers.c.number).subquery("new_places")
+    rows = select(newcomers.c.buyer_id, newcomers.c.ticket_id, _arrived_at(newcomers, room).label("arrived_at"))
+    joined = rows.join_from(newcomers, room, true()).order_by(newcomers.c.number).subquery("new_places")
     after = func.json_build_array(func.json_build_object("sale_id", room.c.sale_id, "joined", room.c.joined + count))
-    lists = func.json_build_array(func.json_agg(joined.c.buyer_id), func.json_agg(joined.c.ticket_id))
+    lists = func.json_build_array(*(func.json_agg(joined.c[name]) for name in ("buyer_id", "ticket_id", "arrived_at")))
     who = select(lists).scalar_subquery()
     facts = cast(func.json_build_object("joined", who, "rooms", after), Text)
     stream = literal(stream_of("")) + room.c.sale_id

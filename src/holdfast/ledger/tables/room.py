@@ -106,6 +106,9 @@ places = Table(
     Column("ended_at", Millis),
     # The buyer left before being called: the place that is skipped, or -1 for one who left before the list was closed.
     Column("left_place", BigInteger),
+    # When the request reached a socket, and when a provisional ticket was staged. Places of earlier releases have none.
+    Column("arrived_at", Millis),
+    Column("staged_at", Millis),
     sqlite_with_rowid=False,
 )
 one_place_per_buyer = Index(
@@ -143,6 +146,23 @@ places_ended = Index(
     places.c.buyer_id,
     sqlite_where=text("ended_at IS NOT NULL"),
     postgresql_where=text("ended_at IS NOT NULL"),
+)
+
+# Arrivals that were not joined at once: the store was away, or the crowd larger than it takes. They are written without
+# any lock, and become places in order of their stamps (ledger/room/arrivals.py).
+arrivals = Table(
+    "arrivals",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("buyer_id", Id, primary_key=True),
+    Column("ticket_id", String, nullable=False),
+    Column("arrived_at", Millis, nullable=False),
+    Column("node", Id, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("staged_at", Millis, nullable=False),
+    Index("arrivals_in_order", "sale_id", "arrived_at", "node", "sequence"),
+    Index("arrivals_by_staging", "sale_id", "staged_at"),
+    sqlite_with_rowid=False,
 )
 
 # The latency of the gate as each server process measures it, of the pools it serves.

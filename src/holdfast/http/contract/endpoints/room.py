@@ -35,13 +35,18 @@ JOIN = _endpoint(
     "join",
     "POST /v1/sales/{sale_id}/queue",
     summary="Join the queue",
-    description="For buyers. One place for each: joining again returns the same one, with a fresh ticket.",
+    description="For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the "
+    "store is away, or more people join than it takes, the answer is 202 with a provisional ticket: a signed stamp of "
+    "the arrival, from which the place follows.",
     access=_BUYERS,
     priority=Priority.JOIN,
     checks_path=False,
     body=JoinIn,
     is_body_required=False,
-    answers={200: Answers("Your place, on disk", PlaceOut)},
+    answers={
+        200: Answers("Your place, on disk", PlaceOut),
+        202: Answers("A provisional ticket: your arrival is stamped, your place follows", PlaceOut),
+    },
     problems=(
         problems.SALE_NOT_FOUND,
         problems.NO_WAITING_ROOM,
@@ -53,6 +58,7 @@ JOIN = _endpoint(
         *problems.PROOF_REFUSALS,
     ),
     is_logged=False,
+    is_answered_when_shed=True,
 )
 LEAVE = _endpoint(
     "leave",
@@ -76,8 +82,11 @@ STATUS = _endpoint(
     priority=Priority.READ,
     checks_path=False,
     headers=(TICKET,),
-    answers={200: Answers("Your place now", PlaceOut)},
-    problems=problems.TICKET_REFUSALS,
+    answers={
+        200: Answers("Your place now", PlaceOut),
+        202: Answers("The ticket is provisional: your place is not known yet", PlaceOut),
+    },
+    problems=(*problems.TICKET_REFUSALS, problems.REJOIN_LIMIT),
     is_logged=False,
 )
 ADMISSION = _endpoint(

@@ -71,6 +71,13 @@ class PlaceOut(Struct, frozen=True):
     degraded_features: Annotated[
         list[str], Meta(description="`odds` while the server is under pressure and makes no forecasts.")
     ]
+    provisional: Annotated[
+        bool,
+        Meta(
+            description="The ticket is a signed stamp of your arrival: your place follows from it once arrivals are "
+            "merged in order. Ask for your status with it."
+        ),
+    ] = False
 
 
 class WaitOut(Struct, frozen=True):

@@ -34,6 +34,8 @@ class Asked(Struct, frozen=True, array_like=True, tag=0, gc=False):
     # The buyer's ID, tier and ID at Stripe.
     buyer: tuple[str, int, str | None] | None
     unauthorized: str | None
+    # By the monotonic clock, which all processes of a host share.
+    arrived: float
 
 
 class Left(Struct, frozen=True, array_like=True, tag=1, gc=False):

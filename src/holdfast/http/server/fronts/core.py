@@ -135,6 +135,7 @@ class Front:
             len(asked.body),
             body=asked.body,
             unauthorized=asked.unauthorized,
+            arrived=asked.arrived,
         )
         try:
             answer = await self._app.answer(request)

@@ -281,6 +281,7 @@ def _whole(number: int, request: Request, buyer: tuple[str, int, str | None] | N
         request.body,
         buyer,
         request.unauthorized,
+        request.arrived,
     )
 
 

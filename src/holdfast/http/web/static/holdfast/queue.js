@@ -58,7 +58,7 @@ async function waitForTurn(session, place) {
     const ahead = aheadOf(place, now.serving);
     session.dispatch({ from: "waiting", ahead, serving: now.serving });
     if (isCalled(place.position, now.serving) && (await requestPass(session))) return;
-    if (isStale(fetched, ahead, now)) {
+    if (place.provisional || isStale(fetched, ahead, now)) {
       place = await fetchStatus(session);
       fetched = { at: Date.now(), ahead: place.ahead };
       session.dispatch({ from: "waiting", ...placeFacts(place) });
@@ -79,8 +79,8 @@ export function isStale(fetched, ahead, now, at = Date.now()) {
   return at - fetched.at > STATUS_EVERY_MS || (moved > 0 && moved >= fetched.ahead * MOVED_SHARE);
 }
 
-function placeFacts({ position, serving, ahead, eta_seconds: etaSeconds, odds, likely_sold_out: likelySoldOut }) {
-  return { position, serving, ahead, etaSeconds, odds, likelySoldOut };
+function placeFacts({ position, serving, ahead, eta_seconds: etaSeconds, odds, likely_sold_out: likelySoldOut, provisional = false }) {
+  return { position, serving, ahead, etaSeconds, odds, likelySoldOut, provisional };
 }
 
 /** Whether a pass was issued. After a refusal the place is lost and the buyer has to join again. */

@@ -77,6 +77,8 @@ export default {
     about: (seconds) => (seconds < 60 ? `in ≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `in ≈ ${Math.round(seconds / 60)} min`),
     afterOpening: "nach dem Start",
     onHold: "angehalten",
+    arrived: "Ihre Ankunft ist gespeichert",
+    arrivedText: "Der Shop ist gerade überlastet. Der Zeitpunkt Ihrer Ankunft ist signiert und gesichert, daraus ergibt sich Ihr Platz. Bis dahin kommt niemand an die Reihe; lassen Sie diese Seite offen.",
     draw: "Die Plätze werden zum Start verlost",
     drawText: (count, shown) =>
       `${people(count, shown)} ${count === 1 ? "nimmt" : "nehmen"} bisher teil. Alle haben dieselbe Chance, egal wann sie sich angestellt haben.`,

@@ -77,6 +77,8 @@ export default {
     about: (seconds) => (seconds < 60 ? `in ≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `in ≈ ${Math.round(seconds / 60)} min`),
     afterOpening: "after it opens",
     onHold: "on hold",
+    arrived: "Your arrival is saved",
+    arrivedText: "The shop is very busy right now. The time you arrived is signed and kept, and your place follows from it. Nobody is let in meanwhile; keep this page open.",
     draw: "Places are drawn when the sale opens",
     drawText: (count, shown) =>
       `${people(count, shown)} ${count === 1 ? "has" : "have"} joined so far. Everyone has the same chance, no matter when they joined.`,

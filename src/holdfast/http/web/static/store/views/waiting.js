@@ -7,9 +7,7 @@ import { ConfirmButton } from "./confirm-button.js";
 export function WaitingView(page) {
   const { state, t, buying } = page;
   return html`
-    ${state.position === null ? html`<${Drawing} ...${page} />` : html`<${Ahead} ...${page} />`}
-    <${Figures} ...${page} />
-    <${Outlook} ...${page} />
+    ${state.provisional ? html`<${Arrived} ...${page} />` : html`<${Line} ...${page} />`}
     <div class="foot">
       <p class="small">${t.waiting.kept}</p>
       <${ConfirmButton}
@@ -19,6 +17,24 @@ export function WaitingView(page) {
         no=${t.waiting.leaveNo}
         onYes=${() => buying.leave()}
       />
+    </div>
+  `;
+}
+
+function Line(page) {
+  return html`
+    ${page.state.position === null ? html`<${Drawing} ...${page} />` : html`<${Ahead} ...${page} />`}
+    <${Figures} ...${page} />
+    <${Outlook} ...${page} />
+  `;
+}
+
+/** The arrival is stamped and signed; the place follows when the server has merged all arrivals. */
+function Arrived({ t }) {
+  return html`
+    <div class="drawing">
+      <h3>${t.waiting.arrived}</h3>
+      <p>${t.waiting.arrivedText}</p>
     </div>
   `;
 }

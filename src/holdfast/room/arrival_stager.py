@@ -1,0 +1,107 @@
+"""Takes arrivals that the store does not take now, and stages them as soon as it does.
+
+An arrival gets a stamp and a signed provisional ticket, from memory alone, and is kept here until it is written to the
+store. If this process is killed before that, the ticket is the record: its owner shows it to any server, which stages
+it then. So what is kept here is a help and no promise, and may be bounded.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import count, islice
+from time import monotonic
+
+from sqlalchemy import Connection
+
+from holdfast.domain.room.room import Arrival
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.room.arrivals import stage
+from holdfast.room.wakeup import Wakeup
+from holdfast.runtime.agent import Agent
+
+STAGED_AT_ONCE = 5_000
+# About 300 bytes each.
+KEPT_MAX = 1_000_000
+STAGED_KNOWN_MAX = 200_000
+INTERVAL_S, IDLE_S = 0.2, 5.0
+# After a failed join, others neither wait for the store for this long nor get a place: when it is back, all processes
+# first stage what they have, which they try every second.
+AWAY_S = 2.0
+
+_Key = tuple[str, str]
+
+
+class ArrivalStager:
+    def __init__(self, database: Database, wakeup: Wakeup) -> None:
+        self._database, self._wakeup = database, wakeup
+        self.node = secrets.token_hex(4)
+        self._sequence = count()
+        self._kept: dict[_Key, Arrival] = {}
+        self._staged: dict[str, None] = {}
+        self._away_until = float("-inf")
+        self._wake = Wakeup().subscribe()
+
+    def agent(self) -> Agent[None]:
+        return Agent(
+            "arrival_stager",
+            self.pass_once,
+            INTERVAL_S,
+            rest_s=lambda _: IDLE_S,
+            wake=self._wake,
+            least_rest_s=INTERVAL_S,
+        )
+
+    @property
+    def is_holding(self) -> bool:
+        """Newcomers are to be stamped: a place now might be ahead of somebody who came before."""
+        return bool(self._kept) or monotonic() < self._away_until
+
+    def note_failure(self) -> None:
+        """The store did not take a join."""
+        self._away_until = monotonic() + AWAY_S
+
+    @property
+    def kept(self) -> int:
+        """Arrivals that are not staged yet."""
+        return len(self._kept)
+
+    def stamp(self, sale_id: str, buyer_id: str, ticket_id: str, arrived_at: int) -> Arrival:
+        """A buyer who asks again before the arrival is staged keeps the first stamp."""
+        known = self._kept.get((sale_id, buyer_id))
+        if known is not None and known.arrived_at <= arrived_at:
+            return known
+        arrival = Arrival(sale_id, buyer_id, ticket_id, arrived_at, self.node, next(self._sequence))
+        self._keep(arrival)
+        return arrival
+
+    def show(self, arrival: Arrival) -> None:
+        """Somebody shows a provisional ticket that has no place yet. Those from elsewhere may not be staged."""
+        known = self._kept.get((arrival.sale_id, arrival.buyer_id))
+        if arrival.ticket_id not in self._staged and (known is None or arrival.arrived_at < known.arrived_at):
+            self._keep(arrival)
+
+    def _keep(self, arrival: Arrival) -> None:
+        key = (arrival.sale_id, arrival.buyer_id)
+        if len(self._kept) < KEPT_MAX or key in self._kept:
+            self._kept[key] = arrival
+            self._wake.set()
+
+    async def pass_once(self) -> None:
+        while self._kept:
+            portion = list(islice(self._kept.values(), STAGED_AT_ONCE))
+            await self._database.write(partial(self._stage, portion))
+            self._forget(portion)
+            self._wakeup.wake()
+
+    def _stage(self, portion: Sequence[Arrival], connection: Connection) -> None:
+        stage(connection, portion, self._database.now_ms(connection))
+
+    def _forget(self, portion: Iterable[Arrival]) -> None:
+        """Unless an earlier stamp came meanwhile."""
+        for arrival in portion:
+            key = (arrival.sale_id, arrival.buyer_id)
+            if self._kept.get(key) is arrival:
+                del self._kept[key]
+            if len(self._staged) >= STAGED_KNOWN_MAX:
+                self._staged.pop(next(iter(self._staged)))
+            self._staged[arrival.ticket_id] = None
