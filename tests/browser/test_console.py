@@ -55,6 +55,8 @@ def test_a_session_lasts_until_sign_out(page: Page, embedded: Server) -> None:
 
 def test_the_form_for_a_new_sale_shows_errors_at_their_fields(console: Page, embedded: Server) -> None:
     go(console, "sales/new", "New sale")
+    # Neither the sandbox nor Stripe is set up here.
+    expect(console.get_by_label("Payment").locator("option")).to_have_text(["Wallet", "External: you confirm"])
     console.get_by_label("Name").fill("Lamp, brass")
     console.get_by_label("Units", exact=True).fill("a few")
     console.get_by_label("Currency").fill("euro")

@@ -1,7 +1,7 @@
 """Who has got something in a pool on PostgreSQL since it was last read, where any number of processes may grant.
 
 Every grant writes the row of its pool and an event, under the lock of that row. So the events of one pool are committed
-in the order of their numbers, and whoever has read them up to one has missed none before it. One statement sees one
+in the order of their numbers, and a reader that has come to one has missed none before it. One statement sees one
 moment: the row of the pool, its earliest deadline, and, unless the row is the version that was seen before, the events
 since.
 

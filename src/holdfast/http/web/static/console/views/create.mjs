@@ -1,5 +1,5 @@
-import { post, Problem } from "../api.mjs";
-import { html, useState } from "../html.mjs";
+import { get, post, Problem } from "../api.mjs";
+import { html, useEffect, useState } from "../html.mjs";
 import { Field, Heading, showNotice } from "../components.mjs";
 import { minorUnits } from "../format.mjs";
 import * as paths from "../../paths.mjs";
@@ -10,6 +10,9 @@ const DEFAULTS = {
   starts_at: local(Math.ceil((Date.now() + 10 * MINUTE) / (5 * MINUTE)) * 5 * MINUTE), ends_at: "", per_buyer_limit: "1",
   hold_minutes: "5", checkout: "cart", payment: "wallet", mode: "fifo", rate_per_second: "200", pass_minutes: "5", cost: "",
 };
+const PAYMENTS = [["wallet", "Wallet"], ["sandbox", "Sandbox"], ["stripe", "Stripe"], ["external", "External: you confirm"]];
+// They have to be set up on the server.
+const PROVIDERS = ["sandbox", "stripe"];
 // API field to form field.
 const NAMES = {
   "price.amount": "amount", "price.currency": "currency", price: "amount", hold_seconds: "hold_minutes", room: "mode",
@@ -43,6 +46,11 @@ export function CreateView() {
   const [errors, setErrors] = useState({});
   const [formError, setFormError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [configured, setConfigured] = useState([]);
+  useEffect(() => {
+    // A key that may not see the health is offered what needs no provider.
+    get(paths.getHealth()).then((health) => setConfigured(health.data.filter((one) => one.kind === "payment").map((one) => one.name)), () => {});
+  }, []);
   const input = (name, label, more = {}) => html`<${Field} name=${name} label=${label} value=${form[name]} error=${errors[name]} ...${more}
     onInput=${(event) => setForm({ ...form, [name]: event.target.value })} />`;
   const choice = (name, label, options, hint) => html`<${Field} name=${name} label=${label} hint=${hint} error=${errors[name]}>
@@ -65,6 +73,7 @@ export function CreateView() {
       setBusy(false);
     }
   };
+  const payments = PAYMENTS.filter(([kind]) => !PROVIDERS.includes(kind) || configured.includes(kind));
   const hasRoom = form.mode !== "off";
   return html`<${Heading} title="New sale"><//>
     <form class="sale-form" onSubmit=${submit} novalidate>
@@ -81,7 +90,7 @@ export function CreateView() {
         <div class="pair">${input("per_buyer_limit", "Units per buyer", { inputmode: "numeric", hint: "Empty: no limit." })}
           ${input("hold_minutes", "Hold time in minutes", { inputmode: "decimal", hint: "At most 30." })}</div>
         <div class="pair">${choice("checkout", "Checkout", [["cart", "Reserve, then pay"], ["instant", "Pay right away"]])}
-          ${choice("payment", "Payment", [["wallet", "Wallet"], ["sandbox", "Sandbox"], ["stripe", "Stripe"], ["external", "External: you confirm"]])}</div>
+          ${choice("payment", "Payment", payments)}</div>
       </fieldset>
       <fieldset class="card"><legend>Admission</legend>
         ${choice("mode", "Waiting room", [["fifo", "First come, first served"], ["lottery", "Lottery among everyone who joins before the start"], ["off", "None"]])}
