@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from warming_up import warmed_up  # noqa: F401 - a fixture
 
+from holdfast.lab.simulate import scenario
 from holdfast.lab.simulate.explain import explain
 from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.run import Report, run
@@ -18,7 +19,10 @@ ALL = 600
 PORTION = 50
 # What these found is fixed: a sale that Redis lost was returned by its journal, and a process that had just started
 # rebuilt a pool from a ledger that went back.
-FOUND = (96, 139)
+FOUND_REDIS = (96, 139)
+# A process that started while the ledger's clock was half a minute ahead believed it, and ended the holds of others.
+# The other two are no defects: a request that the network repeated was refused once, and then granted.
+FOUND = (1667, 1784, 4011, 4640)
 
 
 def hold(first: int, count: int, engine: str = "sql") -> None:
@@ -38,9 +42,24 @@ def test_the_invariants_hold_in_the_daily_seeds(first: int) -> None:
     hold(first, AT_ONCE)
 
 
-@pytest.mark.parametrize("first", [*range(0, DAILY_REDIS, AT_ONCE_REDIS), *FOUND])
+@pytest.mark.parametrize("first", [*range(0, DAILY_REDIS, AT_ONCE_REDIS), *FOUND_REDIS])
 def test_the_invariants_hold_in_the_daily_seeds_with_redis(first: int) -> None:
     hold(first, AT_ONCE_REDIS, "redis")
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_the_invariants_hold_in_seeds_that_failed_once(seed: int) -> None:
+    hold(seed, 1)
+
+
+@pytest.mark.parametrize(("seed", "engine"), [(100, "sql"), (104, "sql"), (109, "sql"), (1, "redis")])
+def test_the_line_is_kept_in_a_sale_with_a_waiting_room(
+    seed: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenario, "ROOM_PART", 1.0)
+    report = run(seed, engine=engine)
+    assert report.scenario.room is not None
+    assert report.ok, [str(violation) for violation in report.violations]
 
 
 @pytest.mark.slow

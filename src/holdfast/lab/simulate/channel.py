@@ -53,6 +53,8 @@ class Channel:
         self.calls = 0
         self.is_down = False
         self.cut_off: set[str] = set()
+        # Whose calls arrived twice: what they were told is the answer to one of the two.
+        self.repeated_for: set[str] = set()
         self.loop, self.trace = loop, trace
         self._rng, self._latency_s = rng, latency_s
         self._faults: dict[int, Fault] = {}
@@ -90,6 +92,7 @@ class Channel:
         if call.kind is not Kind.LOST_REQUEST:
             self.loop.call_in_world(delay_s, self._arrive, call)
         if call.kind is Kind.DUPLICATED:
+            self.repeated_for.add(call.caller.name)
             again = Call(call.what, call.carry_out, self.loop.create_future(), call.caller, None)
             self.loop.call_in_world(delay_s + 5 * self.delay_s(), self._arrive, again)
 

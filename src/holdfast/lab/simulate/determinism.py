@@ -23,6 +23,7 @@ import uuid_utils
 from msgspec import Struct
 
 from holdfast.lab.simulate.loop import HOST, SimulatedLoop
+from holdfast.runtime.garbage import tune_gc
 
 # Any moment will do; the product only requires that it is not the epoch itself.
 EPOCH_S = 1_800_000_000
@@ -68,6 +69,9 @@ class Log:
         self.note(event, **{"exc_info": sys.exc_info()[1], **facts})
 
 
+def _nothing() -> None: ...
+
+
 def _ids(rng: Random, clock: Clock) -> dict[Any, Any]:
     def uuid7() -> UUID:
         """In the order of time, as the real ones are."""
@@ -110,6 +114,8 @@ def _replacements(rng: Random, clock: Clock, log: Log) -> dict[int, Any]:
         time.perf_counter: clock.monotonic,
         time.time: clock.time,
         time.time_ns: clock.time_ns,
+        # A server does it once; here each would look through everything.
+        tune_gc: _nothing,
     }
     fake_structlog = SimpleNamespace(get_logger=lambda *_: log)
     known = functions | _ids(rng, clock) | _modules(rng, clock) | {structlog: fake_structlog}

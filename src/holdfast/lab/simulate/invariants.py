@@ -5,7 +5,7 @@ The end is compared with what each buyer was told, with the provider's records, 
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from msgspec import Struct
@@ -64,8 +64,11 @@ def reservations_of(raw: sqlite3.Connection) -> dict[str, Ended]:
     return {id_: Ended(owner, quantity, Status(status)) for id_, owner, quantity, status in rows}
 
 
-def check_told(told: Iterable[Told], raw: sqlite3.Connection, hold_s: float) -> Iterator[Violation]:
-    """I5, I7, I8, I9 and I6 as buyers see them."""
+def check_told(
+    told: Iterable[Told], raw: sqlite3.Connection, hold_s: float, repeated_for: Collection[str] = ()
+) -> Iterator[Violation]:
+    """I5, I7, I8, I9 and I6 as buyers see them. `repeated_for` are those for whom the network sent a request twice: the
+    second may be granted what the first was refused, and its answer reaches nobody."""
     ended = reservations_of(raw)
     keys = {
         (owner, key): id_ for owner, key, id_ in raw.execute("SELECT owner_id, key, reservation_id FROM idempotency")
@@ -84,7 +87,8 @@ def check_told(told: Iterable[Told], raw: sqlite3.Connection, hold_s: float) -> 
         one.reservation_id: min(each.asked_s for each in answers) for answers in by_key.values() for one in answers
     }
     for owner_and_key, answers in by_key.items():
-        yield from _check_key(answers, keys.get(owner_and_key), ended)
+        stored = None if owner_and_key[0] in repeated_for else keys.get(owner_and_key)
+        yield from _check_key(answers, stored, ended)
     for id_, answers in by_reservation.items():
         yield from _check_reservation(id_, answers, ended.get(id_))
         yield from _check_deadline(id_, answers, hold_s, asked.get(id_))

@@ -14,6 +14,7 @@ from holdfast.bootstrap.payments import PaymentServices, build_payment_services
 from holdfast.bootstrap.services import Services, background_agents, build_services
 from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
+from holdfast.http.server.app import App
 from holdfast.lab.simulate.ledger.server import SimulatedDatabase
 from holdfast.lab.simulate.loop import Host, SimulatedLoop
 from holdfast.lab.simulate.trace import Trace
@@ -45,10 +46,20 @@ class Parts:
         open_sender: Callable[[], Sender],
         open_watch: Callable[[str, Database, Engine], LedgerWatch] | None,
         agents: frozenset[str],
+        *,
+        is_http: bool,
     ) -> None:
+        self.is_http = is_http
         self.loop, self.trace, self.settings, self.agents = loop, trace, settings, agents
         self.open_database, self.open_engine = open_database, open_engine
         self.open_provider, self.open_sender, self.open_watch = open_provider, open_sender, open_watch
+
+
+class NoRecorder:
+    """Refusals are recorded in files by a thread, which is not part of this."""
+
+    def note(self, *_facts: object) -> None: ...
+    def note_reason(self, *_facts: object) -> None: ...
 
 
 class Process:
@@ -57,13 +68,19 @@ class Process:
         self.host = Host(name)
         self.is_up = asyncio.Event()
         self.services: Services | None = None
+        self.app: App | None = None
         self.database: SimulatedDatabase | None = None
+
+    @property
+    def running(self) -> Services:
+        assert self.services is not None
+        return self.services
 
     def start(self) -> None:
         wall_step_ms, on_crash = self.host.wall_step_ms, self.host.on_crash
         self.host = Host(self.name)
         self.host.wall_step_ms, self.host.on_crash = wall_step_ms, on_crash
-        self.services = None
+        self.services = self.app = None
         self._parts.loop.run_on(self.host, self._start())
 
     async def _start(self) -> None:
@@ -76,9 +93,8 @@ class Process:
         )
         agents = Agents()
         readiness = build_readiness("sqlite", has_redis=parts.settings.has_redis)
-        # Refusals are recorded by the HTTP side, which is not part of this.
         services = build_services(
-            parts.settings, database, engine, agents, cast("Any", None), payments, wakeup, readiness
+            parts.settings, database, engine, agents, cast("Any", NoRecorder()), payments, wakeup, readiness
         )
         if parts.open_watch is not None:
             watch = parts.open_watch(self.name, database, engine)
@@ -86,8 +102,12 @@ class Process:
             agents.start(watch.agent())
         if self._is_worker:
             self._start_background(services, payments, wakeup)
-        elif "catalogue" in parts.agents:
-            agents.start(services.catalogue.agent())
+        else:
+            found = [services.catalogue.agent(), services.room_snapshot.agent()]
+            for agent in found:
+                if agent.name in parts.agents:
+                    agents.start(agent)
+            self.app = App(services) if parts.is_http else None
         self.services = services
         self.is_up.set()
         parts.trace.note("started")
@@ -123,4 +143,6 @@ def settings_of(*, has_redis: bool) -> Settings:
         signing_key="k" * 32,
         payment_sandbox_url="http://sandbox.invalid",
         payment_timeout_ms=2_000,
+        # What the machine is busy with must not matter.
+        shed_host_percent=0,
     )

@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import Struct
 
-from holdfast.domain.sale.sale import PaymentKind, Sale
+from holdfast.domain.sale.sale import PaymentKind, Room, RoomMode, Sale
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.lab.simulate import faults as plan
 from holdfast.lab.simulate import scenario as scenarios
@@ -27,6 +27,7 @@ from holdfast.lab.simulate.invariants import (
     check_webhooks,
     reservations_of,
 )
+from holdfast.lab.simulate.line_invariants import check_line, check_room_refusals
 from holdfast.lab.simulate.loop import Host, SimulatedLoop, Stuck
 from holdfast.lab.simulate.process import Process
 from holdfast.lab.simulate.scenario import CURRENCY, SALE_ID, SKU_ID, Scenario
@@ -147,6 +148,7 @@ async def _open_sale(world: World) -> None:
         loaded_units=scenario.units,
         per_buyer_limit=scenario.per_buyer_limit,
         hold_seconds=scenario.hold_s,
+        room=_room(scenario),
     )
     created = await services.sale_operations.create(sale)
     assert isinstance(created, Created), created
@@ -159,6 +161,11 @@ async def _open_sale(world: World) -> None:
         hook = await database.write(lambda c: create_webhook(c, url, ["*"], None, database.now_ms(c)))
         world.webhook_since = hook.relayed_seq
     await asyncio.sleep((starts_at - world.server.now_ms()) / 1000)
+
+
+def _room(scenario: Scenario) -> Room:
+    plan = scenario.room
+    return Room() if plan is None else Room(RoomMode.FIFO, plan.rate_per_second, plan.pass_seconds)
 
 
 async def _settle(world: World) -> None:
@@ -179,7 +186,7 @@ async def _buy_the_rest(world: World) -> None:
         return
     for number in range(total - held - sold):
         late = scenarios.late_shopper(f"late-{number}")
-        buyer = Buyer(late, world.scenario, world.api, world.any_api, [])
+        buyer = Buyer(late, world.scenario, world.api, world.any_api, [], world.stood)
         # An answer that was lost before the healing may still keep the pool's queue waiting.
         reservation = await world.loop.run_on(Host(late.buyer_id), buyer.buy())
         if reservation is None:
@@ -189,8 +196,11 @@ async def _buy_the_rest(world: World) -> None:
 
 def _check(world: World) -> None:
     raw = world.server.raw
-    told = [*check_told(_told(world), raw, world.scenario.hold_s)]
+    told = [*check_told(_told(world), raw, world.scenario.hold_s, world.api.repeated_for)]
     told += [] if world.lost else check_refusals(world.told, raw)
+    if world.scenario.room is not None:
+        told += check_line(raw, world.stood)
+        told += [] if world.lost else check_room_refusals(world.stood, raw)
     if world.server.generation:
         told = _after_going_back(world, told)
     elif world.scenario.has_webhook:

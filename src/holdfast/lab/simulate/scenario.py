@@ -3,11 +3,13 @@
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.domain.sale.sale import Checkout, PaymentKind
 
 SKU_ID, SALE_ID = "lamp", "drop"
 CURRENCY = "EUR"
+HTTP_PART, ROOM_PART = 0.25, 0.06
 
 
 class Shopper(Struct, frozen=True):
@@ -29,6 +31,17 @@ class Shopper(Struct, frozen=True):
     method: str | None
 
 
+class RoomPlan(Struct, frozen=True):
+    """The waiting room of a sale, and what each buyer does in it: buy, leave, rejoin, leave_with_pass, no_show."""
+
+    rate_per_second: int
+    pass_seconds: int
+    behaviours: dict[str, str]
+
+    def behaviour_of(self, buyer_id: str) -> str:
+        return self.behaviours.get(buyer_id, "buy")
+
+
 class Scenario(Struct, frozen=True):
     units: int
     checkout: Checkout
@@ -44,6 +57,9 @@ class Scenario(Struct, frozen=True):
     # Whether the ledger goes back during the sale.
     goes_back: bool
     shoppers: tuple[Shopper, ...]
+    # Whether buyers go through the HTTP application, or to the use cases behind it.
+    is_http: bool = False
+    room: RoomPlan | None = None
 
     @property
     def hosts(self) -> list[str]:
@@ -52,6 +68,16 @@ class Scenario(Struct, frozen=True):
 
 
 def draw(rng: Random) -> Scenario:
+    scenario = _draw(rng)
+    # Drawn last, so that the rest stays what it was before there was a choice.
+    is_http = rng.random() < HTTP_PART
+    # A line in a ledger that went back is a line that some were told other places of.
+    has_room = rng.random() < ROOM_PART and not scenario.goes_back
+    room = _room(rng, scenario) if has_room else None
+    return replace(scenario, is_http=is_http or has_room, room=room)
+
+
+def _draw(rng: Random) -> Scenario:
     payment = rng.choice((PaymentKind.SANDBOX,) * 5 + (PaymentKind.WALLET,) * 2 + (PaymentKind.EXTERNAL,))
     is_cart = payment is PaymentKind.EXTERNAL or rng.random() < 0.6
     units = rng.randint(2, 12)
@@ -71,6 +97,12 @@ def draw(rng: Random) -> Scenario:
         goes_back=rng.random() < 0.08,
         shoppers=tuple(_shopper(rng, number, limit, burst_s) for number in range(rng.randint(5, 20))),
     )
+
+
+def _room(rng: Random, scenario: Scenario) -> RoomPlan:
+    behaviours = ("buy",) * 6 + ("leave", "rejoin", "no_show", "leave_with_pass")
+    chosen = {shopper.buyer_id: rng.choice(behaviours) for shopper in scenario.shoppers}
+    return RoomPlan(rng.choice((1, 5, 50)), rng.choice((4, 10)), chosen)
 
 
 def _shopper(rng: Random, number: int, limit: int | None, burst_s: float) -> Shopper:

@@ -14,11 +14,13 @@ from holdfast.gate.redis.wiring import redis_engine
 from holdfast.lab.sandbox.ledger import SandboxLedger
 from holdfast.lab.simulate.buyers.api import Api
 from holdfast.lab.simulate.buyers.buyer import Buyer, Told
+from holdfast.lab.simulate.buyers.line import Stood
 from holdfast.lab.simulate.channel import Channel
 from holdfast.lab.simulate.faults import Fault, Kind
 from holdfast.lab.simulate.invariants import Violation, check_stock, unfinished
 from holdfast.lab.simulate.ledger.recovery import Evidence, SimulatedWatch, recover
 from holdfast.lab.simulate.ledger.server import LedgerServer, SimulatedDatabase
+from holdfast.lab.simulate.line_invariants import LineWatch
 from holdfast.lab.simulate.loop import Host, SimulatedLoop
 from holdfast.lab.simulate.process import Parts, Process, settings_of
 from holdfast.lab.simulate.provider import InMemory, SimulatedProvider
@@ -51,6 +53,8 @@ class World:
         self.loop, self.trace, self.scenario, self._rng = loop, trace, scenario, rng
         self.violations: list[Violation] = []
         self.told: list[Told] = []
+        self.stood: list[Stood] = []
+        self._line = None if scenario.room is None else LineWatch(scenario.room.rate_per_second)
         self.settings = settings_of(has_redis=engine == "redis")
         self.server = LedgerServer(loop, rng)
         self.server.on_commit = self._check_stock
@@ -93,6 +97,8 @@ class World:
             agents |= {"sale_lifecycle", "catalogue"}
         if self.scenario.has_webhook:
             agents |= {"relay", "deliverer"}
+        if self.scenario.room is not None:
+            agents |= {"line_advancer", "room_snapshot", "catalogue"}
         return Parts(
             self.loop,
             self.trace,
@@ -103,6 +109,7 @@ class World:
             lambda: SimulatedSender(self.channels["webhooks"], self.receiver),
             self._open_watch if self.scenario.goes_back else None,
             frozenset(agents),
+            is_http=self.scenario.is_http,
         )
 
     async def _open_engine(self, settings: Settings, database: Database) -> Engine:
@@ -123,7 +130,9 @@ class World:
         return SimulatedDatabase(self.server, self.channels)
 
     def buyers(self) -> list[Buyer]:
-        return [Buyer(one, self.scenario, self.api, self.any_api, self.told) for one in self.scenario.shoppers]
+        return [
+            Buyer(one, self.scenario, self.api, self.any_api, self.told, self.stood) for one in self.scenario.shoppers
+        ]
 
     def any_api(self) -> Process:
         return self._rng.choice(self.apis)
@@ -141,7 +150,8 @@ class World:
             self.violated("no_defects", f"{event}: {exc!r}")
 
     def _check_stock(self) -> None:
-        for violation in check_stock(self.server.raw):
+        of_line = [] if self._line is None else self._line.check(self.server.raw, self.loop.now_s)
+        for violation in [*check_stock(self.server.raw), *of_line]:
             if violation not in self.violations:
                 self.violated(violation.invariant, violation.detail)
 

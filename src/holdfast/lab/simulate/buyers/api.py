@@ -1,26 +1,14 @@
-"""Requests of buyers to the processes that serve them, without HTTP: a use case runs on the host of the process."""
+"""Requests of buyers to the processes that serve them: each is carried out on the host of the process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from holdfast.bootstrap.services import Services
-from holdfast.checkout.waiting import Wait
 from holdfast.errors import EngineError
+from holdfast.lab.simulate.buyers.asking import Handle
+from holdfast.lab.simulate.buyers.client import Client, Defect, Gone
 from holdfast.lab.simulate.channel import Call, Channel, NoAnswer, NotReached
 from holdfast.lab.simulate.process import Process
-
-T = TypeVar("T")
-Handle = Callable[[Services, Wait], Awaitable[Any]]
-
-
-class Gone(Exception):
-    """The client has disconnected."""
-
-
-class Defect(Exception):
-    """The use case failed in a way that would be a 500."""
 
 
 class Api(Channel):
@@ -42,22 +30,11 @@ class Api(Channel):
         if process.host.is_dead or process.services is None:
             self.respond(call, NotReached(f"{process.name} is not up"), is_failure=True)
         else:
-            self.loop.run_on(process.host, serve(call, process.services))
+            self.loop.run_on(process.host, serve(call))
 
-    async def _serve(
-        self, process: Process, handle: Handle, gone: asyncio.Future[None], call: Call, services: Services
-    ) -> None:
-        async def wait(future: asyncio.Future[T]) -> T:
-            gone.add_done_callback(lambda _: future.cancel())
-            try:
-                return await future
-            except asyncio.CancelledError:
-                if gone.done():
-                    raise Gone from None
-                raise
-
+    async def _serve(self, process: Process, handle: Handle, gone: asyncio.Future[None], call: Call) -> None:
         try:
-            result = await handle(services, wait)
+            result = await handle(process, Client(gone))
         except (EngineError, Gone) as exc:
             self.respond(call, exc, is_failure=True)
         except Exception as exc:

@@ -6,18 +6,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.bootstrap.services import Services
 from holdfast.checkout.purchase import Denied, Granted, Refused, Wanted
-from holdfast.checkout.waiting import Wait
 from holdfast.domain.sale.sale import PaymentKind
 from holdfast.domain.stock.command import Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import Busy, OutcomeUnknown, Unavailable
-from holdfast.lab.simulate.buyers.api import Api, Defect, Gone, Handle
+from holdfast.lab.simulate.buyers.api import Api
+from holdfast.lab.simulate.buyers.asking import Direct, Handle
+from holdfast.lab.simulate.buyers.client import Defect, Gone
+from holdfast.lab.simulate.buyers.http import OverHttp
+from holdfast.lab.simulate.buyers.line import Line, Stood
 from holdfast.lab.simulate.channel import NoAnswer, NotReached
 from holdfast.lab.simulate.process import Process
-from holdfast.lab.simulate.scenario import SALE_ID, Scenario, Shopper
+from holdfast.lab.simulate.scenario import Scenario, Shopper
 from holdfast.ledger.money.payment_notes import Method
 
 # Nothing has happened, as far as the server promises.
@@ -41,11 +43,22 @@ class Told(Struct, frozen=True):
 
 class Buyer:
     def __init__(
-        self, shopper: Shopper, scenario: Scenario, api: Api, choose: Callable[[], Process], told: list[Told]
+        self,
+        shopper: Shopper,
+        scenario: Scenario,
+        api: Api,
+        choose: Callable[[], Process],
+        told: list[Told],
+        stood: list[Stood],
     ) -> None:
         self._shopper, self._scenario, self._api, self._choose = shopper, scenario, api, choose
         self._told = told
         self._key = f"key-{shopper.buyer_id}"
+        self._asking = OverHttp() if scenario.is_http else Direct()
+        self._pass: str | None = None
+        room = scenario.room
+        behaviour = "buy" if room is None else room.behaviour_of(shopper.buyer_id)
+        self._line = None if room is None else Line(shopper.buyer_id, behaviour, self._request, stood)
 
     async def shop(self) -> None:
         await asyncio.sleep(self._shopper.arrives_s)
@@ -58,6 +71,10 @@ class Buyer:
             await self._watch(granted[0].reservation_id)
 
     async def buy(self) -> Reservation | None:
+        if self._line is not None:
+            self._pass = await self._line.wait_for_pass()
+            if self._pass is None:
+                return None
         for _ in range(self._shopper.attempts_max):
             answer = await self._purchase()
             if isinstance(answer, Granted):
@@ -72,18 +89,14 @@ class Buyer:
     async def _purchase(self) -> Any:
         shopper = self._shopper
         method = None if shopper.method is None else Method(shopper.method)
-        wanted = Wanted(shopper.buyer_id, 0, self._key, shopper.quantity, shopper.min_quantity, method)
-
-        def handle(services: Services, wait: Wait) -> Any:
-            return services.purchase_units.purchase(SALE_ID, wanted, wait)
-
-        return await self.ask("purchase", handle, key=self._key)
+        wanted = Wanted(shopper.buyer_id, 0, self._key, shopper.quantity, shopper.min_quantity, method, self._pass)
+        return await self.ask("purchase", self._asking.purchase(wanted), key=self._key)
 
     async def _after_hold(self, id_: str) -> None:
         then = self._shopper.then
         buyer_id = self._shopper.buyer_id
         if then == "extend":
-            await self._until_moved("extend", id_, lambda s, w: s.holds.extend(id_, buyer_id, 3_000, w))
+            await self._until_moved("extend", id_, self._asking.extend(id_, buyer_id, 3))
         if then == "waver":
             await asyncio.gather(self._pay(id_), self._cancel(id_))
         if then == "cancel":
@@ -94,15 +107,15 @@ class Buyer:
 
     async def _cancel(self, id_: str) -> None:
         buyer_id = self._shopper.buyer_id
-        await self._until_moved("cancel", id_, lambda s, w: s.holds.cancel(id_, buyer_id, w))
+        await self._until_moved("cancel", id_, self._asking.cancel(id_, buyer_id))
 
     async def _pay(self, id_: str) -> None:
         buyer_id = self._shopper.buyer_id
         if self._scenario.payment is PaymentKind.EXTERNAL:
-            await self._until_moved("confirm", id_, lambda s, w: s.holds.confirm(id_, w))
+            await self._until_moved("confirm", id_, self._asking.confirm(id_))
         else:
             method = None if self._shopper.method is None else Method(self._shopper.method)
-            await self._until_moved("pay", id_, lambda s, w: s.holds.pay(id_, buyer_id, method, w))
+            await self._until_moved("pay", id_, self._asking.pay(id_, buyer_id, method))
 
     async def _until_moved(self, what: str, id_: str, handle: Handle) -> None:
         clicks = 2 if self._shopper.double_clicks else 1
@@ -118,7 +131,7 @@ class Buyer:
     async def _watch(self, id_: str) -> None:
         for _ in range(LOOKS_MAX):
             await asyncio.sleep(1.0)
-            found = await self.ask("look", lambda s, _: s.holds.look(id_, self._shopper.buyer_id), reservation_id=id_)
+            found = await self.ask("look", self._asking.look(id_, self._shopper.buyer_id), reservation_id=id_)
             if isinstance(found, Reservation) and found.status in _FINAL:
                 return
             if isinstance(found, Reservation) and found.status is Status.ACTIVE:
@@ -127,18 +140,23 @@ class Buyer:
 
     async def ask(self, what: str, handle: Handle, *, key: str | None = None, reservation_id: str | None = None) -> Any:
         """The answer, or None if there was none worth the name. It is recorded either way."""
-        result, answer, asked_s = None, "", round(self._api.loop.now_s, 4)
-        try:
-            result = await self._api.request(self._choose(), what, handle, self._shopper.patience_s)
+        result, answer, asked_s, at_s = await self._request(handle, what)
+        quantity = 0
+        if not answer:
             answer, reservation_id, quantity = _read(result, reservation_id)
-        except (Busy, Unavailable, OutcomeUnknown, NotReached, NoAnswer, Gone, Defect) as exc:
-            answer, quantity = _FAILURES.get(type(exc), "unavailable"), 0
-        told = Told(
-            self._shopper.buyer_id, what, answer, asked_s, round(self._api.loop.now_s, 4), key, reservation_id, quantity
-        )
+        told = Told(self._shopper.buyer_id, what, answer, asked_s, at_s, key, reservation_id, quantity)
         self._told.append(told)
         self._api.trace.note("told", what, answer, reservation_id or "")
         return result
+
+    async def _request(self, handle: Handle, what: str = "room") -> tuple[Any, str, float, float]:
+        """The result, how it failed if it did, when it was asked for and when it was answered."""
+        asked_s, result, failure = round(self._api.loop.now_s, 4), None, ""
+        try:
+            result = await self._api.request(self._choose(), what, handle, self._shopper.patience_s)
+        except (Busy, Unavailable, OutcomeUnknown, NotReached, NoAnswer, Gone, Defect) as exc:
+            failure = _FAILURES.get(type(exc), "unavailable")
+        return result, failure, asked_s, round(self._api.loop.now_s, 4)
 
 
 _FAILURES: dict[type[Exception], str] = {
