@@ -10,7 +10,7 @@ from holdfast.lab.scenarios.scenario import as_json_object, load_scenario
 
 pytest_plugins = ("cli_fixtures",)
 
-SMALL = ("plan", "--users", "5000", "--units", "200", "--seconds", "5", "--hold-seconds", "20", "--pay-seconds", "5")
+SMALL = ("plan", "--users", "1000", "--units", "200", "--seconds", "5", "--hold-seconds", "20", "--pay-seconds", "5")
 TIERS = ["edge", "API", "line", "Redis", "PostgreSQL", "workers"]
 
 
@@ -100,7 +100,7 @@ def test_a_report_is_one_file_with_plots(here: Here) -> None:
 
 
 def test_custom_figures_change_the_plan_and_are_named(here: Here) -> None:
-    bench = {"figures": {"joins": 100.0, "joins_desk": 50_000.0}, "machine": {"engine": "postgres"}}
+    bench = {"figures": {"joins": 20.0, "joins_desk": 50_000.0}, "machine": {"engine": "postgres"}}
     (here.directory / "room.json").write_text(json.dumps(bench))
     shown = here(*SMALL, "--figures", "room.json", "--json").json
     api = shown["tiers"][1]

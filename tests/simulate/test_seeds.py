@@ -12,11 +12,11 @@ from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.run import Report, run
 from holdfast.lab.simulate.shrink import shrink
 
-DAILY, DAILY_REDIS = 240, 60
+DAILY, DAILY_REDIS = 120, 30
 # So many that a test stays well within its budget: Redis takes three times as long.
 AT_ONCE, AT_ONCE_REDIS = 4, 1
-ALL = 600
-PORTION = 50
+ALL, ALL_REDIS = 600, 60
+PORTION, PORTION_REDIS = 48, 15
 # What these found is fixed: a sale that Redis lost was returned by its journal, and a process that had just started
 # rebuilt a pool from a ledger that went back.
 FOUND_REDIS = (96, 139)
@@ -66,3 +66,9 @@ def test_the_line_is_kept_in_a_sale_with_a_waiting_room(
 @pytest.mark.parametrize("first", range(DAILY, ALL, PORTION))
 def test_the_invariants_hold_in_many_seeds(first: int) -> None:
     hold(first, PORTION)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(DAILY_REDIS, ALL_REDIS, PORTION_REDIS))
+def test_the_invariants_hold_in_many_seeds_with_redis(first: int) -> None:
+    hold(first, PORTION_REDIS, "redis")

@@ -10,7 +10,8 @@ from pace_laws import aimd_without_knee, constant, gradient
 from pace_model import Moment, Scenario, World
 from pace_scenarios import EAGER, EVERY, HUGE, NO_SHOWS, RESTOCK, SLOW_PAYMENTS, STALL, STEADY, SURGE, TINY
 
-SEEDS = (1, 2, 3)
+# One of them every day, all in `make test-all`.
+SEEDS = (1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3)))
 
 
 @cache
