@@ -1,5 +1,6 @@
 """The pace, step by step and under anything that might be observed. Whole sales: tests/simulation."""
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast.domain.room.pace import (
     LEAST_SHARE,
     MAX_CREDIT_S,
     MAX_STEP_MS,
+    OFFERED_MAX,
     Counts,
     Observation,
     Pace,
@@ -70,6 +72,29 @@ def test_the_last_unit_is_for_somebody_though_most_take_more() -> None:
     last = replace(PLENTY, available=1)
     assert room_for(begin(100, 300, 0, units_each=4), last) == 1
     assert room_for(begin(100, 300, 0, units_each=4), replace(last, passes=1)) == 0
+
+
+def test_free_units_are_offered_to_another_within_two_seconds_if_those_called_do_not_come() -> None:
+    seen = Observation(joined=100, called=2, passes=0, available=2)
+    pace = replace(begin(100, 60, 0), serving=2, called_at=0)
+    offers = []
+    for now in range(200, 20_000, 200):
+        before = pace.serving
+        pace = advance(pace, seen, now)
+        if pace.serving > before:
+            offers.append(now)
+        seen = replace(seen, called=seen.called + pace.serving - before)
+    assert offers[0] <= 2_000
+    assert all(later - earlier <= 2_000 for earlier, later in pairwise(offers))
+    # Nobody comes: it ends with four people for each unit, until their calls expire.
+    assert seen.called == OFFERED_MAX * 2
+
+
+def test_nobody_more_is_called_for_units_that_are_taken_in_time() -> None:
+    pace = replace(begin(100, 60, 0), serving=2, called_at=1_000)
+    assert advance(pace, Observation(joined=100, called=2, passes=0, available=2), 2_000).serving == 2
+    assert advance(pace, Observation(joined=100, called=2, passes=0, available=0), 60_000).serving == 2
+    assert advance(paused(pace, is_paused=True), Observation(100, 2, 0, 2), 60_000).serving == 2
 
 
 def test_no_shows_make_room_for_others() -> None:
@@ -176,6 +201,6 @@ def test_whatever_is_observed_the_line_keeps_its_promises(happened: list[tuple[O
         before, pace = pace, advance(pace, seen, pace.at + elapsed)
         called = pace.serving - before.serving
         assert 0 <= called <= max(0, seen.joined - before.serving)
-        assert called <= room_for(pace, seen)
+        assert called <= max(room_for(pace, seen), 1)
         assert called <= rate * (MAX_STEP_MS / 1_000 + MAX_CREDIT_S) + 1
         assert 0 <= pace.rate_per_second <= rate

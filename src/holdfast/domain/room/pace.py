@@ -11,6 +11,8 @@ people who request their pass, `buys` the share of passes that are used (lower f
 while, see `Lingering`), and `units_each` the units per buyer. All three are measured over the last minutes and start
 with the safe assumption that everybody comes and buys. More people are called while the expected demand fits the
 available stock, so with 90 % no-shows ten times as many are called. When units return or are added, the line moves on.
+The last units must not wait for people who left without a word: while units are free and nobody was called for two
+seconds, one more person is called, as long as no more than four are inside for each free unit.
 
 Rate. Additive increase, multiplicative decrease, as in TCP. The gate or settlement is under pressure when it was slower
 than its limit on average over the last second or two. Single slow answers say nothing about load: if one in ten is
@@ -23,7 +25,8 @@ figures.
 
 The invariants, for any observation: `serving` never goes back; it never passes the end of the line; when someone is
 called, the people inside are expected to take no more than is available (or only one person is called, and nobody
-inside has a fresh pass); at most `rate` people are called per second, except those an operator admits manually.
+inside has a fresh pass, or nobody was called for almost two seconds); at most `rate` people are called per second,
+except those an operator admits manually.
 
 When it fails. If `advance` is not called, the line stands still, and the missed calls are not made up for all together
 (`MAX_STEP_MS`). If counts are late, too few people are called rather than too many, as long as `available` is no later
@@ -56,6 +59,12 @@ ASSUMED = 10.0
 # Most buyers buy soon. Passes that are unused after this part of their life are counted separately, by how many such
 # passes were still used. Otherwise the last units would be kept for people who left long ago.
 FRESH_PART = 0.25
+# A called person who is there comes at the next poll, after two seconds at most in an ordinary line, and the page buys
+# at once. Slightly less, because `advance` runs five times a second.
+OFFER_EVERY_MS = 1_750
+# Those who are admitted so may find nothing left. Among this many people for a unit there is somebody who buys it in
+# almost every line.
+OFFERED_MAX = 4
 # Units per buyer is an average over about this many recent buyers.
 BUYERS_AVERAGED = 50
 # AIMD. Halving every 0.4 s unloads a stalled gate within two seconds. Ten seconds back to the target is short compared
@@ -155,6 +164,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     # Admitted manually and not called yet: limited by stock but not by the rate.
     extra: int = 0
+    # When somebody was called last.
+    called_at: int = 0
     credit: float = 0.0
     speed_per_second: float = 0.0
     # The average of the last seconds.
@@ -247,12 +258,13 @@ def advance(pace: Pace, seen: Observation, now: int, limits: Limits = DEFAULT_LI
     pace = law(pace, Strain(pace.pressure, strain.served_per_second), elapsed, now)
     rate = pace.rate_per_second
     credit = 0.0 if pace.is_paused else min(pace.credit, max(1.0, rate * MAX_CREDIT_S)) + rate * elapsed / 1_000
-    room = min(max(seen.joined - pace.serving, 0), room_for(pace, seen))
+    room = min(max(seen.joined - pace.serving, 0), max(room_for(pace, seen), _overdue_offer(pace, seen, now)))
     by_rate = min(int(credit), room)
     by_hand = min(pace.extra, room - by_rate)
     return replace(
         pace,
         serving=pace.serving + by_rate + by_hand,
+        called_at=now if by_rate + by_hand else pace.called_at,
         at=max(now, pace.at),
         extra=pace.extra - by_hand,
         credit=credit - by_rate,
@@ -271,6 +283,13 @@ def room_for(pace: Pace, seen: Observation) -> int:
     # The last unit is offered even if buyers usually take more, and is not kept for people with stale passes.
     is_quiet = seen.passes - seen.stale + seen.called == 0
     return max(room, 1 if is_quiet else 0)
+
+
+def _overdue_offer(pace: Pace, seen: Observation, now: int) -> int:
+    """One more person, if units are free and those who were called for them do not come."""
+    inside = seen.passes - seen.stale + seen.called
+    most = OFFERED_MAX * max(seen.available / pace.units_each, 1)
+    return int(seen.available > 0 and now - pace.called_at >= OFFER_EVERY_MS and inside < most)
 
 
 def _strain(pace: Pace, seen: Observation, limits: Limits) -> Strain:
