@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools node edge-tools edge-worker broker pgbouncer test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools helm node edge-tools edge-worker broker pgbouncer test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -73,6 +73,10 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 	@{ command -v promtool && command -v caddy; } >/dev/null || \
 		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
 		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
+
+# Not part of test-all: building it takes minutes.
+helm: ## Build helm into build/tools, for the tests of the Helm chart (needs Go)
+	@test -x build/tools/helm || { mkdir -p build/tools && GOBIN=$(CURDIR)/build/tools go install helm.sh/helm/v3/cmd/helm@v3.18.6; }
 
 test-all: install-dev deploy-tools browser node edge-tools edge-worker broker pgbouncer ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
