@@ -4,16 +4,15 @@ README's table is generated from the descriptions here: `make docs`.
 """
 
 import os
-import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from holdfast.access.origins import parse_origins
+from holdfast.access.setting_errors import TOML, blame_toml, explain_setting, read_toml
 from holdfast.access.setting_values import http_url, is_webhook_secret
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
@@ -26,9 +25,6 @@ from holdfast.ledger.engine.database_url import (
 from holdfast.runtime.client_address import Networks, parse_networks
 from holdfast.runtime.private_files import generated_secret
 from holdfast.streams.kafka.kafka_url import parse_kafka_url
-
-# Looked for in the current directory.
-TOML = Path("holdfast.toml")
 
 # HS256 signs with SHA-256: a secret shorter than its output is easier to guess than the signature is to forge.
 MIN_SECRET_BYTES = 32
@@ -116,6 +112,15 @@ class Settings(BaseSettings):
         SecretStr(""),
         description="Signs receipts, tickets and passes: a secret of at least 32 bytes, or `id:secret,id:secret` to "
         "rotate (the first signs); must be the same on all servers; generated if unset.",
+    )
+    oidc_issuer: str = Field(
+        "",
+        description="OpenID Connect issuer that operators sign in with at the console, as in `https://id.example.com`.",
+    )
+    oidc_client_id: str = Field("", description="Client ID of the console at that issuer.")
+    oidc_client_secret: SecretStr = Field(SecretStr(""), description="Its client secret; unset for a public client.")
+    console_url: str = Field(
+        "", description="URL of this server as operators' browsers see it, for links; taken from the request if unset."
     )
     demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
 
@@ -229,7 +234,9 @@ class Settings(BaseSettings):
             return url
         return http_url(url, "/login/token or https://shop.example.com/login/token")
 
-    @field_validator("payment_sandbox_url", "stripe_api_base", "edge_url", "edge_purge_url")
+    @field_validator(
+        "payment_sandbox_url", "stripe_api_base", "edge_url", "edge_purge_url", "oidc_issuer", "console_url"
+    )
     @classmethod
     def _provider_url_is_http(cls, url: str) -> str:
         return http_url(url, "http://127.0.0.1:8081")
@@ -289,6 +296,12 @@ class Settings(BaseSettings):
             parse_kafka_url(self.kafka_url)
         elif self.settlement_source == "kafka":
             raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
+        return self
+
+    @model_validator(mode="after")
+    def _oidc_has_a_client(self) -> "Settings":
+        if bool(self.oidc_issuer) != bool(self.oidc_client_id):
+            raise SettingsError("HOLDFAST_OIDC_ISSUER and HOLDFAST_OIDC_CLIENT_ID are needed together")
         return self
 
     @property
@@ -359,21 +372,21 @@ def load_settings(**overrides: object) -> Settings:
         _refuse_renamed()
         settings = Settings(**given)  # type: ignore[arg-type]
     except ValidationError as exc:
-        raise SettingsError(_blame_toml("\n".join(map(_explain, exc.errors())))) from exc
+        raise SettingsError(blame_toml("\n".join(map(explain_setting, exc.errors())))) from exc
     except SettingsError as exc:
-        raise SettingsError(_blame_toml(str(exc))) from exc
+        raise SettingsError(blame_toml(str(exc))) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise SettingsError(f"holdfast.toml cannot be read: {exc}") from exc
     if settings.demo and "demo" not in given:
         raise SettingsError(
-            _blame_toml("HOLDFAST_DEMO: demo mode gives every visitor play money; remove it and run holdfast demo")
+            blame_toml("HOLDFAST_DEMO: demo mode gives every visitor play money; remove it and run holdfast demo")
         )
     return settings
 
 
 def _refuse_renamed() -> None:
     environment = {name.upper() for name, value in os.environ.items() if value}
-    toml = _read_toml().keys()
+    toml = read_toml().keys()
     errors = [
         f"HOLDFAST_{old.upper()} was renamed: use HOLDFAST_{new.upper()} (in {TOML}: {new})"
         for old, new in RENAMED.items()
@@ -381,20 +394,3 @@ def _refuse_renamed() -> None:
     ]
     if errors:
         raise SettingsError("\n".join(errors))
-
-
-def _explain(error: ErrorDetails) -> str:
-    name = "_".join(map(str, error["loc"])).upper()
-    return f"HOLDFAST_{name}: {error['msg'].removeprefix('Value error, ')}"
-
-
-def _blame_toml(message: str) -> str:
-    """Each line starts with a variable name; replace it with the toml key if the value came from the file."""
-    in_environment = {name.upper() for name, value in os.environ.items() if value}
-    in_toml = {f"HOLDFAST_{name}".upper(): f"{name} in {TOML}" for name in _read_toml()}
-    places = {name: place for name, place in in_toml.items() if name not in in_environment}
-    return re.sub(r"^HOLDFAST_\w+", lambda name: places.get(name[0], name[0]), message, flags=re.MULTILINE)
-
-
-def _read_toml() -> dict[str, Any]:
-    return tomllib.loads(TOML.read_text()) if TOML.exists() else {}

@@ -26,7 +26,7 @@ VOID = {"meta", "link"}
 # Their examples need something that the purchase of the page does not make.
 NEEDS_MORE = (
     "/v1/webhooks", "/v1/ops/parked", "/v1/ops/keys", "/v1/ops/sales", "/v1/ops/audit", "/v1/console", "/v1/payments",
-    "/v1/orders/{order_id}/refund",
+    "/v1/orders/{order_id}/refund", "/v1/ops/operators", "/v1/ops/sessions", "/v1/ops/actions",
 )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ CONTRACT = {
 }
 # What says itself who sent it, by a signature over the body, needs no key.
 SIGNED = {"/v1/payments/sandbox/webhook", "/v1/payments/stripe/webhook"}
+SIGN_INS = {"/v1/console/sign-in", "/v1/console/password", "/v1/console/invitation"}
 PUBLIC = {f"/v1/sales/{{sale_id}}{rest}" for rest in ("", "/now", "/challenge", "/lottery/entries")} | {
     "/.well-known/jwks.json",
     "/v1/features",
@@ -138,7 +139,9 @@ def test_every_operation_says_who_may_call_it_and_how_it_refuses(document: dict[
         for method, operation in operations.items():
             names.add(operation["operationId"])
             assert operation["summary"]
-            is_public = path.startswith("/healthz/") or path in SIGNED or (method == "get" and path in PUBLIC)
+            is_public = (
+                path.startswith("/healthz/") or path in SIGNED | SIGN_INS or (method == "get" and path in PUBLIC)
+            )
             assert operation["security"] == ([] if is_public else [{"bearer": []}])
             assert "application/problem+json" in operation["responses"]["503"]["content"]
     assert len(names) == sum(map(len, document["paths"].values()))

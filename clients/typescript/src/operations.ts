@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import type { Call, StreamEvent } from "./call.js";
-import type { Delivery, OperatorSale, Order, Parked, Reservation } from "./types.js";
+import type { Action, Delivery, OperatorSale, Order, Parked, Reservation } from "./types.js";
 import * as inventory from "./calls/inventory.js";
 import * as sales from "./calls/sales.js";
 import * as purchase from "./calls/purchase.js";
@@ -9,6 +9,7 @@ import * as room from "./calls/room.js";
 import * as reservations from "./calls/reservations.js";
 import * as money from "./calls/money.js";
 import * as operate from "./calls/operate.js";
+import * as team from "./calls/team.js";
 import * as webhooks from "./calls/webhooks.js";
 import * as console from "./calls/console.js";
 
@@ -140,6 +141,27 @@ export abstract class Operations {
   createKey(...args: Parameters<typeof operate.createKey>) { return this.run(operate.createKey(...args)); }
   /** Revoke a service key. */
   revokeKey(...args: Parameters<typeof operate.revokeKey>) { return this.run(operate.revokeKey(...args)); }
+  /** List operators, disabled ones included. */
+  listOperators(...args: Parameters<typeof team.listOperators>) { return this.run(team.listOperators(...args)); }
+  /** Invite an operator. */
+  inviteOperator(...args: Parameters<typeof team.inviteOperator>) { return this.run(team.inviteOperator(...args)); }
+  /** Disable an operator. */
+  disableOperator(...args: Parameters<typeof team.disableOperator>) { return this.run(team.disableOperator(...args)); }
+  /** List console sessions. */
+  listSessions(...args: Parameters<typeof team.listSessions>) { return this.run(team.listSessions(...args)); }
+  /** End a console session. */
+  revokeSession(...args: Parameters<typeof team.revokeSession>) { return this.run(team.revokeSession(...args)); }
+  /** What operators did, newest first. */
+  listActions(...args: Parameters<typeof team.listActions>) { return this.run(team.listActions(...args)); }
+  iterActions(args: Parameters<typeof team.listActions>[0] = {}) {
+    return this.pages<Action>((after) => team.listActions({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "action_id");
+  }
+  /** How operators can sign in. */
+  getSignIn(...args: Parameters<typeof team.getSignIn>) { return this.run(team.getSignIn(...args)); }
+  /** Sign in to the console as an operator. */
+  signInWithPassword(...args: Parameters<typeof team.signInWithPassword>) { return this.run(team.signInWithPassword(...args)); }
+  /** Set a password with an invitation, and sign in. */
+  acceptInvitation(...args: Parameters<typeof team.acceptInvitation>) { return this.run(team.acceptInvitation(...args)); }
   /** Have events posted to an address. */
   createWebhook(...args: Parameters<typeof webhooks.createWebhook>) { return this.run(webhooks.createWebhook(...args)); }
   /** List webhooks. */

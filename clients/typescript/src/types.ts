@@ -8,5 +8,5 @@ export * from "./types/reservations.js";
 export * from "./types/money.js";
 export * from "./types/operate.js";
 export * from "./types/operate_2.js";
+export * from "./types/team.js";
 export * from "./types/webhooks.js";
-export * from "./types/console.js";

@@ -1,10 +1,10 @@
-"""Console sign-in: a service key is exchanged for a session, which can be ended."""
+"""Console sign-in: a service key, a password or an OIDC identity is exchanged for a session, which can be ended."""
 
 import hmac
 
 from sqlalchemy import Connection
 
-from holdfast.ledger.access.console_sessions import KeyUsed, Session, begin_session, end_session, find_session, hash_of
+from holdfast.ledger.access.console_sessions import Session, SignedIn, begin_session, end_session, find_session, hash_of
 from holdfast.ledger.access.keys import find_key
 from holdfast.ledger.engine.database import Database
 
@@ -23,21 +23,24 @@ class Sessions:
         """The token of a new session, or None if the key does not exist."""
 
         def work(connection: Connection) -> tuple[str, Session] | None:
-            used, now = self._used(connection, key), self._database.now_ms(connection)
-            if used is None:
-                return None
-            token = begin_session(connection, used, now, LASTS_S * 1000)
-            session = find_session(connection, token, self._service_key_hash, now)
-            assert session is not None
-            return token, session
+            used = self._used(connection, key)
+            return None if used is None else self.begin_in(connection, used)
 
         return await self._database.write(work)
 
-    def _used(self, connection: Connection, key: str) -> KeyUsed | None:
+    def begin_in(self, connection: Connection, used: SignedIn) -> tuple[str, Session]:
+        """Within a transaction: the token of a new session."""
+        now = self._database.now_ms(connection)
+        token = begin_session(connection, used, now, LASTS_S * 1000)
+        session = find_session(connection, token, self._service_key_hash, now)
+        assert session is not None
+        return token, session
+
+    def _used(self, connection: Connection, key: str) -> SignedIn | None:
         if hmac.compare_digest(hash_of(key), self._service_key_hash):
-            return KeyUsed(key_hash=self._service_key_hash)
+            return SignedIn(key_hash=self._service_key_hash)
         found = find_key(connection, key)
-        return None if found is None else KeyUsed(key_id=found.key_id)
+        return None if found is None else SignedIn(key_id=found.key_id)
 
     async def find(self, token: str) -> Session | None:
         def work(connection: Connection) -> Session | None:

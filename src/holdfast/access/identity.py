@@ -74,12 +74,22 @@ class Caller(Struct, frozen=True):
     key_id: str | None = None
     session_id: str | None = None
     is_legacy: bool = False
+    # Of a service: its key's or its operator's name. The admin key has none.
+    name: str | None = None
+    operator_id: str | None = None
     # Stripe's ID of the buyer as a customer, whose saved cards may be charged.
     stripe_customer: str | None = None
 
     @property
     def is_revocable(self) -> bool:
         return self.key_id is not None or self.session_id is not None
+
+    @property
+    def shown_name(self) -> str:
+        """Of a service, for the record."""
+        if self.operator_id is None and self.name is not None:
+            return f"key {self.name}"
+        return self.name or "the admin key"
 
 
 class Unauthorized(Exception):
@@ -282,14 +292,19 @@ class Authenticator:
         key = await self._database.read(lambda connection: find_key(connection, token))
         if key is None:
             raise Unauthorized("This service key is unknown or was revoked.")
-        return Caller(key.scopes, key_id=key.key_id, is_legacy=key.is_legacy)
+        return Caller(key.scopes, key_id=key.key_id, is_legacy=key.is_legacy, name=key.name)
 
     async def _session(self, authorization: str, token: str) -> Caller:
         session = await self.sessions.find(token)
         if session is None:
             raise Unauthorized("This session has ended. Sign in again.")
         caller = Caller(
-            session.scopes, key_id=session.key_id, session_id=session.session_id, is_legacy=session.is_legacy
+            session.scopes,
+            key_id=session.key_id,
+            session_id=session.session_id,
+            is_legacy=session.is_legacy,
+            name=session.name,
+            operator_id=session.operator_id,
         )
         return self._remember(authorization, caller, min(session.left_s, REMEMBERED_S))
 

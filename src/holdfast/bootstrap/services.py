@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.access.identity import Authenticator, BuyerKeys
+from holdfast.access.oidc import Oidc
+from holdfast.access.operators import Operators
 from holdfast.access.receipts import Receipts
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
@@ -79,6 +81,7 @@ class Services(Struct, frozen=True, eq=False):
     batcher: Batcher
     pool_reads: SharedReads[PoolView]
     authenticator: Authenticator
+    operators: Operators
     agents: Agents
     refusals: Recorder
     payments: PaymentServices
@@ -240,6 +243,7 @@ def build_services(
         batcher,
         pool_reads,
         authenticator,
+        Operators(database, authenticator.sessions, _oidc(settings)),
         agents,
         refusals,
         payments,
@@ -264,6 +268,13 @@ def build_services(
         lag_guard,
         reads,
     )
+
+
+def _oidc(settings: Settings) -> Oidc | None:
+    if not settings.oidc_issuer:
+        return None
+    secret = settings.oidc_client_secret.get_secret_value()
+    return Oidc(settings.oidc_issuer, settings.oidc_client_id, secret, sealer_of(settings))
 
 
 def _winners(settings: Settings, database: Database) -> Winners | None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "orders": "List, export, fulfil and refund orders.",
     "parked": "List, retry or drop items that need attention.",
     "keys": "Create, list and revoke service keys; sign test tokens.",
+    "operators": "Invite, list and disable the operators of the console.",
     "webhooks": "Manage webhooks and inspect their deliveries.",
     "migrate": "Upgrade the database schema to this version.",
     "backup": "Back up a running server's ledger and keys into one file.",

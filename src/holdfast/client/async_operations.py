@@ -10,12 +10,14 @@ from holdfast.client.calls import purchase as purchase_calls
 from holdfast.client.calls import reservations as reservations_calls
 from holdfast.client.calls import room as room_calls
 from holdfast.client.calls import sales as sales_calls
+from holdfast.client.calls import team as team_calls
 from holdfast.client.calls import webhooks as webhooks_calls
 from holdfast.client.methods import async_method, async_pages, async_stream
 from holdfast.client.types.inventory import Reservation
 from holdfast.client.types.operate import Parked
 from holdfast.client.types.room import Order
 from holdfast.client.types.sales import OperatorSale
+from holdfast.client.types.team import Action
 from holdfast.client.types.webhooks import Delivery
 
 
@@ -78,6 +80,16 @@ class AsyncMethods:
     list_keys = async_method(operate_calls.list_keys)
     create_key = async_method(operate_calls.create_key)
     revoke_key = async_method(operate_calls.revoke_key)
+    list_operators = async_method(team_calls.list_operators)
+    invite_operator = async_method(team_calls.invite_operator)
+    disable_operator = async_method(team_calls.disable_operator)
+    list_sessions = async_method(team_calls.list_sessions)
+    revoke_session = async_method(team_calls.revoke_session)
+    list_actions = async_method(team_calls.list_actions)
+    iter_actions = async_pages(team_calls.list_actions, Action, "action_id")
+    get_sign_in = async_method(team_calls.get_sign_in)
+    sign_in_with_password = async_method(team_calls.sign_in_with_password)
+    accept_invitation = async_method(team_calls.accept_invitation)
     create_webhook = async_method(webhooks_calls.create_webhook)
     list_webhooks = async_method(webhooks_calls.list_webhooks)
     get_webhook = async_method(webhooks_calls.get_webhook)

@@ -33,6 +33,8 @@ FREE = FreeColumns(
         "gate_slowness": "A measurement of each process, for the pace of the room.",
         "heartbeats": "Proof of life, written every second.",
         "incarnations": "Where histories of the ledger begin; compared with the mark, which is outside of the ledger.",
+        "operator_actions": "What operators did: append-only, and no record of a sale. Its effects are compared.",
+        "operators": "Who may sign in to the console.",
         "parked_entries": "A list of work for a person.",
         "parked_messages": "As `parked_entries`.",
         "pool_counts": "Counters for metrics.",

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 from pydantic import SecretStr
 
+from holdfast.access.setting_errors import TOML
 from holdfast.cli.doctor.finding import Finding, fail, ok, warn
 from holdfast.cli.options import hide_secrets
-from holdfast.settings import RENAMED, TOML, Settings
+from holdfast.settings import RENAMED, Settings
 
 PREFIX = "HOLDFAST_"
 _NAMES = list(Settings.model_fields)

@@ -6,13 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.access.setting_errors import TOML
 from holdfast.cli.doctor import configuration, host
 from holdfast.cli.doctor.finding import Finding, Level, ok
 from holdfast.cli.doctor.postgres import examine_postgres
 from holdfast.cli.doctor.production import Production, examine_production
 from holdfast.cli.doctor.sqlite import examine_sqlite
 from holdfast.errors import SettingsError
-from holdfast.settings import TOML, Settings, load_settings
+from holdfast.settings import Settings, load_settings
 
 
 class Examination(Struct, frozen=True):

@@ -3,7 +3,7 @@
 """Calls of `console`."""
 
 from holdfast.client.call import Call
-from holdfast.client.types.console import Session
+from holdfast.client.types.team import Session
 
 
 def sign_in() -> Call[Session]:

@@ -5,6 +5,10 @@
 from holdfast.client import errors
 
 
+class SignInRefused(errors.NotAllowed, reason="sign_in_refused"):
+    """401: The email address or the password is wrong."""
+
+
 class Unauthorized(errors.NotAllowed, reason="unauthorized"):
     """401: Credentials are missing, unknown, expired or revoked."""
 

@@ -5,6 +5,18 @@
 from holdfast.client import errors
 
 
+class InvitationNotFound(errors.NotFound, reason="invitation_not_found"):
+    """404: It was used, has expired or was replaced by a newer one."""
+
+
+class OperatorNotFound(errors.NotFound, reason="operator_not_found"):
+    """404: There is no operator with this ID."""
+
+
+class SessionNotFound(errors.NotFound, reason="session_not_found"):
+    """404: There is no session with this ID now."""
+
+
 class NotFound(errors.NotFound, reason="not_found"):
     """404: There is nothing at this address. See /docs."""
 

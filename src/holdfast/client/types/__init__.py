@@ -2,7 +2,6 @@
 
 """What calls return, and what they take besides plain values."""
 
-from holdfast.client.types.console import Session
 from holdfast.client.types.inventory import Availability, Pool, Reservation, Status
 from holdfast.client.types.money import Balance, OrderPage, Refund, Wallet
 from holdfast.client.types.operate import (
@@ -74,6 +73,18 @@ from holdfast.client.types.sales import (
     SalePage,
     SaleState,
 )
+from holdfast.client.types.team import (
+    Action,
+    ActionPage,
+    ConsoleSession,
+    ConsoleSessionList,
+    Invited,
+    Operator,
+    OperatorList,
+    Role,
+    Session,
+    SignInOptions,
+)
 from holdfast.client.types.webhooks import (
     Attempt,
     Delivery,
@@ -86,6 +97,8 @@ from holdfast.client.types.webhooks import (
 )
 
 __all__ = [
+    "Action",
+    "ActionPage",
     "AfterAttempts",
     "AnswerTimes",
     "Attempt",
@@ -100,6 +113,8 @@ __all__ = [
     "Check",
     "Checkout",
     "Compensation",
+    "ConsoleSession",
+    "ConsoleSessionList",
     "Decline",
     "Delivery",
     "DeliveryPage",
@@ -111,6 +126,7 @@ __all__ = [
     "FullReconciliation",
     "Health",
     "History",
+    "Invited",
     "Jwks",
     "Key",
     "Lag",
@@ -124,6 +140,8 @@ __all__ = [
     "NewServiceKey",
     "NewWebhook",
     "Now",
+    "Operator",
+    "OperatorList",
     "OperatorSale",
     "Order",
     "OrderPage",
@@ -154,6 +172,7 @@ __all__ = [
     "ReservationPage",
     "Retried",
     "Returned",
+    "Role",
     "Room",
     "RoomFacts",
     "RoomIn",
@@ -169,6 +188,7 @@ __all__ = [
     "Session",
     "Settlement",
     "ShardReport",
+    "SignInOptions",
     "Status",
     "Stock",
     "SystemHealth",

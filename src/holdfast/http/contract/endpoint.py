@@ -51,6 +51,7 @@ class Access(Struct, frozen=True):
 PUBLIC = Access(is_required=False)
 PUBLIC_OR_TOKEN = Access(is_required=False, is_optional=True)
 ANY_CALLER = Access(buyers=True, services=True)
+ANY_SERVICE = Access(services=True)
 
 
 def scope(needed: Scope) -> Access:

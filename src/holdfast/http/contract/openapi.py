@@ -30,6 +30,7 @@ _TAGS = {
     "orders": "What was sold to whom.",
     "money": "Wallets, refunds, and notices from payment providers.",
     "operate": "Health, figures, what needs attention, keys.",
+    "team": "Operators, their sessions, and the record of what they did.",
     "webhooks": "Events for your own servers.",
 }
 # Answered by any endpoint, before its handler is reached.

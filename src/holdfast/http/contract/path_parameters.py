@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.http.contract.schemas.values import AnyId, BuyerId, KeyId, SaleId, SkuId, WebhookId
+from holdfast.http.contract.schemas.values import AnyId, BuyerId, KeyId, OperatorId, SaleId, SessionId, SkuId, WebhookId
 
 PATH_PARAMETERS: dict[str, Any] = {
     "sku_id": SkuId,
@@ -14,6 +14,8 @@ PATH_PARAMETERS: dict[str, Any] = {
     "buyer_id": BuyerId,
     "parked_id": AnyId,
     "key_id": KeyId,
+    "operator_id": OperatorId,
+    "session_id": SessionId,
     "webhook_id": WebhookId,
     "path": str,
 }

@@ -9,6 +9,12 @@ from collections.abc import Iterator
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Status
 from holdfast.http.contract.problem import ProblemKind
+from holdfast.http.contract.team_problems import (  # noqa: F401 - the catalogue has them
+    INVITATION_NOT_FOUND,
+    OPERATOR_NOT_FOUND,
+    SESSION_NOT_FOUND,
+    SIGN_IN_REFUSED,
+)
 
 MAX_BODY_BYTES = 16 * 1024
 MAX_HEADER_BYTES = 64 * 1024

@@ -17,6 +17,7 @@ from holdfast.ledger.access.keys import (
     lock_standing_key,
     revoke_key,
 )
+from holdfast.ledger.access.operators import lock_enabled_operator
 
 
 class KeyEndpoints:
@@ -35,7 +36,8 @@ class KeyEndpoints:
 
         def create(connection: Connection) -> tuple[ServiceKey, str]:
             _ensure_standing(connection, caller)
-            return create_key(connection, given.name, scopes, self._database.now_ms(connection), caller.key_id)
+            now, by = self._database.now_ms(connection), caller.key_id or caller.operator_id
+            return create_key(connection, given.name, scopes, now, by)
 
         made, key = await self._database.write(create)
         return json(NewServiceKeyOut.of_new(made, key), 201)
@@ -59,3 +61,5 @@ def _ensure_standing(connection: Connection, caller: Caller) -> None:
     """Its key may have been revoked since it was identified: its request may have taken seconds to arrive."""
     if caller.key_id is not None and not lock_standing_key(connection, caller.key_id):
         raise Problem(problems.UNAUTHORIZED, "This service key was revoked.")
+    if caller.operator_id is not None and not lock_enabled_operator(connection, caller.operator_id):
+        raise Problem(problems.UNAUTHORIZED, "This operator was disabled.")

@@ -37,10 +37,8 @@ class ParkedEndpoints:
         return no_content()
 
     async def drop(self, request: Request, parked_id: str) -> Answer:
-        caller = caller_of(request)
-        by = "a console session" if caller.session_id else caller.key_id or "the admin key"
         try:
-            await self._parked.drop(parked_id, by)
+            await self._parked.drop(parked_id, caller_of(request).shown_name)
         except NotParked:
             raise Problem(problems.PARKED_NOT_FOUND) from None
         except DropRefused as exc:

@@ -15,6 +15,9 @@ from holdfast.access.console_sessions import SCHEME
 
 NAME = "__Host-holdfast_session"
 PLAIN_NAME = "holdfast_session"
+# Of a sign-in at the issuer that is not finished.
+PENDING, PLAIN_PENDING = "__Host-holdfast_oidc", "holdfast_oidc"
+MAX_PENDING = 2_000
 MARK = "holdfast-console"
 # Ours have 60 characters. Longer ones are ignored.
 MAX_TOKEN = 200
@@ -50,10 +53,16 @@ def is_same_origin(header: Header) -> bool:
     return origin is not None and host is not None and origin.partition("://")[2] == host
 
 
-def _cookie(cookies: str, wanted: str) -> str | None:
+def pending_in(header: Header) -> str | None:
+    """Of a sign-in at the issuer, which sends the browser back."""
+    cookies = header("cookie") or ""
+    return _cookie(cookies, PENDING, MAX_PENDING) or _cookie(cookies, PLAIN_PENDING, MAX_PENDING)
+
+
+def _cookie(cookies: str, wanted: str, longest: int = MAX_TOKEN) -> str | None:
     for part in cookies.split(";"):
         name, _, value = part.strip().partition("=")
-        if name == wanted and 0 < len(value) <= MAX_TOKEN:
+        if name == wanted and 0 < len(value) <= longest:
             return value
     return None
 
@@ -61,3 +70,9 @@ def _cookie(cookies: str, wanted: str) -> str | None:
 def set_cookie(token: str, lasts_s: int, header: Header) -> str:
     name, secure = (NAME, "; Secure") if is_https(header) else (PLAIN_NAME, "")
     return f"{name}={token}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}"
+
+
+def set_pending_cookie(value: str, lasts_s: int, header: Header) -> str:
+    """Lax: the browser comes back from another site, and must send it."""
+    name, secure = (PENDING, "; Secure") if is_https(header) else (PLAIN_PENDING, "")
+    return f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"

@@ -11,6 +11,7 @@ from holdfast.http.contract.endpoints import purchase as purchase_table
 from holdfast.http.contract.endpoints import reservations as reservations_table
 from holdfast.http.contract.endpoints import room as room_table
 from holdfast.http.contract.endpoints import sales as sales_table
+from holdfast.http.contract.endpoints import team as team_table
 from holdfast.http.contract.endpoints import webhooks as webhooks_table
 from holdfast.http.endpoints.audit import AuditEndpoint
 from holdfast.http.endpoints.console import ConsoleEndpoints
@@ -27,6 +28,9 @@ from holdfast.http.endpoints.ops.features import FeaturesEndpoint
 from holdfast.http.endpoints.ops.lag import LagEndpoint
 from holdfast.http.endpoints.orders import OrderEndpoints
 from holdfast.http.endpoints.parked import ParkedEndpoints
+from holdfast.http.endpoints.people.auditing import Auditor, may_be_audited
+from holdfast.http.endpoints.people.operators import TeamEndpoints
+from holdfast.http.endpoints.people.sign_in import SignInEndpoints
 from holdfast.http.endpoints.purchase import PurchaseEndpoint
 from holdfast.http.endpoints.reservations import ReservationEndpoints
 from holdfast.http.endpoints.room import RoomEndpoints
@@ -34,6 +38,7 @@ from holdfast.http.endpoints.room_control import RoomControlEndpoints
 from holdfast.http.endpoints.sales import SaleEndpoints
 from holdfast.http.endpoints.webhooks import WebhookEndpoints
 from holdfast.http.protection.admission import AdmissionControl
+from holdfast.http.protection.sign_in_limits import SignInLimits
 from holdfast.http.server.router import Handler
 from holdfast.http.web import docs, pages
 from holdfast.http.web.demo import DemoPages
@@ -47,11 +52,14 @@ def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoin
         **_sales(services, admission),
         **_money(services),
         **_operate(services, admission),
+        **_team(services, admission),
         **_webhooks(services),
         **_pages(services),
     }
     optional = {endpoint: admission.shedder.optional(found[endpoint]) for endpoint in found if endpoint.is_optional}
-    return {**found, **optional}
+    auditor = Auditor(services.database)
+    audited = {endpoint: auditor.audited(endpoint, found[endpoint]) for endpoint in found if may_be_audited(endpoint)}
+    return {**found, **optional, **audited}
 
 
 def _stock(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
@@ -137,6 +145,23 @@ def _operate(services: Services, admission: AdmissionControl) -> dict[Endpoint, 
         console_table.SIGN_IN: console.sign_in,
         console_table.GET_SESSION: console.show,
         console_table.SIGN_OUT: console.sign_out,
+    }
+
+
+def _team(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
+    team, sign_in = TeamEndpoints(services), SignInEndpoints(services, SignInLimits(admission.addresses))
+    return {
+        team_table.LIST_OPERATORS: team.operators,
+        team_table.INVITE_OPERATOR: team.invite,
+        team_table.DISABLE_OPERATOR: team.disable,
+        team_table.LIST_SESSIONS: team.sessions,
+        team_table.REVOKE_SESSION: team.revoke,
+        team_table.LIST_ACTIONS: team.actions,
+        team_table.GET_SIGN_IN: sign_in.options,
+        team_table.SIGN_IN_WITH_PASSWORD: sign_in.with_password,
+        team_table.ACCEPT_INVITATION: sign_in.accept,
+        team_table.BEGIN_OIDC: sign_in.begin_oidc,
+        team_table.FINISH_OIDC: sign_in.finish_oidc,
     }
 
 

@@ -1,8 +1,8 @@
-"""Service keys and console sessions."""
+"""Service keys, operators, console sessions, and what operators did."""
 
-from sqlalchemy import BigInteger, Column, Index, String, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, UniqueConstraint
 
-from holdfast.ledger.tables.columns import Id, Millis, metadata
+from holdfast.ledger.tables.columns import Id, Millis, Sequence, metadata
 
 service_keys = Table(
     "service_keys",
@@ -13,7 +13,8 @@ service_keys = Table(
     Column("scopes", String, nullable=False),
     Column("created_at", Millis, nullable=False),
     Column("revoked_at", Millis),
-    # The key that made it and takes it along when it is revoked; None for the admin key and the command line.
+    # The key or operator that made it, and takes it along when revoked or disabled; None for the admin key and the
+    # command line.
     Column("created_by", Id),
     # 1: made when `operate` included what `money` and `admin` are for now.
     Column("scopes_version", BigInteger, nullable=False, server_default="1"),
@@ -29,5 +30,55 @@ console_sessions = Table(
     Column("key_hash", String),
     Column("created_at", Millis, nullable=False),
     Column("expires_at", Millis, nullable=False),
+    # Of a named operator, who has no key.
+    Column("operator_id", Id),
+    # How they signed in: `key`, `password`, `invitation` or `oidc`.
+    Column("method", String, nullable=False, server_default="key"),
     Index("console_sessions_by_expiry", "expires_at"),
+)
+
+operators = Table(
+    "operators",
+    metadata,
+    Column("operator_id", Id, primary_key=True),
+    # In lower case.
+    Column("email", Id, nullable=False, unique=True),
+    Column("name", String, nullable=False),
+    Column("role", String, nullable=False),
+    # argon2id, with its parameters and salt.
+    Column("password_hash", String),
+    Column("invitation_hash", String),
+    Column("invitation_expires_at", Millis),
+    # Who they are at the OIDC issuer, since they first signed in there.
+    Column("issuer", String),
+    Column("subject", String),
+    Column("created_at", Millis, nullable=False),
+    Column("created_by", String),
+    Column("joined_at", Millis),
+    Column("disabled_at", Millis),
+    UniqueConstraint("issuer", "subject", name="operators_by_subject"),
+)
+
+# Two rows for an action: one before it is carried out, and one with its outcome. Append-only (`chain.py`).
+operator_actions = Table(
+    "operator_actions",
+    metadata,
+    Column("seq", Sequence, primary_key=True),
+    Column("action_id", Id, nullable=False),
+    Column("at", Millis, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("operator_id", Id),
+    # The operator's name, or that of the key, as it was then.
+    Column("operator", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("subject", String),
+    # What was sent, before it is carried out; the state of the subject before and after, as JSON.
+    Column("request", Text),
+    Column("state", Text),
+    # Of the answer.
+    Column("status", Integer),
+    Column("reason", String),
+    Column("request_id", String),
+    Index("operator_actions_by_id", "action_id", "phase", unique=True),
+    Index("operator_actions_by_subject", "subject", "seq"),
 )

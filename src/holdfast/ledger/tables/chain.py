@@ -6,6 +6,7 @@ checkpoints are for (docs/PROOF.md).
 
 from sqlalchemy import DDL, BigInteger, Column, Index, Integer, String, Table, event
 
+from holdfast.ledger.tables.access import operator_actions
 from holdfast.ledger.tables.columns import Millis, Sequence, metadata
 from holdfast.ledger.tables.stock import events
 
@@ -34,7 +35,7 @@ pruned_events = Table(
     Index("pruned_events_by_pruning", "pruned_by", "seq"),
 )
 
-APPEND_ONLY = (events, links, pruned_events)
+APPEND_ONLY = (events, links, pruned_events, operator_actions)
 
 _POSTGRES_FUNCTION = """
 CREATE OR REPLACE FUNCTION holdfast_append_only() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -11,11 +11,12 @@ from holdfast.http.contract.endpoints import (
     reservations,
     room,
     sales,
+    team,
     webhooks,
 )
 
 # In the order in which the reference page shows them.
-_RESOURCES = (inventory, sales, purchase, room, reservations, money, operate, webhooks, console, pages)
+_RESOURCES = (inventory, sales, purchase, room, reservations, money, operate, team, webhooks, console, pages)
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(
     declared for resource in _RESOURCES for declared in vars(resource).values() if isinstance(declared, Endpoint)

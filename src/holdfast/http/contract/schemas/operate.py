@@ -15,6 +15,7 @@ from holdfast.http.contract.schemas.sales import OperatorSaleOut
 from holdfast.http.contract.schemas.values import PRINTABLE, AnyId, OwnerId, SkuId, Timestamp
 from holdfast.ledger.access.console_sessions import Session
 from holdfast.ledger.access.keys import Scope, ServiceKey
+from holdfast.ledger.access.operators import Role
 from holdfast.runtime.readiness import Check
 from holdfast.runtime.times import rfc3339
 
@@ -91,10 +92,12 @@ class SessionOut(Struct, frozen=True):
     name: str | None
     scopes: list[Scope]
     expires_at: Annotated[Timestamp | None, Meta(description="Null if a service key was sent instead.")]
+    operator_id: Annotated[str | None, Meta(description="Null for keys.")] = None
+    role: Role | None = None
 
     @classmethod
     def of(cls, session: Session) -> "SessionOut":
-        return cls(session.key_id, session.key_name, sorted(session.scopes), rfc3339(session.expires_at))
+        return copy_fields(cls, session, scopes=sorted(session.scopes))
 
 
 class KeyIn(Struct, frozen=True, forbid_unknown_fields=True):

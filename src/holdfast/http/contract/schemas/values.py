@@ -22,6 +22,8 @@ SKU = SKU_PATTERN.removesuffix("$") + END
 RESERVATION = r"^rsv_[0-9a-f]{32}_" + SKU.removeprefix("^")
 ORDER = r"^ord_[0-9a-f]{32}" + END
 KEY = r"^[0-9a-f]{12}" + END
+SESSION = r"^[0-9a-f]{16}" + END
+EMAIL = r"^[^\x00-\x20\x7f@]+@[^\x00-\x20\x7f@]+" + END
 CURRENCY = r"^[A-Z]{3}" + END
 # One card or account. Whose it is, is not for the request to say.
 METHOD = r"^(?!cus_)[A-Za-z0-9_.:~-]{1,200}" + END
@@ -36,7 +38,9 @@ PATTERN_WORDS = {
     SKU: "must be letters, digits and . _ : ~ -, at most 100, a letter or digit first",
     RESERVATION: "must be a reservation id",
     ORDER: "must be an order id",
-    KEY: "must be a key id",
+    KEY: "must be an ID of 12 hexadecimal digits",
+    SESSION: "must be a session id",
+    EMAIL: "must be an email address",
     METHOD: "must be the provider's ID of one card or account, as in pm_…; its customer comes from the buyer's token",
     CURRENCY: "must be three capital letters, as in EUR",
     URL: "must be a path or an http address",
@@ -54,6 +58,8 @@ AnyId = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 ReservationId = Annotated[str, Meta(pattern=RESERVATION)]
 OrderId = Annotated[str, Meta(pattern=ORDER)]
 KeyId = Annotated[str, Meta(pattern=KEY)]
+OperatorId = Annotated[str, Meta(pattern=KEY)]
+SessionId = Annotated[str, Meta(pattern=SESSION)]
 WebhookId = Annotated[str, Meta(min_length=1, max_length=100, pattern=PRINTABLE)]
 IdempotencyKey = Annotated[
     str,

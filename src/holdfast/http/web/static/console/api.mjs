@@ -82,6 +82,14 @@ export async function signIn(key) {
   session.set(await call("POST", paths.signIn(), undefined, { Authorization: `Bearer ${key}` }));
 }
 
+export async function signInWithPassword(email, password) {
+  session.set(await post(paths.signInWithPassword(), { email, password }));
+}
+
+export async function acceptInvitation(token, password) {
+  session.set(await post(paths.acceptInvitation(), { token, password }));
+}
+
 export async function signOut() {
   try {
     await remove(paths.signOut());

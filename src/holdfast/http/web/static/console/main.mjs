@@ -12,6 +12,9 @@ import { HealthView } from "./views/health.mjs";
 import { KeysView } from "./views/keys.mjs";
 import { LoginView } from "./views/login.mjs";
 import { OrdersView, SaleOrdersView } from "./views/orders.mjs";
+import { JoinView } from "./views/join.mjs";
+import { ActionsView } from "./views/actions.mjs";
+import { TeamView } from "./views/team.mjs";
 import { SaleView } from "./views/sale.mjs";
 import { SalesView } from "./views/sales.mjs";
 import { WebhooksView, WebhookView } from "./views/webhooks.mjs";
@@ -27,9 +30,11 @@ const VIEWS = [
   [/^#\/webhooks$/, WebhooksView, "webhooks"],
   [/^#\/webhooks\/([^/]+)$/, WebhookView, "webhooks"],
   [/^#\/keys$/, KeysView, "keys"],
+  [/^#\/team$/, TeamView, "team"],
+  [/^#\/team\/actions$/, ActionsView, "team"],
   [/^#\/health$/, HealthView, "health"],
 ];
-const TABS = [["sales", "Sales"], ["orders", "Orders"], ["attention", "Needs attention"], ["buyers", "Buyers"], ["webhooks", "Webhooks"], ["keys", "Keys"], ["health", "Health"]];
+const TABS = [["sales", "Sales"], ["orders", "Orders"], ["attention", "Needs attention"], ["buyers", "Buyers"], ["webhooks", "Webhooks"], ["keys", "Keys"], ["team", "Team"], ["health", "Health"]];
 const systemHealth = createStore(null);
 
 function route() {
@@ -79,6 +84,8 @@ function Console() {
     return () => removeEventListener("hashchange", move);
   }, []);
   if (signedIn === undefined) return html`<${Loading} />`;
+  const invitation = /^#\/join\/(.+)$/.exec(location.hash);
+  if (invitation) return html`<${JoinView} token=${invitation[1]} />`;
   if (signedIn === null) return html`<${LoginView} />`;
   return html`<${Bar} current=${at.tab} /><${HealthPoll} /><${ConnectionLost} />
     <main><${at.view} key=${at.id} id=${at.id} /></main><${Notice} /><${ConfirmDialog} /><${Palette} tabs=${TABS} />`;

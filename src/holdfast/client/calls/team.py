@@ -1,0 +1,133 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Calls of `team`."""
+
+from msgspec import UNSET, UnsetType
+
+from holdfast.client.call import Call, optional, path_of
+from holdfast.client.types.team import (
+    ActionPage,
+    ConsoleSessionList,
+    Invited,
+    Operator,
+    OperatorList,
+    Role,
+    Session,
+    SignInOptions,
+)
+
+
+def list_operators() -> Call[OperatorList]:
+    """List operators, disabled ones included."""
+    return Call(
+        method="GET",
+        path="/v1/ops/operators",
+        answers={200: (OperatorList,)},
+    )
+
+
+def invite_operator(*, email: str, name: str, role: Role) -> Call[Invited]:
+    """Invite an operator."""
+    return Call(
+        method="POST",
+        path="/v1/ops/operators",
+        answers={201: (Invited,)},
+        body={"email": email, "name": name, "role": role},
+    )
+
+
+def disable_operator(operator_id: str) -> Call[Operator]:
+    """Disable an operator.
+
+    Their sessions end, and the keys they made are revoked, from the next request on. A repeat changes nothing.
+    """
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/operators/{operator_id}/disable", operator_id),
+        answers={200: (Operator,)},
+    )
+
+
+def list_sessions() -> Call[ConsoleSessionList]:
+    """List console sessions.
+
+    With the scope `admin` those of everybody; otherwise the operator's own.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/sessions",
+        answers={200: (ConsoleSessionList,)},
+    )
+
+
+def revoke_session(session_id: str) -> Call[None]:
+    """End a console session.
+
+    At every server, from the next request on. Without the scope `admin`, only the operator's own.
+    """
+    return Call(
+        method="DELETE",
+        path=path_of("/v1/ops/sessions/{session_id}", session_id),
+        answers={204: ()},
+    )
+
+
+def list_actions(
+    *,
+    operator_id: str | None = None,
+    subject: str | None = None,
+    limit: int | UnsetType = UNSET,
+    starting_after: int | None = None,
+) -> Call[ActionPage]:
+    """What operators did, newest first.
+
+    Every change by an operator or a key with the scopes `sales`, `operate`, `money` or `admin`, with the state
+    before and after. The record is append-only.
+    """
+    return Call(
+        method="GET",
+        path="/v1/ops/actions",
+        answers={200: (ActionPage,)},
+        query={
+            "operator_id": optional(operator_id),
+            "subject": optional(subject),
+            "limit": limit,
+            "starting_after": optional(starting_after),
+        },
+    )
+
+
+def get_sign_in() -> Call[SignInOptions]:
+    """How operators can sign in."""
+    return Call(
+        method="GET",
+        path="/v1/console/sign-in",
+        answers={200: (SignInOptions,)},
+    )
+
+
+def sign_in_with_password(*, email: str, password: str) -> Call[Session]:
+    """Sign in to the console as an operator.
+
+    For the console's own page: needs `Holdfast-Console: 1`, and sets a cookie. Wrong passwords are limited by
+    account and address.
+    """
+    return Call(
+        method="POST",
+        path="/v1/console/password",
+        answers={200: (Session,)},
+        body={"email": email, "password": password},
+    )
+
+
+def accept_invitation(*, token: str, password: str) -> Call[Session]:
+    """Set a password with an invitation, and sign in.
+
+    For the console's own page: needs `Holdfast-Console: 1`, and sets a cookie.
+    """
+    return Call(
+        method="POST",
+        path="/v1/console/invitation",
+        answers={200: (Session,)},
+        body={"token": token, "password": password},
+    )

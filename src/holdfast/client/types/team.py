@@ -1,0 +1,96 @@
+# Generated from the endpoint table by `make docs`. Do not edit.
+
+"""Types of the resource `team`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from holdfast.client.types.operate_2 import Scope
+
+if TYPE_CHECKING:
+    Role = Literal["admin", "finance", "seller", "support", "viewer"]
+else:
+    Role = str
+
+
+class Operator(Struct, frozen=True, kw_only=True):
+    operator_id: str
+    email: str
+    name: str
+    role: Role
+    scopes: list[Scope]
+    created_at: datetime
+    created_by: str | None = None  # Who invited them.
+    joined_at: datetime | None = None  # Null until they first signed in.
+    disabled_at: datetime | None = None
+    invitation_expires_at: datetime | None = None  # Of an invitation that was not used yet.
+
+
+class OperatorList(Struct, frozen=True, kw_only=True):
+    data: list[Operator]
+
+
+class Invited(Struct, frozen=True, kw_only=True):
+    operator_id: str
+    email: str
+    name: str
+    role: Role
+    scopes: list[Scope]
+    created_at: datetime
+    created_by: str | None = None  # Who invited them.
+    joined_at: datetime | None = None  # Null until they first signed in.
+    disabled_at: datetime | None = None
+    invitation_expires_at: datetime | None = None  # Of an invitation that was not used yet.
+    link: str  # Send it to them. Shown this once; it works once.
+
+
+class ConsoleSession(Struct, frozen=True, kw_only=True):
+    session_id: str
+    operator_id: str | None = None
+    key_id: str | None = None  # Of a session that was begun with a service key.
+    name: str | None = None  # The operator's or the key's; null for the admin key.
+    method: str  # `key`, `invitation`, `password` or `oidc`.
+    created_at: datetime
+    expires_at: datetime
+    is_current: bool  # Whether this request came with it.
+
+
+class ConsoleSessionList(Struct, frozen=True, kw_only=True):
+    data: list[ConsoleSession]
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    seq: int
+    action_id: str
+    at: datetime
+    operator_id: str | None = None  # Null for keys.
+    operator: str  # The operator's name, or which key it was.
+    action: str  # The operation, as in `close_sale`.
+    subject: str | None = None
+    request: Any  # What was sent.
+    before: Any  # The subject's rows before, without secrets and buyers.
+    after: Any
+    status: int | None = None  # Of the answer; null if it was interrupted.
+    reason: str | None = None  # Why it was refused.
+    request_id: str | None = None
+
+
+class ActionPage(Struct, frozen=True, kw_only=True):
+    data: list[Action]
+    has_more: bool
+
+
+class SignInOptions(Struct, frozen=True, kw_only=True):
+    password: bool  # Whether anybody was invited.
+    oidc: bool  # Whether there is an issuer to sign in with.
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    key_id: str | None = None  # Null for the admin key.
+    name: str | None = None
+    scopes: list[Scope]
+    expires_at: datetime | None = None  # Null if a service key was sent instead.
+    operator_id: str | None = None  # Null for keys.
+    role: Role | None = None

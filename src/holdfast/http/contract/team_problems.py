@@ -1,0 +1,21 @@
+"""The problems of operators and their sessions. They are part of the catalogue in `problems.py`."""
+
+from holdfast.http.contract.problem import ProblemKind
+
+
+def _kind(status: int, reason: str, title: str, detail: str, action: str = "") -> ProblemKind:
+    return ProblemKind(reason=reason, status=status, title=title, detail=detail, action=action)
+
+
+OPERATOR_NOT_FOUND = _kind(404, "operator_not_found", "No such operator", "There is no operator with this ID.")
+SESSION_NOT_FOUND = _kind(404, "session_not_found", "No such session", "There is no session with this ID now.")
+INVITATION_NOT_FOUND = _kind(
+    404,
+    "invitation_not_found",
+    "Invitation not valid",
+    "It was used, has expired or was replaced by a newer one.",
+    "Ask for a new invitation.",
+)
+SIGN_IN_REFUSED = _kind(
+    401, "sign_in_refused", "Not signed in", "The email address or the password is wrong.", "Try again."
+)

@@ -1,0 +1,1 @@
+"""Who operates: signing in by name, operators, their sessions, the record of what they did."""

@@ -1,0 +1,97 @@
+"""Records what operators do: before it is carried out, and how it ended."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import structlog
+from uuid_utils import uuid7
+
+from holdfast.access.identity import Caller
+from holdfast.errors import EngineError
+from holdfast.http.contract.endpoint import Endpoint
+from holdfast.http.contract.message import Answer, Request
+from holdfast.http.contract.problem import Problem
+from holdfast.ledger.access.actions import Action, Actor, begin_action, end_action
+from holdfast.ledger.access.keys import Scope
+from holdfast.ledger.engine.database import Database
+
+log = structlog.get_logger()
+
+Handler = Callable[..., Awaitable[Answer]]
+_SAFE = frozenset({"GET", "HEAD"})
+# What programs do with the scope `inventory` is in the history of the reservations.
+_SCOPES = frozenset({Scope.SALES, Scope.OPERATE, Scope.MONEY, Scope.ADMIN})
+# By programs thousands of times; the wallet's own books have each of them.
+_BULK = frozenset({"credit_wallet"})
+_UNKNOWN, _FAILED = 503, 500
+
+
+def may_be_audited(endpoint: Endpoint) -> bool:
+    """Whether operators change something with it."""
+    return endpoint.access.services and endpoint.method not in _SAFE and endpoint.operation_id != "sign_in"
+
+
+def is_audited(endpoint: Endpoint, caller: Caller | None) -> bool:
+    if caller is None or caller.buyer_id is not None:
+        return False
+    if caller.operator_id is not None:
+        return True
+    scope = endpoint.access.scope
+    return endpoint.operation_id not in _BULK and (scope in _SCOPES or (scope is None and not endpoint.access.buyers))
+
+
+class Auditor:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def audited(self, endpoint: Endpoint, handler: Handler) -> Handler:
+        @wraps(handler)
+        async def call(request: Request, *values: Any) -> Answer:
+            if not is_audited(endpoint, request.caller):
+                return await handler(request, *values)
+            subjects = dict(zip(endpoint.path_parameters, values, strict=False))
+            return await self._carried_out(endpoint, request, subjects, lambda: handler(request, *values))
+
+        return call
+
+    async def _carried_out(
+        self, endpoint: Endpoint, request: Request, subjects: Mapping[str, str], work: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        assert request.caller is not None
+        by = Actor(request.caller.shown_name, request.caller.operator_id)
+        action = Action(f"act_{uuid7().hex}", endpoint.operation_id, _subject(subjects), by, request.request_id)
+        body = request.body if endpoint.body is not None else None
+        database = self._database
+        await database.write(lambda c: begin_action(c, action, subjects, body, database.now_ms(c)))
+        try:
+            answer = await work()
+        except Problem as refused:
+            await self._end(action, subjects, refused.status, refused.reason)
+            raise
+        except EngineError:
+            await self._end(action, subjects, _UNKNOWN, "outcome_unknown")
+            raise
+        except Exception:
+            await self._end(action, subjects, _FAILED, "internal_error")
+            raise
+        await self._end(action, subjects, answer.status, None)
+        return answer
+
+    async def _end(self, action: Action, subjects: Mapping[str, str], status: int, reason: str | None) -> None:
+        """What was done is answered all the same: its beginning is on record."""
+        database = self._database
+        try:
+            await database.write(lambda c: end_action(c, action, subjects, status, reason, database.now_ms(c)))
+        except EngineError as exc:
+            log.warning("action_outcome_not_recorded", action_id=action.action_id, error=str(exc))
+
+
+def _subject(subjects: Mapping[str, str]) -> str | None:
+    """As in `sale:lamp`. A buyer is named by a digest, because the record is never erased."""
+    for name, value in subjects.items():
+        kind = name.removesuffix("_id")
+        shown = hashlib.sha256(value.encode()).hexdigest()[:16] if kind == "buyer" else value
+        return shown if kind == "parked" else f"{kind}:{shown}"
+    return None

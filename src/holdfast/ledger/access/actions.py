@@ -1,0 +1,175 @@
+"""What operators did: append-only, two rows for each action.
+
+The first row is written before the action is carried out, so that nothing can be done without a record; the second has
+its outcome. An action without an outcome was interrupted, and may or may not have been carried out.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, Row, Table, insert, select
+
+from holdfast.ledger.tables.access import console_sessions, operator_actions, operators, service_keys
+from holdfast.ledger.tables.money import refunds, settlements
+from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.stock import pools
+from holdfast.ledger.tables.webhooks import deliveries, webhooks
+
+BEGUN, ENDED = "begun", "ended"
+# Secrets, and what would make this record personal data of a buyer: it can never be erased.
+_HIDDEN = frozenset(
+    {
+        *("secret", "previous_secret", "secret_hash", "password_hash", "invitation_hash", "key_hash"),
+        *("buyer_id", "owner_id", "history", "body", "tracking", "method", "customer", "entry", "reference"),
+    }
+)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+# By the name of the path parameter: the tables that have its state, and the column it is found by.
+_SUBJECTS: Mapping[str, tuple[tuple[Table, str], ...]] = {
+    "sale_id": ((sales, "sale_id"), (pools, "sale_id")),
+    "sku_id": ((pools, "sku_id"),),
+    "order_id": ((orders, "order_id"),),
+    "key_id": ((service_keys, "key_id"),),
+    "webhook_id": ((webhooks, "webhook_id"),),
+    "operator_id": ((operators, "operator_id"),),
+    "session_id": ((console_sessions, "session_id"),),
+}
+
+# By the kind that a parked ID begins with.
+_PARKED: Mapping[str, tuple[Table, str]] = {
+    "settlement": (settlements, "reservation_id"),
+    "refund": (refunds, "refund_id"),
+    "delivery": (deliveries, "delivery_id"),
+}
+
+
+class Actor(Struct, frozen=True):
+    """A named operator, or the name of a key."""
+
+    name: str
+    operator_id: str | None = None
+
+
+class Action(Struct, frozen=True):
+    action_id: str
+    action: str
+    subject: str | None
+    by: Actor
+    request_id: str | None = None
+
+
+class RecordedAction(Struct, frozen=True):
+    seq: int
+    action_id: str
+    at: int
+    operator_id: str | None
+    operator: str
+    action: str
+    subject: str | None
+    request: Any
+    before: Any
+    after: Any
+    # None: it was interrupted.
+    status: int | None
+    reason: str | None
+    request_id: str | None
+
+
+def begin_action(
+    connection: Connection, action: Action, subjects: Mapping[str, str], request: bytes | None, now: int
+) -> None:
+    _write(connection, action, BEGUN, now, state=_state(connection, subjects), request=_sent(request))
+
+
+def _sent(body: bytes | None) -> str | None:
+    """The fields of a body that was accepted."""
+    given = msgspec.json.decode(body) if body else None
+    return _encode(_without_hidden(given)).decode() if isinstance(given, dict) else None
+
+
+def end_action(
+    connection: Connection, action: Action, subjects: Mapping[str, str], status: int, reason: str | None, now: int
+) -> None:
+    _write(connection, action, ENDED, now, state=_state(connection, subjects), status=status, reason=reason)
+
+
+def _write(connection: Connection, action: Action, phase: str, now: int, **more: object) -> None:
+    who = {"operator_id": action.by.operator_id, "operator": action.by.name}
+    what = {"action_id": action.action_id, "action": action.action, "subject": action.subject}
+    values = {"at": now, "phase": phase, "request_id": action.request_id, **who, **what, **more}
+    connection.execute(insert(operator_actions).values(**values))
+
+
+def _state(connection: Connection, subjects: Mapping[str, str]) -> str | None:
+    """The rows of everything that the path names, as JSON."""
+    found = dict[str, object]()
+    for name, value in subjects.items():
+        for table, column in _tables_of(name, value):
+            id_ = value.partition(":")[2] if name == "parked_id" else value
+            row = connection.execute(select(table).where(table.c[column] == id_).limit(1)).one_or_none()
+            if row is not None:
+                found[table.name] = _shown(row)
+    return _encode(found).decode() if found else None
+
+
+def _tables_of(name: str, value: str) -> tuple[tuple[Table, str], ...]:
+    if name == "parked_id":
+        kind = value.partition(":")[0]
+        return (_PARKED[kind],) if kind in _PARKED else ()
+    return _SUBJECTS.get(name, ())
+
+
+def _shown(row: Row[Any]) -> dict[str, object]:
+    return _without_hidden(row._asdict())
+
+
+def _without_hidden(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in _HIDDEN}
+
+
+def list_actions(
+    connection: Connection,
+    *,
+    limit: int,
+    operator_id: str | None = None,
+    subject: str | None = None,
+    starting_after: int | None = None,
+) -> tuple[list[RecordedAction], bool]:
+    """The newest first, each with its outcome."""
+    c = operator_actions.c
+    wanted = select(operator_actions).where(c.phase == BEGUN).order_by(c.seq.desc()).limit(limit + 1)
+    if operator_id is not None:
+        wanted = wanted.where(c.operator_id == operator_id)
+    if subject is not None:
+        wanted = wanted.where(c.subject == subject)
+    if starting_after is not None:
+        wanted = wanted.where(c.seq < starting_after)
+    begun = connection.execute(wanted).all()
+    ids = [row.action_id for row in begun]
+    ended = connection.execute(select(operator_actions).where(c.phase == ENDED, c.action_id.in_(ids)))
+    outcomes = {row.action_id: row for row in ended}
+    return [_joined(row, outcomes.get(row.action_id)) for row in begun[:limit]], len(begun) > limit
+
+
+def _joined(begun: Row[Any], ended: Row[Any] | None) -> RecordedAction:
+    return RecordedAction(
+        begun.seq,
+        begun.action_id,
+        begun.at,
+        begun.operator_id,
+        begun.operator,
+        begun.action,
+        begun.subject,
+        _decoded(begun.request),
+        _decoded(begun.state),
+        None if ended is None else _decoded(ended.state),
+        None if ended is None else ended.status,
+        None if ended is None else ended.reason,
+        begun.request_id,
+    )
+
+
+def _decoded(text: str | None) -> Any:
+    return None if text is None else msgspec.json.decode(text)

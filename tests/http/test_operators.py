@@ -1,0 +1,345 @@
+"""Named operators: invitation and password, OIDC, roles, sessions, and the record of what they did."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+from argon2 import PasswordHasher
+from joserfc.jwk import ECKey
+from oidc_issuer import CLIENT, Issuer, issuing
+from sqlalchemy import Connection, Executable, delete, update
+from sqlalchemy.exc import DatabaseError
+
+from asking_inside import NoConnection
+from holdfast.access import passwords
+from holdfast.bootstrap.services import Services, open_services
+from holdfast.errors import EngineError
+from holdfast.http.contract.message import Answer, Request
+from holdfast.http.protection.session_cookie import session_in
+from holdfast.http.server.app import App
+from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
+from holdfast.ledger.tables.access import operator_actions
+from holdfast.settings import load_settings
+
+PASSWORD = "correct horse battery"
+CONSOLE = {"holdfast-console": "1", "sec-fetch-site": "same-origin", "host": "127.0.0.1:8000"}
+
+
+@dataclass
+class Window:
+    """A browser window of the console, with its cookies."""
+
+    app: App
+    key: str | None = None
+    cookies: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    async def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer:
+        parts, sent = urlsplit(path), b"" if body is None else json.dumps(body).encode()
+        headers = CONSOLE | {"cookie": "; ".join(f"{n}={v}" for n, v in self.cookies.items())} | self.headers
+        connection = NoConnection(list(headers.items()), "127.0.0.1:1")
+        authorization = f"Bearer {self.key}" if self.key else session_in(method, connection.header)
+        request = Request(method, parts.path, parts.query, connection, "req-1", authorization, body=sent)
+        request.idempotency_key = key
+        answer = await self.app.answer(request)
+        assert answer is not None
+        for name, value in answer.headers:
+            if name == "set-cookie":
+                self.cookies |= {cookie: morsel.value for cookie, morsel in SimpleCookie(value).items()}
+        return answer
+
+    async def json(self, method: str, path: str, body: object = None, status: int = 200) -> Any:
+        answer = await self.ask(method, path, body)
+        assert answer.status == status, answer.body
+        return json.loads(answer.body) if answer.body else None
+
+    async def refused(self, method: str, path: str, body: object = None) -> str:
+        answer = await self.ask(method, path, body)
+        assert answer.status >= 400, answer.body
+        return str(json.loads(answer.body)["reason"])
+
+
+@dataclass(frozen=True)
+class Team:
+    services: Services
+    app: App
+    issuer: Issuer
+
+    @property
+    def admin(self) -> Window:
+        return Window(self.app, self.services.settings.service_key_text())
+
+    async def invited(self, role: str, email: str | None = None) -> tuple[dict[str, Any], str]:
+        given = {"email": email or f"{uuid4().hex}@example.com", "name": f"Ada {role}", "role": role}
+        invited = await self.admin.json("POST", "/v1/ops/operators", given, 201)
+        return invited, invited["link"].rpartition("/")[2]
+
+    async def operator(self, role: str) -> Window:
+        _, token = await self.invited(role)
+        window = Window(self.app)
+        await window.json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+        return window
+
+    async def sale(self) -> str:
+        sale_id = f"sale-{uuid4().hex[:8]}"
+        terms = {"sale_id": sale_id, "sku_id": sale_id, "name": "Lamp", "total_units": 5, "payment": "external"}
+        terms |= {"price": {"amount": 100, "currency": "EUR"}, "starts_at": "2030-01-01T00:00:00Z"}
+        await self.admin.json("POST", "/v1/sales", terms, 201)
+        return sale_id
+
+    async def actions(self, subject: str) -> list[dict[str, Any]]:
+        return list((await self.admin.json("GET", f"/v1/ops/actions?subject={subject}"))["data"])
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with issuing() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def team(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> AsyncIterator[Team]:
+    settings = load_settings(
+        data=tmp_path_factory.mktemp("team"),
+        buyer_secret="b0ye45ec" * 4,
+        oidc_issuer=issuer.url,
+        oidc_client_id=CLIENT,
+        console_url="http://127.0.0.1:8000",
+    )
+    async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        # As slow as it has to be, a hash takes longer than everything else here.
+        patch.setattr(passwords, "PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1))
+        services = await stack.enter_async_context(open_services(settings, background=False))
+        app = App(services)
+        stack.push_async_callback(app.finish)
+        yield Team(services, app, issuer)
+
+
+# --- by invitation and password
+
+
+async def test_an_invited_operator_sets_a_password_and_signs_in_with_it(team: Team) -> None:
+    invited, token = await team.invited("seller")
+    window = Window(team.app)
+    session = await window.json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+    assert (session["name"], session["role"]) == ("Ada seller", "seller")
+    assert (await window.json("GET", "/v1/console/session"))["operator_id"] == invited["operator_id"]
+    again = Window(team.app)
+    given = {"email": invited["email"].upper(), "password": PASSWORD}
+    assert (await again.json("POST", "/v1/console/password", given))["scopes"] == ["inventory", "read", "sales"]
+
+
+async def test_an_invitation_works_once_and_only_the_newest_one(team: Team) -> None:
+    invited, first = await team.invited("viewer")
+    _, second = await team.invited("viewer", invited["email"])
+    window, given = Window(team.app), {"password": PASSWORD}
+    path = "/v1/console/invitation"
+    assert await window.refused("POST", path, {"token": first} | given) == "invitation_not_found"
+    await window.json("POST", path, {"token": second} | given)
+    assert await window.refused("POST", path, {"token": second} | given) == "invitation_not_found"
+    assert await window.refused("POST", path, {"token": "made.up"} | given) == "invitation_not_found"
+    assert await window.refused("POST", path, {"token": second, "password": "short"}) == "invalid_request"
+
+
+async def test_a_wrong_password_and_an_unknown_account_are_refused_alike_and_slowed_down(team: Team) -> None:
+    invited, token = await team.invited("viewer")
+    await Window(team.app).json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+    window, answers = Window(team.app), []
+    for email in (invited["email"], "nobody@example.com"):
+        answers += [await window.ask("POST", "/v1/console/password", {"email": email, "password": "wrong"})]
+    assert answers[0].status == answers[1].status == 401
+    assert answers[0].body == answers[1].body
+    reasons = [
+        await window.refused("POST", "/v1/console/password", {"email": invited["email"], "password": "wrong"})
+        for _ in range(5)
+    ]
+    assert reasons == ["sign_in_refused"] * 4 + ["rate_limited"]
+
+
+async def test_another_sites_page_cannot_sign_its_visitor_in(team: Team) -> None:
+    invited, token = await team.invited("viewer")
+    for site in ("cross-site", "same-site"):
+        window = Window(team.app, headers={"sec-fetch-site": site})
+        given = {"token": token, "password": PASSWORD}
+        assert await window.refused("POST", "/v1/console/invitation", given) == "forbidden"
+        given = {"email": invited["email"], "password": PASSWORD}
+        assert await window.refused("POST", "/v1/console/password", given) == "forbidden"
+
+
+# --- by OIDC
+
+
+async def browse(window: Window) -> str:
+    """Sign in at the issuer as its next claims say; returns where the browser ends up."""
+    begun = dict((await window.ask("GET", "/v1/console/oidc")).headers)
+    async with httpx.AsyncClient() as client:
+        back = (await client.get(begun["location"])).headers["location"]
+    return dict((await window.ask("GET", back.removeprefix("http://127.0.0.1:8000"))).headers)["location"]
+
+
+async def test_an_invited_address_signs_in_by_oidc_and_is_known_by_its_subject_from_then_on(team: Team) -> None:
+    email = f"{uuid4().hex}@example.com"
+    await team.invited("finance", email)
+    team.issuer.claims = {"sub": "u-oidc", "email": email}
+    window = Window(team.app)
+    assert await browse(window) == "/console"
+    assert (await window.json("GET", "/v1/console/session"))["role"] == "finance"
+    # The address now belongs to somebody else there: not to the operator.
+    team.issuer.claims = {"sub": "u-other", "email": email}
+    assert await browse(Window(team.app)) == "/console#/sign-in/not_invited"
+    team.issuer.claims = {"sub": "u-oidc", "email": "renamed@example.com"}
+    assert await browse(Window(team.app)) == "/console"
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"email": "nobody@example.com"}, "not_invited"),
+        ({"email_verified": False}, "not_invited"),
+        ({"nonce": "of another sign-in"}, "identity_refused"),
+        ({"aud": "another client"}, "identity_refused"),
+        ({"aud": [CLIENT, "another"], "azp": "another"}, "identity_refused"),
+        ({"iss": "https://evil.example"}, "identity_refused"),
+        ({"exp": 1}, "identity_refused"),
+    ],
+)
+async def test_an_identity_that_is_not_for_us_is_refused(team: Team, claims: dict[str, Any], reason: str) -> None:
+    email = f"{uuid4().hex}@example.com"
+    await team.invited("admin", email)
+    team.issuer.claims = {"sub": uuid4().hex, "email": email} | claims
+    window = Window(team.app)
+    assert await browse(window) == f"/console#/sign-in/{reason}"
+    assert await window.refused("GET", "/v1/console/session") == "unauthorized"
+
+
+async def test_a_token_signed_with_another_key_is_refused(team: Team) -> None:
+    team.issuer.claims = {}
+    team.issuer.published = ECKey.generate_key("P-256", {"kid": "k1"})
+    assert await browse(Window(team.app)) == "/console#/sign-in/issuer_unavailable"
+    team.issuer.published = team.issuer.key
+
+
+async def test_an_answer_of_the_issuer_counts_only_in_the_window_that_asked(team: Team) -> None:
+    email = f"{uuid4().hex}@example.com"
+    await team.invited("viewer", email)
+    team.issuer.claims = {"sub": uuid4().hex, "email": email}
+    attacker, victim = Window(team.app), Window(team.app)
+    begun = dict((await attacker.ask("GET", "/v1/console/oidc")).headers)
+    async with httpx.AsyncClient() as client:
+        back = (await client.get(begun["location"])).headers["location"]
+    path = back.removeprefix("http://127.0.0.1:8000")
+    refused = "/console#/sign-in/sign_in_expired"
+    assert dict((await victim.ask("GET", path)).headers)["location"] == refused
+    await victim.ask("GET", "/v1/console/oidc")
+    assert dict((await victim.ask("GET", path)).headers)["location"] == refused
+
+
+# --- roles and sessions
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_a_role_may_do_what_its_scopes_allow(team: Team, role: Role) -> None:
+    window = await team.operator(role.value)
+    assert (await window.json("GET", "/v1/console/session"))["scopes"] == sorted(SCOPES_OF_ROLE[role])
+    sale_id = await team.sale()
+    paused = await window.ask("POST", f"/v1/sales/{sale_id}/pause")
+    assert paused.status == (200 if role in (Role.SELLER, Role.ADMIN) else 403)
+    wallet = await window.ask(
+        "POST", "/v1/wallets/b/credit", {"amount": 1, "currency": "EUR", "idempotency_key": uuid4().hex}
+    )
+    assert wallet.status == (200 if role in (Role.FINANCE, Role.ADMIN) else 403)
+    operators = await window.ask("GET", "/v1/ops/operators")
+    assert operators.status == (200 if role is Role.ADMIN else 403)
+
+
+async def test_a_disabled_operator_is_out_at_once_with_the_keys_they_made(team: Team) -> None:
+    window = await team.operator("admin")
+    made = await window.json("POST", "/v1/ops/keys", {"name": "mine", "scopes": ["read"]}, 201)
+    key = Window(team.app, made["key"])
+    await key.json("GET", "/v1/sales")
+    operator_id = (await window.json("GET", "/v1/console/session"))["operator_id"]
+    disabled = await team.admin.json("POST", f"/v1/ops/operators/{operator_id}/disable")
+    assert disabled["disabled_at"]
+    assert await window.refused("GET", "/v1/sales") == "unauthorized"
+    assert await key.refused("GET", "/v1/sales") == "unauthorized"
+    given = {"email": disabled["email"], "password": PASSWORD}
+    assert await Window(team.app).refused("POST", "/v1/console/password", given) == "sign_in_refused"
+
+
+async def test_operators_see_and_end_their_own_sessions_and_admins_everybodys(team: Team) -> None:
+    window = await team.operator("support")
+    [own] = (await window.json("GET", "/v1/ops/sessions"))["data"]
+    assert (own["is_current"], own["method"]) == (True, "invitation")
+    other = await team.operator("viewer")
+    [others] = (await other.json("GET", "/v1/ops/sessions"))["data"]
+    path = f"/v1/ops/sessions/{others['session_id']}"
+    assert await window.refused("DELETE", path) == "session_not_found"
+    everybodys = {one["session_id"] for one in (await team.admin.json("GET", "/v1/ops/sessions"))["data"]}
+    assert {own["session_id"], others["session_id"]} <= everybodys
+    await team.admin.json("DELETE", path, status=204)
+    assert await other.refused("GET", "/v1/sales") == "unauthorized"
+
+
+async def test_nobody_gives_a_role_that_may_do_more_than_themselves(team: Team) -> None:
+    made = await team.admin.json("POST", "/v1/ops/keys", {"name": "hr", "scopes": ["admin", "read"]}, 201)
+    hr = Window(team.app, made["key"])
+    given = {"email": f"{uuid4().hex}@example.com", "name": "Eve", "role": "finance"}
+    assert await hr.refused("POST", "/v1/ops/operators", given) == "forbidden"
+    await hr.json("POST", "/v1/ops/operators", given | {"role": "viewer"}, 201)
+    invited, _ = await team.invited("admin")
+    assert await hr.refused("POST", "/v1/ops/operators", given | {"email": invited["email"], "role": "viewer"})
+    assert await hr.refused("POST", f"/v1/ops/operators/{invited['operator_id']}/disable") == "forbidden"
+
+
+# --- the record
+
+
+async def test_every_action_is_on_record_with_the_operators_name_before_and_after(team: Team) -> None:
+    sale_id, window = await team.sale(), await team.operator("seller")
+    await window.json("POST", f"/v1/sales/{sale_id}/pause")
+    await window.json("PATCH", f"/v1/sales/{sale_id}", {"name": "Lamp, brass"})
+    renamed, paused = await team.actions(f"sale:{sale_id}")
+    assert (paused["action"], paused["operator"], paused["status"]) == ("pause_sale", "Ada seller", 200)
+    assert (paused["before"]["sales"]["paused"], paused["after"]["sales"]["paused"]) == (False, True)
+    assert renamed["request"] == {"name": "Lamp, brass"}
+    assert (renamed["before"]["sales"]["name"], renamed["after"]["sales"]["name"]) == ("Lamp", "Lamp, brass")
+
+
+async def test_a_refused_action_and_the_admin_key_are_on_record_too(team: Team) -> None:
+    missing = f"sale-{uuid4().hex[:8]}"
+    assert await team.admin.refused("POST", f"/v1/sales/{missing}/close") == "sale_not_found"
+    [refused] = await team.actions(f"sale:{missing}")
+    assert (refused["operator"], refused["status"], refused["reason"]) == ("the admin key", 404, "sale_not_found")
+
+
+async def test_the_record_has_no_secret_and_no_buyer(team: Team) -> None:
+    window, buyer = await team.operator("admin"), f"buyer-{uuid4().hex}"
+    credit = {"amount": 1, "currency": "EUR", "idempotency_key": uuid4().hex}
+    await window.json("POST", f"/v1/wallets/{buyer}/credit", credit)
+    made = await window.json("POST", "/v1/ops/keys", {"name": "mine", "scopes": ["read"]}, 201)
+    hook = {"url": "https://example.com/hook", "events": ["*"]}
+    secret = (await window.json("POST", "/v1/webhooks", hook, 201))["secret"]
+    text = json.dumps((await team.admin.json("GET", "/v1/ops/actions?limit=20"))["data"])
+    assert "credit_wallet" in text
+    for hidden in (buyer, made["key"].rpartition("_")[2], secret, PASSWORD, "hash"):
+        assert hidden not in text
+
+
+async def test_nothing_on_record_can_be_changed_or_deleted(team: Team) -> None:
+    await team.sale()
+    for statement in (update(operator_actions).values(operator="Eve"), delete(operator_actions)):
+        with pytest.raises((DatabaseError, EngineError)):
+            await team.services.database.write(partial(_execute, statement=statement))
+
+
+def _execute(connection: Connection, statement: Executable) -> None:
+    connection.execute(statement)
