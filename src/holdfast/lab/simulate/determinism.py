@@ -27,6 +27,8 @@ from holdfast.runtime.garbage import tune_gc
 
 # Any moment will do; the product only requires that it is not the epoch itself.
 EPOCH_S = 1_800_000_000
+# Of elapsed time. Not zero: the product takes 0.0 for "never" in places.
+STARTED_S = 1_000.0
 
 Note = Callable[..., None]
 
@@ -38,8 +40,7 @@ class Clock:
         self._now_s = now_s
 
     def monotonic(self) -> float:
-        # Not zero: the product takes 0.0 for "never" in places.
-        return 1_000.0 + self._now_s()
+        return STARTED_S + self._now_s()
 
     def monotonic_ns(self, *_clock: int) -> int:
         return round(self.monotonic() * 1_000_000) * 1_000

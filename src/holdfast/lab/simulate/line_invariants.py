@@ -17,6 +17,9 @@ from holdfast.lab.simulate.invariants import Violation
 # Processes learn the ledger's time from replies, each a little later than another.
 CLOCKS_DIFFER_S = 0.5
 
+# Arrival, buyer, ticket, place, end of the pass, end.
+Row = tuple[int, str, str, int | None, int | None, int | None]
+
 _LINE = """SELECT joined, serving,
   (SELECT count(*) FROM places p WHERE p.sale_id = r.sale_id AND p.left_place < r.serving) FROM rooms r"""
 
@@ -65,25 +68,30 @@ def check_line(raw: sqlite3.Connection, stood: Iterable[Stood]) -> Iterator[Viol
     yield from _check_buyers(raw, {row[1] for row in rows if row[4] is not None})
 
 
-def _check_told(told: list[Stood], places: dict[int, tuple[object, ...]]) -> Iterator[Violation]:
+def _check_told(told: list[Stood], places: dict[int, Row]) -> Iterator[Violation]:
     for one in told:
         if one.answer == "defect":
             yield Violation("no_defects", f"{one.what} of {one.buyer_id} failed at {one.at_s} s")
         if one.answer not in ("place", "pass"):
             continue
-        row = places.get(-1 if one.arrival is None else one.arrival)
-        if row is None or (row[1], row[2]) != (one.buyer_id, one.ticket_id):
+        row = _place_of(one, places)
+        if row is None or row[1] != one.buyer_id or (one.arrival is not None and row[2] != one.ticket_id):
             yield Violation("line", f"{one.buyer_id} was told place {one.arrival} at {one.at_s} s; it is {row}")
         elif one.answer == "pass" and row[4] is None:
             yield Violation("line", f"{one.buyer_id} was given a pass at {one.at_s} s that the ledger does not know")
 
 
-def _check_doubled(
-    told: list[Stood], rows: list[tuple[int, str, str, int | None, int | None, int | None]]
-) -> Iterator[Violation]:
+def _place_of(one: Stood, places: dict[int, Row]) -> Row | None:
+    """A ticket that was given for a stamp does not say which it is."""
+    if one.arrival is not None:
+        return places.get(one.arrival)
+    return next((row for row in places.values() if row[1] == one.buyer_id and row[4] is not None), None)
+
+
+def _check_doubled(told: list[Stood], rows: list[Row]) -> Iterator[Violation]:
     """A place ends when its owner leaves, or when they join again after their pass is over."""
     left = {one.buyer_id for one in told if one.what == "leave"}
-    of_buyer: defaultdict[str, list[tuple[int, str, str, int | None, int | None, int | None]]] = defaultdict(list)
+    of_buyer: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         of_buyer[row[1]].append(row)
     for buyer_id, theirs in of_buyer.items():

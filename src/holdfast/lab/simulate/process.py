@@ -23,7 +23,7 @@ from holdfast.ledger.mark.watch import LedgerWatch
 from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.port import PaymentProvider
 from holdfast.room.wakeup import Wakeup
-from holdfast.runtime.agent import Agents
+from holdfast.runtime.agent import Agent, Agents
 from holdfast.settings import Settings
 from holdfast.webhooks.sender import Sender
 
@@ -103,7 +103,8 @@ class Process:
         if self._is_worker:
             self._start_background(services, payments, wakeup)
         else:
-            found = [services.catalogue.agent(), services.room_snapshot.agent()]
+            found: list[Agent[Any]] = [services.catalogue.agent(), services.room_snapshot.agent()]
+            found.append(services.arrival_stager.agent())
             for agent in found:
                 if agent.name in parts.agents:
                     agents.start(agent)

@@ -98,7 +98,7 @@ class World:
         if self.scenario.has_webhook:
             agents |= {"relay", "deliverer"}
         if self.scenario.room is not None:
-            agents |= {"line_advancer", "room_snapshot", "catalogue"}
+            agents |= {"line_advancer", "room_snapshot", "catalogue", "arrival_stager"}
         return Parts(
             self.loop,
             self.trace,

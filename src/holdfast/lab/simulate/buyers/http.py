@@ -17,6 +17,7 @@ from holdfast.errors import Busy, OutcomeUnknown, Unavailable
 from holdfast.http.contract.message import Answer, ClientDisconnected, Headers, Request
 from holdfast.lab.simulate.buyers.asking import Handle
 from holdfast.lab.simulate.buyers.client import Client, Defect, Gone
+from holdfast.lab.simulate.determinism import STARTED_S
 from holdfast.lab.simulate.process import Process
 from holdfast.lab.simulate.scenario import SALE_ID, SKU_ID
 from holdfast.ledger.money.payment_notes import Method
@@ -166,6 +167,7 @@ async def _send(
         caller=None if buyer_id is None else Caller(buyer_id=buyer_id),
         idempotency_key=key,
         body=b"" if body is None else json.encode(body),
+        arrived=STARTED_S + asyncio.get_running_loop().time(),
     )
     answer = await process.app.answer(request)
     if answer is None:

@@ -17,7 +17,7 @@ JOINS_MAX = 12
 
 
 class Stood(Struct, frozen=True):
-    """One answer of the room. `answer` is place, wait, pass or left; or the reason of a refusal, or how it failed."""
+    """One answer of the room: place, stamp, wait, pass or left; or the reason of a refusal, or how it failed."""
 
     buyer_id: str
     what: str
@@ -90,7 +90,8 @@ class Line:
 
 
 _ANSWERS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "join": lambda _: "place",
+    # A stamp of the arrival, if the store did not take it. The place follows from it.
+    "join": lambda found: "stamp" if found["provisional"] else "place",
     "leave": lambda _: "left",
     "admit": lambda found: "pass" if "pass" in found else "wait",
 }
