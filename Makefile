@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools helm node edge-tools edge-worker broker pgbouncer test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser deploy-tools helm node edge-tools edge-worker broker pgbouncer stripe-mock test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -57,6 +57,11 @@ node: ## Install Node and npm for the tests of the middleware and the TypeScript
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
+# Of no consequence where it cannot be installed: the tests that need it say so and are skipped.
+stripe-mock: $(BIN)/python ## Install Stripe's mock server for the tests of its API if Go is there
+	@test -x $(BIN)/stripe-mock || ! command -v go >/dev/null || \
+		GOBIN=$(abspath $(BIN)) timeout 300 go install github.com/stripe/stripe-mock@latest || echo "stripe-mock could not be installed"
+
 edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests of edge/worker.js
 	@test -d edge/node_modules/miniflare || timeout 300 npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
 		{ echo "miniflare could not be installed: npm install --prefix edge"; exit 1; }
@@ -78,7 +83,7 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 helm: ## Build helm into build/tools, for the tests of the Helm chart (needs Go)
 	@test -x build/tools/helm || { mkdir -p build/tools && GOBIN=$(CURDIR)/build/tools go install helm.sh/helm/v3/cmd/helm@v3.18.6; }
 
-test-all: install-dev deploy-tools browser node edge-tools edge-worker broker pgbouncer ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev deploy-tools browser node edge-tools edge-worker broker pgbouncer stripe-mock ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5

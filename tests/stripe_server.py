@@ -2,32 +2,51 @@
 
 It speaks form encoding, keeps the first answer to each Idempotency-Key (failures that began included), and gives
 errors in Stripe's shape. Search sees an intent only when it was indexed, as Stripe's lags behind. What a card does is
-named by its payment method, as with Stripe's test cards.
+named by its payment method or confirmation token, as with Stripe's test cards. For browsers it serves a stand-in for
+Stripe.js, and a bank that asks in a frame; with `webhook_url` it sends signed webhooks, as often as `webhook_times`.
 """
 
 import asyncio
+import json
 import re
+import secrets
 import socket
+import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import httpx
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from stripe import WebhookSignature
 
 API_KEY = "sk_test_holdfast"
+PUBLISHABLE_KEY = "pk_test_holdfast"
+WEBHOOK_SECRET = "whsec_" + "c2VjcmV0" * 4
+SCRIPT = Path(__file__).parent / "stripe_element.js"
+# Stripe's test cards.
+CARDS = {"4242424242424242": "visa", "4000000000000002": "declined", "4000002760003184": "bank"}
+BANK_PAGE = """<!doctype html><html lang="en"><title>Bank</title><h1>Your bank asks</h1>
+<form method="post"><button name="answer" value="approve">Approve</button>
+<button name="answer" value="refuse">Refuse</button></form>"""
+ANSWERED_PAGE = """<!doctype html><html lang="en"><title>Bank</title>
+<script>parent.postMessage("answered", "*")</script>"""
 SLOW_S = 1.0
 DECLINES = {
     "pm_card_chargeDeclined": "generic_decline",
     "pm_card_chargeDeclinedInsufficientFunds": "insufficient_funds",
+    "ctoken_declined": "generic_decline",
 }
+STATUS = {"pm_processing": "processing", "pm_needs_action": "requires_action", "ctoken_bank": "requires_action"}
 
 
 class StripeError(Exception):
@@ -53,6 +72,8 @@ class StripeServer:
         self.requests: Counter[str] = Counter()
         self.indexed: set[str] = set()
         self.lose_next: set[str] = set()
+        self.webhook_url, self.webhook_times, self.posts_webhooks = "", 1, True
+        self._tokens = 0
         self._answers: dict[str, tuple[list[tuple[str, str]], int, dict[str, Any]]] = {}
         self._running: set[str] = set()
         self.app = Starlette(
@@ -65,6 +86,9 @@ class StripeServer:
                 Route("/v1/payment_intents/{id}/cancel", self._post(self._cancel), methods=["POST"]),
                 Route("/v1/refunds", self._post(self._refund), methods=["POST"]),
                 Route("/v1/refunds", self._get(self._list_refunds), methods=["GET"]),
+                Route("/v1/confirmation_tokens", self._make_token, methods=["POST"]),
+                Route("/v3/", self._script),
+                Route("/bank/{secret}", self._bank, methods=["GET", "POST"]),
             ]
         )
 
@@ -73,6 +97,47 @@ class StripeServer:
 
     def index(self) -> None:
         self.indexed = set(self.intents)
+
+    def answer_bank(self, key: str, *, approved: bool) -> None:
+        """As the buyer does, on the bank's page."""
+        [intent] = self.by_key(key)
+        self._answer(intent, approved=approved)
+
+    def _answer(self, intent: dict[str, Any], *, approved: bool) -> None:
+        assert intent["status"] == "requires_action"
+        error = None if approved else {"code": "payment_intent_authentication_failure"}
+        intent |= {
+            "status": "requires_capture" if approved else "requires_payment_method",
+            "last_payment_error": error,
+        }
+
+    async def _script(self, _request: Request) -> Response:
+        return Response(SCRIPT.read_bytes(), media_type="text/javascript")
+
+    async def _make_token(self, request: Request) -> Response:
+        form = dict(parse_qsl((await request.body()).decode()))
+        assert form["key"] == PUBLISHABLE_KEY
+        self._tokens += 1
+        body = {"id": f"ctoken_{CARDS[form['number'].replace(' ', '')]}_{self._tokens}"}
+        return JSONResponse(body, headers={"access-control-allow-origin": "*"})
+
+    async def _bank(self, request: Request) -> Response:
+        secret = request.path_params["secret"]
+        [intent] = [intent for intent in self.intents.values() if intent["client_secret"] == secret]
+        if request.method == "GET":
+            return HTMLResponse(BANK_PAGE)
+        form = dict(parse_qsl((await request.body()).decode()))
+        self._answer(intent, approved=form["answer"] == "approve")
+        if self.webhook_url and self.posts_webhooks:
+            await self._post_webhook(intent)
+        return HTMLResponse(ANSWERED_PAGE)
+
+    async def _post_webhook(self, intent: dict[str, Any]) -> None:
+        kind = "amount_capturable_updated" if intent["status"] == "requires_capture" else "payment_failed"
+        body, signature = signed_webhook(intent["metadata"]["holdfast_key"], f"payment_intent.{kind}")
+        async with httpx.AsyncClient(trust_env=False) as client:
+            for _ in range(self.webhook_times):
+                await client.post(self.webhook_url, content=body, headers={"stripe-signature": signature})
 
     def forget_idempotency_keys(self) -> None:
         """As Stripe may after a day."""
@@ -133,12 +198,20 @@ class StripeServer:
             return exc.status, exc.body
 
     def _create(self, _request: Request, form: dict[str, str]) -> dict[str, Any]:
-        method = form.get("payment_method")
+        method = form.get("payment_method") or form.get("confirmation_token")
         if method == "pm_error":
             raise StripeError(500, "api_error", "internal")
-        _require(form, capture_method="manual", confirm="true", off_session="true")
-        if not method or not method.startswith("pm_"):
+        _require(form, capture_method="manual", confirm="true")
+        is_present = "confirmation_token" in form
+        assert ("off_session" in form) != is_present, form
+        assert ("use_stripe_sdk" in form) == is_present, form
+        if not method or not method.startswith("ctoken_" if is_present else "pm_"):
             raise StripeError(400, "invalid_request_error", "resource_missing", param="payment_method")
+        if is_present:
+            # A token is used once. Those that a browser made end in a number.
+            if any(intent.get("confirmation_token") == method for intent in self.intents.values()):
+                raise StripeError(400, "invalid_request_error", "confirmation_token_already_used")
+            method = "_".join(method.split("_")[:2])
         if int(form["amount"]) < 50:
             raise StripeError(400, "invalid_request_error", "amount_too_small", param="amount")
         intent = {
@@ -147,9 +220,9 @@ class StripeServer:
             "amount": int(form["amount"]),
             "currency": form["currency"],
             "metadata": {name[9:-1]: value for name, value in form.items() if name.startswith("metadata[")},
-            "status": {"pm_processing": "processing", "pm_needs_action": "requires_action"}.get(
-                method, "requires_capture"
-            ),
+            "status": STATUS.get(method, "requires_capture"),
+            "client_secret": f"pi_{len(self.intents) + 1}_secret_{secrets.token_hex(8)}",
+            "confirmation_token": form.get("confirmation_token"),
             "customer": form.get("customer"),
             "latest_charge": {"object": "charge", "amount_refunded": 0},
             "last_payment_error": None,
@@ -232,6 +305,36 @@ def _check_key(request: Request) -> None:
 def _require(form: dict[str, str], **expected: str) -> None:
     for name, value in expected.items():
         assert form.get(name) == value, f"{name} should be {value}: {form}"
+
+
+def signed_webhook(key: str, kind: str, at: int | None = None) -> tuple[bytes, str]:
+    """Body and header, as Stripe signs and sends them."""
+    event: dict[str, Any] = {"id": "evt_1", "type": kind, "data": {"object": {"metadata": {"holdfast_key": key}}}}
+    body, now = json.dumps(event), int(time.time()) if at is None else at
+    signature = WebhookSignature._compute_signature(f"{now}.{body}", WEBHOOK_SECRET)
+    return body.encode(), f"t={now},v1={signature}"
+
+
+@contextmanager
+def stripe_in_a_thread() -> Iterator[StripeServer]:
+    """For tests that are not asynchronous."""
+    started, stop = threading.Event(), threading.Event()
+    found: list[StripeServer] = []
+
+    async def run() -> None:
+        async with running_stripe() as stripe:
+            found.append(stripe)
+            started.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    started.wait()
+    try:
+        yield found[0]
+    finally:
+        stop.set()
+        thread.join()
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.domain.sale.settling import advance
 from holdfast.domain.sale.settling_case import (
+    AuthenticationRequested,
     Case,
     Discarded,
     Effect,
@@ -34,7 +35,8 @@ P = PaymentStatus
 
 
 class World(Struct, frozen=True, kw_only=True):
-    """What really happened: `held` is the provider's own status of the payment, the rest are counts."""
+    """What really happened: `held` is the provider's own status of the payment, the rest are counts. It is ATTEMPTED
+    while the bank asks the buyer."""
 
     held: PaymentStatus | None = None
     taken: int = 0
@@ -103,12 +105,13 @@ def post(case: Case, world: World, event: Event) -> Node:
     after, effects = advance(case, event)
     for effect in effects:
         world = ledger_effect(effect, after, world)
-    pauses = (Effect.RETRY_LATER, Effect.CHECK_SOON)
+    pauses = (Effect.RETRY_LATER, Effect.CHECK_SOON, Effect.AWAIT_BUYER)
     last = effects[-1] if effects and after.is_open and effects[-1] not in pauses else None
     # Attempts beyond the maximum, which only notifying the gate has, make no difference.
     attempts = min(after.attempts, after.attempts_max)
-    forgotten = {"is_verified": False, "is_looked_up": False, "is_refused": False, "failure": None}
-    return Node(replace(after, attempts=attempts, **forgotten), last, world)
+    flags = ("is_unanswered", "is_verified", "is_looked_up", "is_refused")
+    forgotten = replace(after, attempts=attempts, failure=None, **dict.fromkeys(flags, False))
+    return Node(forgotten, last, world)
 
 
 def next_attempt(case: Case, world: World) -> Iterator[Node]:
@@ -172,16 +175,16 @@ def outcomes(effect: Effect, case: Case, world: World) -> Iterator[tuple[World, 
                 changed = replace(world, held=held, taken=world.taken + is_new)
                 yield changed, unknown
                 replied = ProviderReplied(held, AMOUNT, is_looked_up=effect is Effect.LOOK_UP)  # type: ignore[arg-type]
-                yield changed, replied
+                yield changed, AuthenticationRequested() if held is P.ATTEMPTED else replied
 
 
 def provider(effect: Effect, held: PaymentStatus | None) -> tuple[PaymentStatus | None, ...]:
     match effect, held:
         case Effect.AUTHORISE, None:
-            return P.AUTHORISED, P.DECLINED
+            return P.AUTHORISED, P.DECLINED, P.ATTEMPTED
         case Effect.CAPTURE, P.AUTHORISED:
             return P.CAPTURED, P.VOIDED
-        case Effect.VOID, P.AUTHORISED:
+        case Effect.VOID, P.AUTHORISED | P.ATTEMPTED:
             return (P.VOIDED,)
     return (held,)
 
@@ -190,7 +193,7 @@ def operator(case: Case, world: World) -> Iterator[Node]:
     yield Node(replace(case, work=Work.WAITING, attempts=0), None, world)
     # Refused while money is out; what is only authorised is voided first.
     if case.payment is not P.CAPTURED and world.held is not P.CAPTURED:
-        held = P.VOIDED if world.held is P.AUTHORISED else world.held
+        held = P.VOIDED if world.held in (P.AUTHORISED, P.ATTEMPTED) else world.held
         yield post(replace(case, work=Work.WAITING), replace(world, held=held), Discarded())
 
 
@@ -202,6 +205,11 @@ def interference(node: Node) -> Iterator[Node]:
     if world.held is P.AUTHORISED:
         # An authorisation that is not captured is voided by the provider in the end.
         yield replace(node, world=replace(world, held=P.VOIDED))
+    if world.held is P.ATTEMPTED:
+        # The buyer answers the bank, or refuses; the script or the provider tells no one else.
+        yield replace(node, world=replace(world, held=P.AUTHORISED))
+        yield replace(node, world=replace(world, held=P.DECLINED))
+        yield replace(node, case=replace(case, is_unanswered=True)) if case.is_open else node
     if world.replacements and case.is_reacquiring and not case.has_replacement:
         yield replace(node, case=replace(case, has_replacement=True))
         # A gate can lose what the ledger has not read.

@@ -10,7 +10,9 @@ from settling_model import AMOUNT, Node, reachable
 from holdfast.domain.sale.sale import reacquired_id
 from holdfast.domain.sale.settling import advance
 from holdfast.domain.sale.settling_case import (
+    AUTHENTICATION_REQUIRED,
     LEDGER_EFFECTS,
+    AuthenticationRequested,
     Case,
     Discarded,
     Effect,
@@ -36,6 +38,7 @@ EVENTS: list[Event] = [
     *[ProviderReplied(status, AMOUNT) for status in (None, P.AUTHORISED, P.CAPTURED, P.DECLINED, P.VOIDED)],
     ProviderReplied(P.DECLINED, AMOUNT, is_looked_up=True),
     ProviderReplied(P.CAPTURED, AMOUNT + 1),
+    AuthenticationRequested("pi_1"),
     Reacquired(),
     Reacquired("sold_out"),
     GateAcknowledged(),
@@ -61,6 +64,9 @@ def every_case() -> Iterator[Case]:
             for overdue, parks, earlier in product(*flags):
                 yield replace(case, is_overdue=overdue, is_earlier_payment=earlier)
                 yield replace(case, payment_attempts_max=1, parks_after_attempts=parks)
+        if payment is P.ATTEMPTED:
+            for unanswered in (False, True):
+                yield replace(case, payment_reason=AUTHENTICATION_REQUIRED, is_unanswered=unanswered)
         if payment is P.CAPTURED:
             yield replace(case, is_paid_otherwise=True)
 
@@ -79,6 +85,8 @@ def effects_of(case: Case, event: Event) -> list[Effect]:
 
 def test_every_effect_is_reached(nodes: dict[Node, set[Node]]) -> None:
     reached = {effect for n in nodes if n.case.is_open for effect in effects_of(n.case, Resumed())}
+    asked = [n for n in nodes if n.world.held is P.ATTEMPTED and n.case.is_open]
+    reached |= {effect for n in asked for effect in effects_of(n.case, AuthenticationRequested())}
     assert reached | {n.pending for n in nodes if n.pending} >= set(Effect) - {Effect.REPORT, Effect.CHECK_SOON}
 
 
@@ -250,6 +258,32 @@ def test_after_the_reservation_has_ended(
 def test_a_declined_payment(case: Case, event: Event, effects: list[Effect], work: Work) -> None:
     after, then = advance(replace(case, payment=P.DECLINED), event)
     assert (then, after.work) == (effects, work)
+
+
+@pytest.mark.parametrize(
+    ("case", "event", "effects"),
+    [
+        (Case(), AuthenticationRequested("pi_1"), [Effect.AWAIT_BUYER]),
+        (Case(), ProviderReplied(P.AUTHORISED, AMOUNT), [Effect.CAPTURE]),
+        (Case(), ProviderReplied(P.DECLINED, AMOUNT), [Effect.REOPEN]),
+        (Case(is_unanswered=True), AuthenticationRequested("pi_1"), [Effect.VOID]),
+        (Case(is_unanswered=True), ProviderReplied(P.AUTHORISED, AMOUNT), [Effect.CAPTURE]),
+        (Case(is_unanswered=True), ProviderReplied(P.VOIDED, AMOUNT), [Effect.REOPEN]),
+        (Case(is_unanswered=True, is_overdue=True), ProviderReplied(P.VOIDED, AMOUNT), [Effect.LOOK_UP]),
+        (Case(reservation=Status.FAILED), AuthenticationRequested("pi_1"), [Effect.VOID]),
+        (Case(is_earlier_payment=True), AuthenticationRequested("pi_1"), [Effect.VOID]),
+    ],
+)
+def test_while_the_bank_asks_the_buyer(case: Case, event: Event, effects: list[Effect]) -> None:
+    asked = replace(case, payment=P.ATTEMPTED, payment_reason=AUTHENTICATION_REQUIRED, amount=AMOUNT)
+    assert effects_of(asked, event) == effects
+
+
+def test_a_bank_that_nobody_answered_is_the_reason_of_the_decline() -> None:
+    asked = Case(payment=P.ATTEMPTED, payment_reason=AUTHENTICATION_REQUIRED, is_unanswered=True, is_overdue=True)
+    declined, _ = advance(asked, ProviderReplied(P.VOIDED, reason="requested_by_customer"))
+    failed, effects = advance(declined, ProviderReplied(P.VOIDED, reason="requested_by_customer", is_looked_up=True))
+    assert (effects, failed.reason) == ([Effect.RETURN_UNITS], AUTHENTICATION_REQUIRED)
 
 
 def test_a_decline_keeps_the_units_and_says_why() -> None:

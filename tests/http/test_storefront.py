@@ -106,14 +106,24 @@ def front_with(server: Server, name: str) -> str:
 
 
 def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
-    assert ask(embedded, "/store/config.json").json() == {"token_url": None, "demo": False, "return_origins": []}
+    assert ask(embedded, "/store/config.json").json() == {
+        "token_url": None,
+        "demo": False,
+        "return_origins": [],
+        "stripe": None,
+    }
     assert ask(embedded, "/demo/identity").status_code == 404
 
 
 def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pytest.TempPathFactory) -> None:
     login = "https://shop.example.com/login/token"
     with started(tmp_path_factory.mktemp("shop"), settings={"BUYER_TOKEN_URL": login}) as server:
-        assert ask(server, "/store/config.json").json() == {"token_url": login, "demo": False, "return_origins": []}
+        assert ask(server, "/store/config.json").json() == {
+            "token_url": login,
+            "demo": False,
+            "return_origins": [],
+            "stripe": None,
+        }
         store = store_of(server)
         store.open()
         policy = ask(server, f"/s/{store.sale_id}").headers["content-security-policy"]
@@ -148,7 +158,12 @@ def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path:
         assert "HttpOnly" in first.headers["set-cookie"]
         assert server.client.get(f"/v1/wallets/{buyer_id}").json()["balance"] == PURSE
         assert ask(server, IDENTITY, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
-        assert ask(server, "/store/config.json").json() == {"token_url": IDENTITY, "demo": True, "return_origins": []}
+        assert ask(server, "/store/config.json").json() == {
+            "token_url": IDENTITY,
+            "demo": True,
+            "return_origins": [],
+            "stripe": None,
+        }
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"
         eventually(lambda: ask(server, "/v1/sales/drop-1/now").json()["joined"] >= 5, within_s=60)

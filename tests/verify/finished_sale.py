@@ -109,6 +109,9 @@ class LocalSandbox:
         entry = self.ledger.find(key)
         return None if entry is None else entry.payment()
 
+    async def next_action(self, key: str, reference: str) -> None:
+        """No bank asks here."""
+
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         return PaymentPage([])
 

@@ -81,6 +81,10 @@ export abstract class Operations {
   getHistory(...args: Parameters<typeof reservations.getHistory>) { return this.run(reservations.getHistory(...args)); }
   /** Mark the units as sold; for a buyer: start to pay. */
   confirm(...args: Parameters<typeof reservations.confirm>) { return this.run(reservations.confirm(...args)); }
+  /** What its payment needs next. */
+  getPayment(...args: Parameters<typeof reservations.getPayment>) { return this.run(reservations.getPayment(...args)); }
+  /** The buyer is back from the bank: check the payment now. */
+  checkPayment(...args: Parameters<typeof reservations.checkPayment>) { return this.run(reservations.checkPayment(...args)); }
   /** Hold the units longer. */
   extend(...args: Parameters<typeof reservations.extend>) { return this.run(reservations.extend(...args)); }
   /** Return the units. */

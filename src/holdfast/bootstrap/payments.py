@@ -1,7 +1,7 @@
 """Opens the payment services: providers, settlement, refunds, the audit of payments."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
@@ -47,6 +47,7 @@ class PaymentServices(Struct, frozen=True, eq=False):
     parked: Parked
     compensator: Compensator
     audit: PaymentAudit
+    providers: Mapping[str, PaymentProvider]
     # One per provider, open while it does not answer.
     breakers: Sequence[Breaker] = ()
 
@@ -126,5 +127,6 @@ def build_payment_services(
         Parked(database, settler, providers),
         compensator,
         PaymentAudit(database, settler, providers, compensator),
+        providers,
         [provider.breaker for provider in providers.values()],
     )

@@ -28,6 +28,7 @@ from holdfast.checkout.holds import Holds
 from holdfast.checkout.mine import FindMine
 from holdfast.checkout.passes import Passes
 from holdfast.checkout.payment_methods import PaymentMethods
+from holdfast.checkout.payment_steps import PaymentSteps
 from holdfast.checkout.purchase import PurchaseUnits
 from holdfast.checkout.replays import Replays
 from holdfast.checkout.reserve import ReserveUnits
@@ -98,6 +99,7 @@ class Services(Struct, frozen=True, eq=False):
     purchase_units: PurchaseUnits
     holds: Holds
     find_mine: FindMine
+    payment_steps: PaymentSteps
     reservation_events: ReservationEvents
     readiness: Readiness
     lag: LagReader
@@ -262,6 +264,7 @@ def build_services(
         ),
         Holds(find, catalogue, batcher, methods, nudge),
         FindMine(reads, catalogue, engine.catch_up),
+        PaymentSteps(database, payments.providers, payments.audit.hint),
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
         lag,

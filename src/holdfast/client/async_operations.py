@@ -51,6 +51,8 @@ class AsyncMethods:
     get_reservation = async_method(reservations_calls.get_reservation)
     get_history = async_method(reservations_calls.get_history)
     confirm = async_method(reservations_calls.confirm)
+    get_payment = async_method(reservations_calls.get_payment)
+    check_payment = async_method(reservations_calls.check_payment)
     extend = async_method(reservations_calls.extend)
     cancel = async_method(reservations_calls.cancel)
     events = async_stream(reservations_calls.events)

@@ -51,6 +51,8 @@ class Methods:
     get_reservation = method(reservations_calls.get_reservation)
     get_history = method(reservations_calls.get_history)
     confirm = method(reservations_calls.confirm)
+    get_payment = method(reservations_calls.get_payment)
+    check_payment = method(reservations_calls.check_payment)
     extend = method(reservations_calls.extend)
     cancel = method(reservations_calls.cancel)
     events = stream(reservations_calls.events)

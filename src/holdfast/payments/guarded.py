@@ -12,7 +12,7 @@ from typing import TypeVar
 import structlog
 
 from holdfast.errors import EngineError, Unavailable
-from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentProvider, Refund
+from holdfast.payments.port import Charge, NextAction, Payment, PaymentPage, PaymentProvider, Refund
 from holdfast.runtime import metrics
 from holdfast.runtime.breaker import Breaker
 
@@ -48,6 +48,9 @@ class GuardedProvider:
 
     async def look_up(self, key: str, reference: str | None = None) -> Payment | None:
         return await self._call(self._provider.look_up, key, reference)
+
+    async def next_action(self, key: str, reference: str) -> NextAction | None:
+        return await self._call(self._provider.next_action, key, reference)
 
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         return await self._call(self._provider.list_since, since, after)

@@ -48,6 +48,15 @@ class Payment(Struct, frozen=True):
     reason: str | None = None
     amount: int = 0
     refunded: int = 0
+    # PENDING because the bank asks the buyer (3-D Secure): `next_action` says where.
+    needs_buyer: bool = False
+
+
+class NextAction(Struct, frozen=True):
+    """What the buyer's browser does next: give the secret to the provider's script, or go to the URL."""
+
+    client_secret: str | None = None
+    url: str | None = None
 
 
 class Refund(Struct, frozen=True):
@@ -90,6 +99,9 @@ class PaymentProvider(Protocol):
 
         `reference` is the provider's own id, if it is known: some providers reliably find a payment only by that.
         """
+
+    async def next_action(self, key: str, reference: str) -> NextAction | None:
+        """What the buyer has to do for this payment now, if anything."""
 
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         """The payments that were begun since a moment, in milliseconds, in pages."""

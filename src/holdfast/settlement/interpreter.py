@@ -13,6 +13,7 @@ import structlog
 from holdfast.domain.sale.sale import reacquired_id
 from holdfast.domain.sale.settling_case import (
     INTERNAL_KEY_PREFIX,
+    AuthenticationRequested,
     Effect,
     EffectFailed,
     Event,
@@ -172,6 +173,8 @@ class Interpreter:
         is_looked_up = effect is Effect.LOOK_UP
         if reply is None:
             return ProviderReplied(None, is_looked_up=is_looked_up)
+        if reply.state is PaymentState.PENDING and reply.needs_buyer:
+            return AuthenticationRequested(reply.reference)
         if reply.state is PaymentState.PENDING:
             return EffectFailed(effect, "the provider has not decided yet")
         status = PaymentStatus(reply.state.value)

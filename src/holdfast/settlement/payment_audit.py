@@ -121,7 +121,7 @@ class PaymentAudit:
             known = await provider.look_up(payment_key, declined.reference)
         except EngineError:
             return False
-        return known is not None and known.state is PaymentState.DECLINED
+        return known is not None and known.state in (PaymentState.DECLINED, PaymentState.VOIDED)
 
     def _hint(self, connection: Connection, payment_key: str) -> bool:
         payment = connection.execute(select(payments).where(payments.c.payment_key == payment_key)).one_or_none()

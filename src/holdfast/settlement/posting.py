@@ -74,6 +74,7 @@ class SettlementBatch:
             has_funds=not amount or self.balances.get(record.account, 0) >= amount,
             is_over_limit=not had_claimed and self._exceeds_limit(record, bought + quantity),
             notifies_gate=self.notifies_gate,
+            is_unanswered=record.answer_until <= self.now,
             is_overdue=record.reservation is not None and record.reservation.expires_at <= self.now,
         )
         if record.has_claimed and not had_claimed:

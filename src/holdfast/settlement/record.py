@@ -18,6 +18,10 @@ from holdfast.settlement.retry import deferred
 CHECK_AGAIN_MS = 1_000
 # Units may be waiting to return, so a gate that is back is notified within this.
 NOTIFY_AGAIN_MS = 10_000
+# How long a buyer has to answer the bank, at least: a hold may end sooner. Banks give between five and ten minutes.
+ANSWER_WITHIN_MS = 300_000
+# The webhook and the buyer's return come first. This finds what they missed, and costs the provider a call each.
+ANSWER_LOOK_MS = 30_000
 
 _COUNTED_AS = {
     Effect.SELL: "confirmed",
@@ -27,6 +31,7 @@ _COUNTED_AS = {
 }
 _UNDECIDED = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 _DECIDED = (PaymentStatus.CAPTURED, PaymentStatus.DECLINED, PaymentStatus.VOIDED)
+_PAUSES = (Effect.RETRY_LATER, Effect.CHECK_SOON, Effect.AWAIT_BUYER)
 _CLOSED_AS = {Work.PARKED: "parked", Work.DISCARDED: "dropped", Work.DONE: "ended"}
 
 
@@ -115,13 +120,19 @@ class Record:
     @property
     def pending(self) -> Effect | None:
         """The call to the provider or the gate that comes next, if it does not have to wait."""
-        is_paused = not self.effects or self.effects[-1] in (Effect.RETRY_LATER, Effect.CHECK_SOON)
+        is_paused = not self.effects or self.effects[-1] in _PAUSES
         return None if is_paused or not self.case.is_open else self.effects[-1]
 
     @property
     def has_claimed(self) -> bool:
         """Whether its units are, or will be, the buyer's: from here on the money is taken."""
         return self.case.payment in (PaymentStatus.CLAIMED, PaymentStatus.CAPTURED)
+
+    @property
+    def answer_until(self) -> int:
+        """Until when the bank's question may be open: its payment was last changed when the bank asked."""
+        asked_at = 0 if self.payment is None else int(self.payment["updated_at"])
+        return max(0 if self.reservation is None else self.reservation.expires_at, asked_at + ANSWER_WITHIN_MS)
 
     def advance(self, event: Event, now: int, **facts: bool) -> None:
         """`facts` are what the case has to know of the ledger: `has_units`, `has_funds`, and so on."""
@@ -180,6 +191,8 @@ class Record:
         elif last in (Effect.CHECK_SOON, Effect.NOTIFY_GATE):
             # This worker notifies the gate now; others do only if that came to nothing.
             changes |= {"due_at": now + CHECK_AGAIN_MS, "leased_until": 0}
+        elif last is Effect.AWAIT_BUYER:
+            changes |= {"due_at": min(now + ANSWER_LOOK_MS, self.answer_until), "leased_until": 0}
         if not case.is_open:
             changes["leased_until"] = 0
         self.is_work_changed = any(self.work[name] != value for name, value in changes.items())

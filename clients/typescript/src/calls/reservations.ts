@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import { type Call, pathOf } from "../call.js";
-import type { History, Reservation, ReservationPage, SaleReservation } from "../types.js";
+import type { History, PaymentStep, Reservation, ReservationPage, SaleReservation } from "../types.js";
 
 /** List reservations, newest first. */
 export function listReservations(args: { sku_id?: string; owner_id?: string; status?: "active" | "cancelled" | "confirmed" | "expired" | "failed" | "settling"; limit?: number; starting_after?: string; } = {}): Call<ReservationPage> {
@@ -21,6 +21,16 @@ export function getHistory(reservation_id: string, args: { receipt?: string; } =
 /** Mark the units as sold; for a buyer: start to pay. */
 export function confirm(reservation_id: string, args: { payment_method?: string | null; receipt?: string; } = {}): Call<Reservation | SaleReservation> {
   return { method: "POST", path: pathOf("/v1/reservations/{reservation_id}/confirm", reservation_id), answers: { 200: "json", 202: "json" }, headers: { "Holdfast-Receipt": args.receipt }, body: { payment_method: args.payment_method }, isRepeatable: true };
+}
+
+/** What its payment needs next. */
+export function getPayment(reservation_id: string, args: { receipt?: string; } = {}): Call<PaymentStep> {
+  return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}/payment", reservation_id), answers: { 200: "json" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
+}
+
+/** The buyer is back from the bank: check the payment now. */
+export function checkPayment(reservation_id: string, args: { receipt?: string; } = {}): Call<null> {
+  return { method: "POST", path: pathOf("/v1/reservations/{reservation_id}/payment", reservation_id), answers: { 204: "nothing" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
 
 /** Hold the units longer. */

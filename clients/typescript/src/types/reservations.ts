@@ -46,3 +46,15 @@ export interface Event {
 export interface History {
   events: Event[];
 }
+
+export type PaymentPhase = "action_required" | "none" | "processing";
+
+/** What the payment in progress needs next. */
+export interface PaymentStep {
+  /** `action_required`: the bank asks the buyer. `none`: no payment is in progress. */
+  status: PaymentPhase;
+  /** Stripe: for `stripe.handleNextAction` in the buyer's browser. */
+  client_secret?: string | null;
+  /** Sandbox: the page where the buyer answers the bank. */
+  url?: string | null;
+}

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.client.call import Call, optional, path_of
 from holdfast.client.stream import StreamEvent
 from holdfast.client.types.inventory import Reservation
-from holdfast.client.types.reservations import History, ReservationPage, SaleReservation
+from holdfast.client.types.reservations import History, PaymentStep, ReservationPage, SaleReservation
 
 
 def list_reservations(
@@ -80,6 +80,33 @@ def confirm(
         answers={200: (SaleReservation, Reservation), 202: (SaleReservation,)},
         headers={"Holdfast-Receipt": receipt},
         body={"payment_method": optional(payment_method)},
+    )
+
+
+def get_payment(reservation_id: str, *, receipt: str | None = None) -> Call[PaymentStep]:
+    """What its payment needs next.
+
+    While the reservation is `settling`, the bank may ask the buyer (3-D Secure). What the browser needs for that
+    comes from the provider, and only the buyer gets it.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/reservations/{reservation_id}/payment", reservation_id),
+        answers={200: (PaymentStep,)},
+        headers={"Holdfast-Receipt": receipt},
+    )
+
+
+def check_payment(reservation_id: str, *, receipt: str | None = None) -> Call[None]:
+    """The buyer is back from the bank: check the payment now.
+
+    What the bank said is looked up at the provider. A webhook may have done so already; a repeat changes nothing.
+    """
+    return Call(
+        method="POST",
+        path=path_of("/v1/reservations/{reservation_id}/payment", reservation_id),
+        answers={204: ()},
+        headers={"Holdfast-Receipt": receipt},
     )
 
 

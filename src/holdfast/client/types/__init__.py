@@ -46,7 +46,15 @@ from holdfast.client.types.operate_2 import (
     SystemHealth,
 )
 from holdfast.client.types.purchase import Purchase
-from holdfast.client.types.reservations import Decline, Event, History, ReservationPage, SaleReservation
+from holdfast.client.types.reservations import (
+    Decline,
+    Event,
+    History,
+    PaymentPhase,
+    PaymentStep,
+    ReservationPage,
+    SaleReservation,
+)
 from holdfast.client.types.room import Jwks, Key, Mine, Order, OrderStatus, Pace, Pass, Place, RoomFacts, Wait
 from holdfast.client.types.sales import (
     AfterAttempts,
@@ -154,7 +162,9 @@ __all__ = [
     "Pass",
     "PaymentFinding",
     "PaymentKind",
+    "PaymentPhase",
     "PaymentReport",
+    "PaymentStep",
     "Phase",
     "Place",
     "Pool",

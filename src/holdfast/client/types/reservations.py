@@ -3,10 +3,16 @@
 """Types of the resource `reservations`."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from holdfast.client.types.inventory import Reservation, Status
+
+if TYPE_CHECKING:
+    PaymentPhase = Literal["action_required", "none", "processing"]
+else:
+    PaymentPhase = str
 
 
 class ReservationPage(Struct, frozen=True, kw_only=True):
@@ -48,3 +54,11 @@ class Event(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     events: list[Event]
+
+
+class PaymentStep(Struct, frozen=True, kw_only=True):
+    """What the payment in progress needs next."""
+
+    status: PaymentPhase  # `action_required`: the bank asks the buyer. `none`: no payment is in progress.
+    client_secret: str | None = None  # Stripe: for `stripe.handleNextAction` in the buyer's browser.
+    url: str | None = None  # Sandbox: the page where the buyer answers the bank.

@@ -10,6 +10,7 @@ The invariants, which tests/domain/test_settling.py checks in every reachable st
   - money is captured only after the ledger has claimed the units, and at most once per reservation;
   - an unknown result is looked up; only a payment the provider has never seen is requested again, under the same key;
   - a declined payment leaves the units with the buyer until the deadline, and the next one has another key;
+  - while the bank asks the buyer nothing is released; if nobody answers in time, the payment is voided first;
   - units return only when it is certain that no money was taken;
   - money taken for units that are gone pays for other units or is refunded.
 """
@@ -17,7 +18,9 @@ The invariants, which tests/domain/test_settling.py checks in every reachable st
 from msgspec.structs import replace
 
 from holdfast.domain.sale.settling_case import (
+    AUTHENTICATION_REQUIRED,
     LEDGER_EFFECTS,
+    AuthenticationRequested,
     Case,
     Discarded,
     Effect,
@@ -68,6 +71,8 @@ def _apply(case: Case, event: Event) -> Next:
             return _fail(case, event)
         case ProviderReplied() if is_waiting:
             return _apply_reply(case, event)
+        case AuthenticationRequested() if is_waiting and case.payment is PaymentStatus.ATTEMPTED:
+            return _await_buyer(_pay(case, PaymentStatus.ATTEMPTED, AUTHENTICATION_REQUIRED, event.reference))
         case Reacquired(refusal=None) if is_waiting and case.is_reacquiring:
             # A gate can still lose what it granted, so wait until the ledger has the replacement.
             return case, Effect.CHECK_SOON
@@ -81,6 +86,12 @@ def _apply(case: Case, event: Event) -> Next:
             return case, Effect.REPORT
 
 
+def _await_buyer(case: Case) -> Next:
+    """An answer to the bank is of use only while the reservation is being paid with this payment."""
+    is_wanted = case.reservation is Status.SETTLING and not case.is_earlier_payment and not case.is_unanswered
+    return case, Effect.AWAIT_BUYER if is_wanted else Effect.VOID
+
+
 def _apply_reply(case: Case, reply: ProviderReplied) -> Next:
     case = replace(case, is_verified=True, is_looked_up=reply.is_looked_up)
     match reply.status:
@@ -90,6 +101,10 @@ def _apply_reply(case: Case, reply: ProviderReplied) -> Next:
             case = _pay(case, PaymentStatus.CAPTURED, reference=reply.reference)
         case PaymentStatus.AUTHORISED if case.payment not in (PaymentStatus.CLAIMED, PaymentStatus.CAPTURED):
             case = _pay(case, PaymentStatus.AUTHORISED, reference=reply.reference)
+        case PaymentStatus.VOIDED if case.payment is PaymentStatus.DECLINED:
+            pass  # No money was taken either way, and the decline says why.
+        case PaymentStatus.VOIDED if _awaits_buyer(case):
+            case = _pay(case, PaymentStatus.DECLINED, AUTHENTICATION_REQUIRED, reply.reference)
         case PaymentStatus.DECLINED | PaymentStatus.VOIDED if case.payment is not PaymentStatus.CAPTURED:
             case = _pay(case, reply.status, reply.reason, reply.reference)
     has_money = reply.status in (PaymentStatus.AUTHORISED, PaymentStatus.CAPTURED)
@@ -97,6 +112,10 @@ def _apply_reply(case: Case, reply: ProviderReplied) -> Next:
         error = f"the provider has {reply.amount}, the order is {case.amount}"
         return _fail(case, EffectFailed(Effect.LOOK_UP, error, is_final=True))
     return case, None
+
+
+def _awaits_buyer(case: Case) -> bool:
+    return case.payment is PaymentStatus.ATTEMPTED and case.payment_reason == AUTHENTICATION_REQUIRED
 
 
 def _apply_acknowledgement(case: Case) -> Next:

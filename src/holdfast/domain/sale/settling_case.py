@@ -10,6 +10,8 @@ from holdfast.domain.stock.reservation import Status
 
 # The prefix of internal idempotency keys. Callers' keys are printable, so they cannot collide.
 INTERNAL_KEY_PREFIX = "\x01"
+# Why a payment is not decided: the bank asks the buyer (3-D Secure). If nobody answers, why it was declined.
+AUTHENTICATION_REQUIRED = "authentication_required"
 
 
 class PaymentStatus(StrEnum):
@@ -69,6 +71,8 @@ class Effect(StrEnum):
     # Not now: with backoff, or as soon as the ledger can have read the gate's journal.
     RETRY_LATER = "retry_later"
     CHECK_SOON = "check_soon"
+    # The bank asks the buyer. A webhook, the buyer's return or the next look-up tells how it went.
+    AWAIT_BUYER = "await_buyer"
 
 
 LEDGER_EFFECTS = frozenset(
@@ -91,6 +95,12 @@ class ProviderReplied(Struct, frozen=True):
     reference: str | None = None
     reason: str | None = None
     is_looked_up: bool = False
+
+
+class AuthenticationRequested(Struct, frozen=True):
+    """The provider has the payment, and the bank asks the buyer to authenticate."""
+
+    reference: str | None = None
 
 
 class Reacquired(Struct, frozen=True):
@@ -121,7 +131,7 @@ class Discarded(Struct, frozen=True):
     reference: str | None = None
 
 
-Event = Resumed | ProviderReplied | Reacquired | GateAcknowledged | EffectFailed | Discarded
+Event = Resumed | ProviderReplied | AuthenticationRequested | Reacquired | GateAcknowledged | EffectFailed | Discarded
 
 
 class Case(Struct, frozen=True, kw_only=True, gc=False):
@@ -159,6 +169,8 @@ class Case(Struct, frozen=True, kw_only=True, gc=False):
     is_paid_otherwise: bool = False
     # Whether the deadline has passed. It has no effect while money may be moving.
     is_overdue: bool = False
+    # Whether the buyer has had enough time to answer the bank.
+    is_unanswered: bool = False
     # Known in this call of `advance` only: whether the payment status was reached or confirmed just now (otherwise a
     # worker may have died between asking the provider and storing the reply), and what went wrong.
     is_verified: bool = False

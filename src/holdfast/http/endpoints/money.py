@@ -1,10 +1,11 @@
-"""Wallets, and notices from payment providers."""
+"""Wallets, payments that need their buyer, and notices from payment providers."""
 
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, caller_of, json, no_content
 from holdfast.http.contract.problem import Problem
-from holdfast.http.contract.schemas.money import BalanceOut, CreditIn, WalletOut
+from holdfast.http.contract.schemas.money import BalanceOut, CreditIn, PaymentStepOut, WalletOut
+from holdfast.http.endpoints.reservations import ReservationEndpoints
 from holdfast.ledger.money.wallet import KeyReused
 from holdfast.payments.notice import Notice, NoticeRefused
 from holdfast.payments.sandbox.webhook import read_webhook as read_sandbox_webhook
@@ -25,6 +26,21 @@ class WalletEndpoints:
         if caller_of(request).buyer_id not in (None, buyer_id):
             raise Problem(problems.FORBIDDEN, "This is another buyer's wallet.")
         return json(WalletOut.of(buyer_id, await self._wallet.balances(buyer_id)))
+
+
+class PaymentStepEndpoints:
+    """The payment of a reservation, while the bank may ask its buyer."""
+
+    def __init__(self, services: Services, reservations: ReservationEndpoints) -> None:
+        self._steps, self._reservations = services.payment_steps, reservations
+
+    async def next(self, request: Request, reservation_id: str) -> Answer:
+        found = await self._reservations.find(request, reservation_id)
+        return json(PaymentStepOut.of(await self._steps.next(found)))
+
+    async def returned(self, request: Request, reservation_id: str) -> Answer:
+        await self._steps.returned(await self._reservations.find(request, reservation_id))
+        return no_content()
 
 
 class PaymentNoticeEndpoints:

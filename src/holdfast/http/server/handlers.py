@@ -21,7 +21,7 @@ from holdfast.http.endpoints.inventory import InventoryEndpoints
 from holdfast.http.endpoints.keys import KeyEndpoints
 from holdfast.http.endpoints.live import LiveEndpoint
 from holdfast.http.endpoints.lottery import LotteryEndpoint
-from holdfast.http.endpoints.money import PaymentNoticeEndpoints, WalletEndpoints
+from holdfast.http.endpoints.money import PaymentNoticeEndpoints, PaymentStepEndpoints, WalletEndpoints
 from holdfast.http.endpoints.now import NowEndpoint
 from holdfast.http.endpoints.operate import OperateEndpoints
 from holdfast.http.endpoints.ops.features import FeaturesEndpoint
@@ -65,6 +65,7 @@ def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoin
 def _stock(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
     inventory = InventoryEndpoints(services, admission.reaper)
     reservations = ReservationEndpoints(services, admission.reaper)
+    payment_steps = PaymentStepEndpoints(services, reservations)
     return {
         inventory_table.PUT_POOL: inventory.put,
         inventory_table.AVAILABLE: inventory.available,
@@ -73,6 +74,8 @@ def _stock(services: Services, admission: AdmissionControl) -> dict[Endpoint, Ha
         reservations_table.GET_RESERVATION: reservations.get,
         reservations_table.GET_HISTORY: reservations.history,
         reservations_table.CONFIRM: reservations.confirm,
+        reservations_table.GET_PAYMENT: payment_steps.next,
+        reservations_table.CHECK_PAYMENT: payment_steps.returned,
         reservations_table.EXTEND: reservations.extend,
         reservations_table.CANCEL: reservations.cancel,
         reservations_table.EVENTS: EventEndpoint(services, reservations, admission.shedder).events,

@@ -29,20 +29,28 @@ _MEDIA_TYPES = {
 }
 # Pictures of products may come from the shop's own hosts; scripts, styles and calls only from here.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'{}; "
-    "img-src 'self' https: data:; font-src 'self'; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'self'{}; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'{scripts}; worker-src 'self'; style-src 'self'; connect-src 'self'{calls}; "
+    "img-src 'self' https: data:; font-src 'self'; manifest-src 'self';{frames} "
+    "base-uri 'none'; form-action 'self'{posts}; frame-ancestors 'none'"
 )
-_SAFE = [
-    ("referrer-policy", "same-origin"),
-    NOSNIFF,
-    ("cross-origin-opener-policy", "same-origin"),
-]
+_SAFE = [("referrer-policy", "same-origin"), NOSNIFF]
 # Short enough that an upgraded server is not shown through its old pages for long.
 _CACHED = ("cache-control", "public, max-age=60, stale-while-revalidate=60")
 # Its name has the hash of its content.
 _IMMUTABLE = ("cache-control", "public, max-age=31536000, immutable")
 _STORE_STYLES = ["theme.css", "store/store.css", "store/panel.css"]
+
+
+class Others(Struct, frozen=True):
+    """Other origins that a page may use, separated by blanks."""
+
+    calls: str = ""
+    posts: str = ""
+    scripts: str = ""
+    frames: str = ""
+
+
+_NO_OTHERS = Others()
 
 
 class Asset(Struct, frozen=True):
@@ -91,32 +99,43 @@ def transport_security(request: Request) -> Headers:
     return [("strict-transport-security", "max-age=31536000")] if is_https(request.header) else []
 
 
-def page(request: Request, name: str, also_calls: str = "", also_posts: str = "") -> Answer:
-    """A static file, or 304 if the browser has it already. It may call this host and `also_calls`, and send forms to
-    this host and `also_posts`."""
+def page(request: Request, name: str) -> Answer:
+    """A static file, or 304 if the browser has it already."""
     asset = _assets().get(name)
     if asset is None:
         raise Problem(problems.NOT_FOUND)
-    return send_asset(request, asset, also_calls, also_posts)
+    return send_asset(request, asset)
 
 
-def send_asset(request: Request, asset: Asset, also_calls: str = "", also_posts: str = "") -> Answer:
-    headers = page_headers(request, asset, also_calls, also_posts)
+def send_asset(request: Request, asset: Asset, others: Others = _NO_OTHERS) -> Answer:
+    headers = page_headers(request, asset, others)
     # A CDN that compresses files makes the tag a weak one.
     if (request.header("if-none-match") or "").removeprefix("W/") == asset.etag:
         return Answer(304, headers, b"")
     return send_document(request, [*headers, ("content-type", asset.media_type)], asset.body)
 
 
-def page_headers(request: Request, asset: Asset, also_calls: str = "", also_posts: str = "") -> Headers:
-    policy = _POLICY.format(*(f" {origins}" if origins else "" for origins in (also_calls, also_posts)))
+def page_headers(request: Request, asset: Asset, others: Others = _NO_OTHERS) -> Headers:
+    policy = _POLICY.format(
+        scripts=_and(others.scripts),
+        calls=_and(others.calls),
+        posts=_and(others.posts),
+        frames=f" frame-src {others.frames};" if others.frames else "",
+    )
+    # Wallets of a payment provider open windows of their own, which report back.
+    opener = "same-origin-allow-popups" if others.scripts else "same-origin"
     return [
         *_SAFE,
+        ("cross-origin-opener-policy", opener),
         asset.cached,
         *transport_security(request),
         ("content-security-policy", policy),
         ("etag", asset.etag),
     ]
+
+
+def _and(origins: str) -> str:
+    return f" {origins}" if origins else ""
 
 
 async def assets(request: Request, path: str) -> Answer:

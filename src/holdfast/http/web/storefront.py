@@ -11,15 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.bootstrap.services import Services
-from holdfast.domain.sale.sale import Sale
+from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.errors import EngineError
 from holdfast.http.contract.message import JSON, Answer, Request, encode
 from holdfast.http.contract.problem import NO_STORE
 from holdfast.http.contract.schemas.sales import SaleOut
 from holdfast.http.web.demo import IDENTITY
-from holdfast.http.web.pages import Asset, make_asset, page_headers, send_asset
+from holdfast.http.web.pages import Asset, Others, make_asset, page_headers, send_asset
 from holdfast.http.web.store_page import not_found_page, store_page
+from holdfast.http.web.stripe_script import stripe_origins, stripe_script
 
 CONFIG_CACHE = "public, max-age=60"
 _KEPT_MAX = 2_000
@@ -35,10 +36,16 @@ class StorefrontPages:
         settings = services.settings
         token_url = IDENTITY if settings.demo else settings.buyer_token_url
         self._catalogue = services.catalogue
-        self._also_calls = _origin(token_url)
-        self._also_posts = " ".join(sorted(settings.origins))
+        self._script = stripe_script(settings.stripe_publishable_key, settings.stripe_api_base)
+        self._others = Others(_origin(token_url), " ".join(sorted(settings.origins)))
+        self._others_with_stripe = _with_stripe(self._others, settings.stripe_api_base)
         self._config = encode(
-            {"token_url": token_url or None, "demo": settings.demo, "return_origins": sorted(settings.origins)}
+            {
+                "token_url": token_url or None,
+                "demo": settings.demo,
+                "return_origins": sorted(settings.origins),
+                "stripe": self._script,
+            }
         )
         self._rendered: dict[str, _Rendered] = {}
         self._empty = make_asset("index.html", store_page(None, self._facts(None)).encode())
@@ -48,10 +55,11 @@ class StorefrontPages:
         try:
             sale = await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
         except EngineError:
-            return send_asset(request, self._empty, self._also_calls, self._also_posts)
+            return send_asset(request, self._empty, self._others)
         if sale is None:
             return self._no_sale(request)
-        return send_asset(request, self._page_of(sale), self._also_calls, self._also_posts)
+        takes_cards = self._script is not None and sale.payment is PaymentKind.STRIPE
+        return send_asset(request, self._page_of(sale), self._others_with_stripe if takes_cards else self._others)
 
     async def config(self, _request: Request) -> Answer:
         """What the page cannot know by itself: where its visitor's token comes from, and where it may send them."""
@@ -77,6 +85,12 @@ class StorefrontPages:
     def _facts(self, sale: Sale | None) -> bytes:
         shown = None if sale is None else SaleOut.of(sale)
         return encode({"sale": shown, "config": msgspec.Raw(self._config)})
+
+
+def _with_stripe(others: Others, api_base: str) -> Others:
+    """Stripe's script, and what it calls and frames: only on the pages of sales that take cards with it."""
+    scripts, calls, frames = stripe_origins(api_base)
+    return Others(f"{others.calls} {calls}".strip(), others.posts, scripts, frames)
 
 
 def _origin(url: str) -> str:

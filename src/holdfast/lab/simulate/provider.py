@@ -88,6 +88,9 @@ class SimulatedProvider:
 
         return await self._call("look_up", key, carry_out)
 
+    async def next_action(self, key: str, reference: str) -> None:
+        """No bank asks here."""
+
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         def carry_out(_fault: Fault | None) -> PaymentPage:
             start = int(after or 0)

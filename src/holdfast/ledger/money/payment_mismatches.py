@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from holdfast.domain.sale.sale import PAID_BY_PROVIDER
-from holdfast.domain.sale.settling_case import PaymentStatus
+from holdfast.domain.sale.settling_case import AUTHENTICATION_REQUIRED, PaymentStatus
 from holdfast.ledger.money.settle_batch import record_payment, record_settlement
 from holdfast.ledger.tables.money import is_open_settlement, is_undecided, payments, refunds, settlements
 from holdfast.ledger.tables.sales import is_sold, orders
@@ -68,7 +68,10 @@ def left_open() -> Select[Any]:
 
 
 def stuck(since: int) -> Select[Any]:
-    return select(settlements).where(is_open_settlement, settlements.c.created_at < since).limit(FINDINGS_MAX)
+    is_asked = [payments.c.state == PaymentStatus.ATTEMPTED.value, payments.c.reason == AUTHENTICATION_REQUIRED]
+    awaits_buyer = exists().where(payments.c.reservation_id == settlements.c.reservation_id, *is_asked)
+    is_old = [is_open_settlement, settlements.c.created_at < since]
+    return select(settlements).where(*is_old, ~awaits_buyer).limit(FINDINGS_MAX)
 
 
 def settled_since(since: int, limit: int) -> Select[Any]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.payments.answer import open_session, read_answer
-from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentState, Refund, RefundRefused
+from holdfast.payments.port import Charge, NextAction, Payment, PaymentPage, PaymentState, Refund, RefundRefused
 from holdfast.payments.sandbox.refused import Refused
 
 # The request never left.
@@ -79,6 +79,10 @@ class SandboxProvider:
         if answer.status != 200:
             raise _unexpected(answer)
         return _about(key, _read(answer, Payment))
+
+    async def next_action(self, key: str, reference: str) -> NextAction | None:
+        known = await self.look_up(key)
+        return NextAction(url=f"{self._url}/bank/{reference}") if known is not None and known.needs_buyer else None
 
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         answer = await self._call("GET", "/charges", params={"since": str(since), "after": after or "0"})

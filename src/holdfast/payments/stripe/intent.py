@@ -4,17 +4,21 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from holdfast.payments.port import Charge, ListedPayment, Payment, PaymentState
+from holdfast.payments.port import Charge, ListedPayment, NextAction, Payment, PaymentState
 
 KEY = "holdfast_key"
+# In the metadata of an intent that was begun with the buyer present.
+PRESENT = "buyer_present"
 AUTHENTICATION_REQUIRED = "authentication_required"
+AUTHENTICATION_FAILED = "authentication_failed"
 
 
 class CancelReason(StrEnum):
     """Stripe keeps the reason with the intent, so a declined payment can be told from a voided one years later."""
 
     VOIDED = "requested_by_customer"
-    NEEDS_BUYER = "abandoned"
+    # Declined: the bank's question was refused, or nobody was there to answer it.
+    DECLINED = "abandoned"
 
 
 class LatestCharge(Struct):
@@ -36,18 +40,36 @@ class Intent(Struct):
     cancellation_reason: str | None = None
     currency: str = ""
     created: int = 0
+    client_secret: str | None = None
+
+    @property
+    def is_present(self) -> bool:
+        return PRESENT in self.metadata
 
     @property
     def needs_buyer(self) -> bool:
         """The bank wants the buyer to authenticate, which is impossible off session."""
         return self.status in ("requires_action", "requires_confirmation")
 
+    @property
+    def is_to_be_cancelled(self) -> bool:
+        """Off session nobody answers the bank. On session, the buyer has the secret of a declined intent, and could
+        pay with it once more while the next one is in progress."""
+        if self.is_present:
+            return self.status == "requires_payment_method" and self.last_payment_error is not None
+        return self.needs_buyer
+
+    @property
+    def next_action(self) -> NextAction | None:
+        return NextAction(self.client_secret) if self.needs_buyer and self.client_secret else None
+
     def payment(self, key: str) -> Payment:
         state, reason = self._status()
         # Stripe also calls a voided authorisation refunded, though no money moved.
         is_moved = state is PaymentState.CAPTURED and isinstance(self.latest_charge, LatestCharge)
         refunded = self.latest_charge.amount_refunded if is_moved else 0  # type: ignore[union-attr]
-        return Payment(key, state, self.id, reason, self.amount, refunded)
+        needs_buyer = self.is_present and self.needs_buyer
+        return Payment(key, state, self.id, reason, self.amount, refunded, needs_buyer)
 
     def listed(self) -> ListedPayment:
         about = self.metadata
@@ -69,15 +91,22 @@ class Intent(Struct):
             return PaymentState.AUTHORISED, None
         if self.status == "succeeded":
             return PaymentState.CAPTURED, None
-        if self.status == "canceled" and self.cancellation_reason == CancelReason.NEEDS_BUYER:
-            return PaymentState.DECLINED, AUTHENTICATION_REQUIRED
+        error = self.last_payment_error
+        if self.status == "canceled" and self.cancellation_reason == CancelReason.DECLINED:
+            return PaymentState.DECLINED, _reason(error) or AUTHENTICATION_REQUIRED
         if self.status == "canceled":
             return PaymentState.VOIDED, self.cancellation_reason
-        error = self.last_payment_error
         if self.status == "requires_payment_method" and error is not None:
-            return PaymentState.DECLINED, error.decline_code or error.code
+            return PaymentState.DECLINED, _reason(error)
         # Includes a new intent that is being confirmed: neither declined nor authorised.
         return PaymentState.PENDING, None
+
+
+def _reason(error: PaymentError | None) -> str | None:
+    if error is None:
+        return None
+    is_unauthenticated = error.code == "payment_intent_authentication_failure"
+    return AUTHENTICATION_FAILED if is_unauthenticated else error.decline_code or error.code
 
 
 class StripeRefund(Struct):

@@ -1,5 +1,9 @@
 """Payments through Stripe: a PaymentIntent per charge, confirmed at once and captured later.
 
+A card is named by a confirmation token (`ctoken_…`), made by Stripe's Payment Element in the buyer's browser, or by a
+saved payment method (`pm_…`). With a token the buyer is present: if the bank asks (3-D Secure), the payment is pending
+until the buyer has answered. Off session nobody answers, so a saved card that the bank asks about is declined.
+
 Stripe's idempotency keys, derived from ours, make creating intents and refunds safe; Stripe keeps them for at least 24
 hours. Captures and cancellations carry none: an intent's own state allows each once, and with a key Stripe would repeat
 a stored failure, even a 500, for as long as it keeps the key.
@@ -15,14 +19,16 @@ from collections import OrderedDict
 from typing import Any
 
 from holdfast.errors import OutcomeUnknown
-from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentState, Refund, RefundRefused
+from holdfast.payments.port import Charge, NextAction, Payment, PaymentPage, PaymentState, Refund, RefundRefused
 from holdfast.payments.stripe.connection import StripeConnection, StripeRefusal, part, read
-from holdfast.payments.stripe.intent import KEY, CancelReason, Intent, IntentList, RefundList, StripeRefund
+from holdfast.payments.stripe.intent import KEY, PRESENT, CancelReason, Intent, IntentList, RefundList, StripeRefund
 
 # More than are in progress at once; what falls out is found by search.
 REMEMBERED = 20_000
 # Intents per page: an answer of more than 64 KB is not read.
 LISTED = 10
+# How a confirmation token of the Payment Element begins.
+ELEMENT_PREFIX = "ctoken_"
 # The charge has the refunded amount.
 _EXPAND = {"expand": ["latest_charge"]}
 
@@ -87,6 +93,11 @@ class StripeProvider:
                 raise
             return found
 
+    async def next_action(self, key: str, reference: str) -> NextAction | None:
+        received = await self._stripe.demand("get", f"payment_intents/{part(reference)}", {})
+        intent = read(received.data, Intent)
+        return intent.next_action if intent.is_present and intent.metadata.get(KEY) == key else None
+
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         query: dict[str, Any] = {"created": {"gte": since // 1000}, "limit": LISTED, "expand": ["data.latest_charge"]}
         query |= {"starting_after": after} if after else {}
@@ -117,8 +128,8 @@ class StripeProvider:
         if intent.metadata.get(KEY) != key:
             raise OutcomeUnknown(f"Stripe answered about another payment than {key}")
         _remember(self._intent_ids, key, intent.id)
-        if intent.needs_buyer:
-            parameters = {"cancellation_reason": CancelReason.NEEDS_BUYER.value, **_EXPAND}
+        if intent.is_to_be_cancelled:
+            parameters = {"cancellation_reason": CancelReason.DECLINED.value, **_EXPAND}
             received = await self._stripe.demand("post", f"payment_intents/{part(intent.id)}/cancel", parameters)
             intent = read(received.data, Intent)
         return intent.payment(key)
@@ -173,18 +184,30 @@ def _creation(charge: Charge) -> dict[str, Any]:
         metadata |= {"purchase_key": charge.purchase_key, "purchase_fingerprint": charge.purchase_fingerprint}
     if charge.ledger_mark is not None:
         metadata["ledger_mark"] = charge.ledger_mark
+    if _is_token(charge.method):
+        metadata[PRESENT] = "yes"
     return {
         "amount": charge.amount,
         "currency": charge.currency.lower(),
         "capture_method": "manual",
         "confirm": True,
-        "off_session": True,
         "payment_method_types": ["card"],
         "metadata": metadata,
         **({"customer": charge.customer} if charge.customer else {}),
-        **({"payment_method": charge.method} if charge.method else {}),
+        **_paid_with(charge.method),
         **_EXPAND,
     }
+
+
+def _is_token(method: str | None) -> bool:
+    return method is not None and method.startswith(ELEMENT_PREFIX)
+
+
+def _paid_with(method: str | None) -> dict[str, Any]:
+    if _is_token(method):
+        # Stripe's script shows the bank's page in a frame; nothing leaves ours.
+        return {"confirmation_token": method, "use_stripe_sdk": True}
+    return {"off_session": True, **({"payment_method": method} if method else {})}
 
 
 def _remember(memory: OrderedDict[str, Any], key: str, value: Any) -> None:

@@ -10,9 +10,11 @@ from holdfast.http.contract.endpoint import (
     Document,
     Endpoint,
     Priority,
+    buyer,
 )
 from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
 from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery, WaitQuery
+from holdfast.http.contract.schemas.money import PaymentStepOut
 from holdfast.http.contract.schemas.reservations import ReservationPage, SaleReservationOut
 from holdfast.http.contract.schemas.sales import ConfirmIn
 
@@ -24,6 +26,7 @@ event: reservation.settling
 data: {"reservation_id":"rsv_…","type":"reservation.settling","at":"2030-01-31T18:00:02.000Z",…}
 """
 
+_PAYER = buyer("Only the buyer answers the bank, with a token of their own.")
 _endpoint = partial(Endpoint, tag="reservations")
 
 LIST_RESERVATIONS = _endpoint(
@@ -78,6 +81,33 @@ CONFIRM = _endpoint(
     },
     problems=(*problems.MOVE_REFUSALS, problems.EXTERNAL_PAYMENT, problems.PAYMENT_REQUIRED, problems.TIER_REQUIRED),
     example={"status": "confirmed"},
+    is_logged=False,
+)
+GET_PAYMENT = _endpoint(
+    "get_payment",
+    "GET /v1/reservations/{reservation_id}/payment",
+    summary="What its payment needs next",
+    description="While the reservation is `settling`, the bank may ask the buyer (3-D Secure). What the browser needs "
+    "for that comes from the provider, and only the buyer gets it.",
+    access=_PAYER,
+    priority=Priority.FINISH,
+    headers=(RECEIPT,),
+    answers={200: Answers("The next step", PaymentStepOut)},
+    problems=_FOUND,
+    example={"status": "processing"},
+    is_logged=False,
+)
+CHECK_PAYMENT = _endpoint(
+    "check_payment",
+    "POST /v1/reservations/{reservation_id}/payment",
+    summary="The buyer is back from the bank: check the payment now",
+    description="What the bank said is looked up at the provider. A webhook may have done so already; a repeat "
+    "changes nothing.",
+    access=_PAYER,
+    priority=Priority.FINISH,
+    headers=(RECEIPT,),
+    answers={204: Answers("It is being checked")},
+    problems=_FOUND,
     is_logged=False,
 )
 EXTEND = _endpoint(

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from holdfast.checkout.payment_steps import PaymentPhase, PaymentStep
 from holdfast.domain.sale.sale import MAX_AMOUNT, Order, OrderStatus, OversellPolicy, PaymentKind
 from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
 from holdfast.http.contract.schemas.copying import copy_fields
@@ -23,6 +24,7 @@ from holdfast.http.contract.schemas.values import (
 from holdfast.ledger.money.refunds import RefundView
 from holdfast.ledger.money.wallet import Balance
 from holdfast.ledger.sales.sale_lists import ORDERS_SHOWN, ListedOrders
+from holdfast.payments.port import NextAction
 from holdfast.runtime.times import rfc3339
 from holdfast.settlement.compensate import Compensation
 from holdfast.settlement.parked import ParkedItem
@@ -111,6 +113,23 @@ class WalletOut(Struct, frozen=True):
             None if first is None else first.currency,
             [BalanceOut.of(balance) for balance in balances],
         )
+
+
+class PaymentStepOut(Struct, frozen=True):
+    """What the payment in progress needs next."""
+
+    status: Annotated[
+        PaymentPhase, Meta(description="`action_required`: the bank asks the buyer. `none`: no payment is in progress.")
+    ]
+    client_secret: Annotated[
+        str | None, Meta(description="Stripe: for `stripe.handleNextAction` in the buyer's browser.")
+    ] = None
+    url: Annotated[str | None, Meta(description="Sandbox: the page where the buyer answers the bank.")] = None
+
+    @classmethod
+    def of(cls, step: PaymentStep) -> "PaymentStepOut":
+        action = step.action or NextAction()
+        return cls(step.phase, action.client_secret, action.url)
 
 
 class RefundIn(Struct, frozen=True, forbid_unknown_fields=True):

@@ -68,6 +68,7 @@ class Buying {
   #start() {
     const session = new Session(this.#saleId, this.#options);
     session.cartChange = new Change();
+    session.bankAnswer = new Change();
     session.onOtherTab = () => session.cartChange.notify();
     this.#session = session;
     session.run(buy);
@@ -96,7 +97,15 @@ class Buying {
   /** Starts the payment. `paymentMethod` is the provider's id of a card, if it needs one. */
   pay(paymentMethod) {
     const body = paymentMethod ? { payment_method: paymentMethod } : {};
-    return this.#inCart((session, id) => session.request("POST", paths.confirm(id), { body }));
+    return this.#inCart((session, id) => {
+      session.hasStartedPayment = true;
+      return session.request("POST", paths.confirm(id), { body });
+    });
+  }
+
+  /** The buyer has answered the bank's question (`state.action`), or closed it: the payment is checked now. */
+  answered() {
+    if (this.state.name === "paying") this.#session.bankAnswer.notify();
   }
 
   /** Leaves the queue, or stops waiting for returned units. */

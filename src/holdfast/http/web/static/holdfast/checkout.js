@@ -1,6 +1,7 @@
 /** From the pass to the order: reserve once, hold, pay, and report the result. */
 import { ApiError } from "./api.js";
 import { nextPollDelay, sleep } from "./backoff.js";
+import { watchBank } from "./bank.js";
 import { waitForSettlement } from "./events.js";
 import { PROOF_ATTEMPTS, isStaleProof, solveChallenge } from "./proof.js";
 import { fetchReservation } from "./reservation.js";
@@ -125,10 +126,23 @@ export async function complete(session, reservation) {
       reservation = await holdCart(session, reservation);
     } else {
       session.dispatch({ to: "paying", reservation });
-      reservation = await waitForSettlement(session, reservation);
+      reservation = await settle(session, reservation);
     }
   }
   await reportResult(session, reservation);
+}
+
+/** Waits for the payment to be decided, and meanwhile for the bank to ask. */
+async function settle(session, reservation) {
+  const watching = new AbortController();
+  session.signal.addEventListener("abort", () => watching.abort(), { signal: watching.signal });
+  watchBank(session, reservation, watching.signal);
+  try {
+    return await waitForSettlement(session, reservation);
+  } finally {
+    watching.abort();
+    session.hasStartedPayment = false;
+  }
 }
 
 async function holdCart(session, reservation) {

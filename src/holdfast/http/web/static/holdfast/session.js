@@ -15,6 +15,8 @@ export class Session {
   storage = null;
   /** The idempotency key of the current purchase. */
   key = undefined;
+  /** Whether the payment in progress was started here, and not before a reload or on another device. */
+  hasStartedPayment = false;
   /** Called when another tab of this buyer has changed the purchase. */
   onOtherTab = () => {};
   #tabs = null;

@@ -132,6 +132,21 @@ export default {
   paying: {
     title: "Zahlung wird verarbeitet",
     text: "Es bleibt so lange für Sie reserviert. Sie können diese Seite schließen; doppelt abgebucht wird nie.",
+    bank: "Ihre Bank bittet Sie, die Zahlung zu bestätigen.",
+    toBank: "Weiter zu Ihrer Bank",
+    bankKept: "Es bleibt für Sie reserviert, solange Ihre Bank fragt. Abgebucht wird nur, wenn Sie bestätigen.",
+  },
+  card: {
+    unavailable: "Das Kartenformular lässt sich nicht laden. Prüfen Sie Ihre Verbindung und laden Sie die Seite neu.",
+    byStripe: "Ihre Kartendaten gehen nur an Stripe.",
+    test: "Wählen Sie eine Testkarte",
+    tests: {
+      works: ["Funktioniert.", "Die Zahlung gelingt."],
+      declined: ["Abgelehnt.", "Die Bank lehnt ab. Das Stück bleibt Ihnen, und Sie können es erneut versuchen."],
+      bank: ["Fragt die Bank.", "Sie bestätigen auf der Seite der Bank oder lehnen ab."],
+      slow: ["Langsam.", "Die Bank antwortet erst nach einigen Sekunden."],
+      lostReply: ["Antwort verloren.", "Die Antwort der Bank geht verloren. Wir fragen nach, und Sie zahlen einmal."],
+    },
   },
   confirmed: {
     title: "Es gehört Ihnen",
@@ -173,7 +188,8 @@ export default {
     reasons: {
       insufficient_funds: "Ihr Guthaben reicht nicht aus. Laden Sie es auf und versuchen Sie es erneut.",
       card_declined: "Ihre Bank hat die Karte abgelehnt. Verwenden Sie eine andere Karte oder kontaktieren Sie Ihre Bank.",
-      authentication_required: "Ihre Bank verlangt eine zusätzliche Bestätigung, die hier nicht möglich ist. Verwenden Sie eine andere Karte.",
+      authentication_required: "Ihre Bank hat um eine Bestätigung gebeten und keine Antwort erhalten. Versuchen Sie es erneut oder mit einer anderen Karte.",
+      authentication_failed: "Ihre Bank hat keine Bestätigung erhalten. Versuchen Sie es erneut oder mit einer anderen Karte.",
       expired_card: "Ihre Karte ist abgelaufen. Verwenden Sie eine andere Karte.",
       other: "Der Zahlungsanbieter hat ohne Angabe von Gründen abgelehnt. Versuchen Sie es erneut oder mit einer anderen Karte.",
     },

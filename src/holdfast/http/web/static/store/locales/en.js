@@ -132,6 +132,21 @@ export default {
   paying: {
     title: "Processing payment",
     text: "It stays reserved for you meanwhile. You can close this page; you will not be charged twice.",
+    bank: "Your bank asks you to confirm the payment.",
+    toBank: "Continue to your bank",
+    bankKept: "It stays reserved for you while your bank asks. You are charged only if you confirm.",
+  },
+  card: {
+    unavailable: "The card form cannot be loaded. Check your connection and reload the page.",
+    byStripe: "Your card details go to Stripe only.",
+    test: "Choose a test card",
+    tests: {
+      works: ["Works.", "The payment goes through."],
+      declined: ["Declined.", "The bank refuses. You keep the item and can try again."],
+      bank: ["Asks the bank.", "You confirm or refuse on the bank’s page."],
+      slow: ["Slow.", "The bank answers after a few seconds."],
+      lostReply: ["Lost reply.", "The bank’s answer gets lost. It is looked up, and you pay once."],
+    },
   },
   confirmed: {
     title: "It’s yours",
@@ -173,7 +188,8 @@ export default {
     reasons: {
       insufficient_funds: "Your balance is too low. Add funds and try again.",
       card_declined: "Your bank declined the card. Try another card, or contact your bank.",
-      authentication_required: "Your bank requires extra verification, which is not possible here. Try another card.",
+      authentication_required: "Your bank asked you to confirm the payment, and got no answer. Try again, or use another card.",
+      authentication_failed: "Your bank did not get your confirmation. Try again, or use another card.",
       expired_card: "Your card has expired. Try another card.",
       other: "The payment provider declined without giving a reason. Try again, or use another card.",
     },

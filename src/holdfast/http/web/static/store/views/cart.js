@@ -4,6 +4,7 @@ import { html } from "../html.js";
 import { useTime } from "../hooks.js";
 import { checkoutLink } from "../return-to.js";
 import { ConfirmButton } from "./confirm-button.js";
+import { Pay } from "./pay.js";
 
 const HURRY_MS = 60_000;
 const EXTEND_S = 60;
@@ -24,10 +25,7 @@ export function CartView(page) {
     ${link && html`<a class="button main large" href=${link.href}>${t.cart.payAt(link.host)}</a>`}
     ${declined && html`<${Declined} ...${page} />`}
     ${isExternal && html`<p class="note">${t.cart.external}</p>`}
-    ${!isExternal &&
-    html`<button type="button" class="button main large" disabled=${isBusy} onClick=${() => buying.pay()}>
-      ${declined ? t.cart.payAgain(price) : t.cart.pay(price)}
-    </button>`}
+    ${!isExternal && html`<${Pay} ...${page} price=${price} />`}
     ${problem && html`<p class="note warn" role="alert">${problemText(problem, t)}</p>`}
     <div class="foot">
       <${ExtendButton} ...${page} />

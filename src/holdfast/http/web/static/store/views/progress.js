@@ -2,6 +2,8 @@
 import { clockTime, countdown } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
+import { askBank } from "../stripe.js";
+import { useEffect } from "../../vendor/hooks.mjs";
 
 export function Spinner() {
   return html`
@@ -28,8 +30,29 @@ export function TurnView({ t }) {
   return html`<div class="progress-row"><${Spinner} /><p>${t.turn.text}</p></div>`;
 }
 
-export function PayingView({ t }) {
+export function PayingView(page) {
+  const { t, state } = page;
+  if (state.action) return html`<${BankAsks} ...${page} key=${state.action.client_secret ?? state.action.url} />`;
   return html`<div class="progress-row"><${Spinner} /><p>${t.paying.text}</p></div>`;
+}
+
+/** Stripe shows the bank's page in a frame, at once. Elsewhere the buyer goes to it, and comes back here. */
+function BankAsks({ t, state, config, buying }) {
+  const { client_secret: secret, url } = state.action;
+  useEffect(() => {
+    if (secret && config?.stripe) askBank(config.stripe, secret).finally(() => buying.answered());
+  }, []);
+  return html`
+    <div class="progress-row"><${Spinner} /><p>${t.paying.bank}</p></div>
+    ${url && html`<a class="button main large" href=${withReturn(url)}>${t.paying.toBank}</a>`}
+    <p class="small">${t.paying.bankKept}</p>
+  `;
+}
+
+function withReturn(url) {
+  const target = new URL(url);
+  target.searchParams.set("return_to", location.href);
+  return target.href;
 }
 
 export function HopingView({ t, state, language, clock, buying }) {
