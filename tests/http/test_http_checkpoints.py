@@ -41,7 +41,7 @@ def test_verify_says_up_to_where_history_is_proven(server: Server, tmp_path: Pat
     server.shop().provision(1)
     kept = tmp_path / "checkpoints.jsonl"
     kept.write_bytes(eventually(lambda: checkpoints_of(server)))
-    _, out, err = server.run("verify", "--checkpoint", str(kept))
+    _, out, err = server.run("verify", "--verbose", "--checkpoint", str(kept))
     assert "✓  history_matches_checkpoints" in out, err
     assert "History: proven up to event" in out
     code, _, err = server.run("verify", "--checkpoint", str(kept), "--public-key", "00" * 32)
