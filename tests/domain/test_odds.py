@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.domain.room.odds import Basket, Group, Outlook, Seen, eta_of, odds_of
+from holdfast.domain.room.odds import Basket, Group, Outlook, Seen, eta_of, odds_of, told_odds
 
 HALF = Seen(5_000, 5_000)
 
@@ -45,3 +45,11 @@ def test_the_wait_is_told_from_the_speed_the_line_has() -> None:
     assert eta_of(100, 10.0, opens_in_ms=5_500) == 16
     assert eta_of(0, 0.0) == 0
     assert eta_of(5, 0.0) is None
+
+
+def test_nobody_is_told_odds_before_enough_is_known_except_what_is_certain() -> None:
+    few, enough = Seen(5, 4), Seen(5, 5)
+    assert told_odds(100, [Group(150, few)]) is None
+    assert told_odds(100, [Group(150, enough)]) == odds_of(100, [Group(150, enough)])
+    assert told_odds(100, [Group(99, few)]) == 1.0
+    assert told_odds(0, [Group(10, few)]) == 0.0

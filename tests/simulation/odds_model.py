@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from holdfast.domain.room.odds import Basket, Group, Seen, odds_of
+from holdfast.domain.room.odds import Basket, Group, Seen, odds_of, told_odds
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,23 @@ def reliability(told: list[Told], bands: int = 10) -> list[tuple[float, float, i
             mean = sum(one.odds for one in inside) / len(inside)
             rows.append((mean, sum(one.has_got_one for one in inside) / len(inside), len(inside)))
     return rows
+
+
+def told_in_rush(seed: int) -> list[Told]:
+    """One rush from its first second on: whenever a few more have bought or left, people all along the line look at
+    their odds. Nobody knows how many of the crowd buy."""
+    random = Random(seed)
+    keen, stock = random.random(), random.randrange(40, 400)
+    people = [random.random() < keen for _ in range(int(stock * random.uniform(1.0, 8.0)))]
+    bought_before = [0]
+    for buys in people:
+        bought_before.append(bought_before[-1] + buys)
+    told = []
+    for served in range(0, len(people), max(stock // 10, 1)):
+        sold = min(bought_before[served], stock)
+        seen = Seen(bought_before[served], served - bought_before[served])
+        for place in random.sample(range(served, len(people)), min(20, len(people) - served)):
+            odds = told_odds(stock - sold, [Group(place - served, seen)])
+            if odds is not None and sold < stock:
+                told.append(Told(odds, bought_before[place] < stock))
+    return told

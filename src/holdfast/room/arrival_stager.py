@@ -6,6 +6,7 @@ it then. So what is kept here is a help and no promise, and may be bounded.
 """
 
 import secrets
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count, islice
@@ -36,8 +37,9 @@ class ArrivalStager:
         self._database, self._wakeup = database, wakeup
         self.node = secrets.token_hex(4)
         self._sequence = count()
-        self._kept: dict[_Key, Arrival] = {}
-        self._staged: dict[str, None] = {}
+        # A plain dict whose first entries were deleted is slow to find its first.
+        self._kept: OrderedDict[_Key, Arrival] = OrderedDict()
+        self._staged: OrderedDict[str, None] = OrderedDict()
         self._away_until = float("-inf")
         self._wake = Wakeup().subscribe()
 
@@ -103,5 +105,5 @@ class ArrivalStager:
             if self._kept.get(key) is arrival:
                 del self._kept[key]
             if len(self._staged) >= STAGED_KNOWN_MAX:
-                self._staged.pop(next(iter(self._staged)))
+                self._staged.popitem(last=False)
             self._staged[arrival.ticket_id] = None

@@ -65,7 +65,7 @@ STOCK_FRESH_S = 1.0
 SLOWNESS_FRESH_MS = 2_000
 ENTRIES_AT_ONCE = 2_000
 # Arrivals that one transaction makes places of, and how long a pass goes on with it.
-MERGED_AT_ONCE, MERGE_S = 2_000, 1.0
+MERGED_AT_ONCE, MERGE_S = 5_000, 1.0
 # While nobody waits the stock is read this often, for the odds shown to the next buyer.
 IDLE_MS = 5_000
 

@@ -1,6 +1,6 @@
 """The waiting time and the odds for a place, computed from the state of the room."""
 
-from holdfast.domain.room.odds import Basket, Group, Outlook, Seen, eta_of, odds_of
+from holdfast.domain.room.odds import Basket, Group, Outlook, Seen, eta_of, told_odds
 from holdfast.domain.room.pace import SPEED_WINDOW_MS
 from holdfast.domain.room.room import RoomState
 from holdfast.domain.sale.sale import Sale
@@ -13,7 +13,8 @@ def outlook_of(sale: Sale, room: RoomState, place: int | None, now: int, ahead: 
     """`place` counts from 0. It is None before the draw. `ahead` is what the room's state says, unless it is newer."""
     if place is None:
         middles = [int(room.waiting * (part + 0.5) / PARTS) for part in range(PARTS)]
-        return Outlook(None, sum(_odds(sale, room, middle, middle) for middle in middles) / PARTS)
+        told = [odds for middle in middles if (odds := _odds(sale, room, middle, middle)) is not None]
+        return Outlook(None, sum(told) / PARTS if len(told) == PARTS else None)
     ahead = room.ahead_of(place) if ahead is None else ahead
     eta = eta_of(ahead + (place >= room.serving), _speed(sale, room, now), sale.starts_at - now)
     return Outlook(eta, _odds(sale, room, place, ahead))
@@ -30,10 +31,10 @@ def _speed(sale: Sale, room: RoomState, now: int) -> float:
     return pace.rate_per_second if now - room.opened_at < SPEED_WINDOW_MS else pace.speed_per_second
 
 
-def _odds(sale: Sale, room: RoomState, place: int, ahead: int) -> float:
+def _odds(sale: Sale, room: RoomState, place: int, ahead: int) -> float | None:
     advancer_state = room.advancer_state
     if advancer_state is None:
-        return odds_of(sale.loaded_units, [Group(ahead, Seen())])
+        return told_odds(sale.loaded_units, [Group(ahead, Seen())])
     each = advancer_state.pace.units_each
     holding = advancer_state.held / each
     paid = Seen(
@@ -48,7 +49,7 @@ def _odds(sale: Sale, room: RoomState, place: int, ahead: int) -> float:
         Group(_inside(room, place), Seen(bought, did_not + room.passes_lapsed)),
         Group(ahead, Seen(bought, did_not + room.passes_lapsed + room.calls_lapsed)),
     ]
-    return odds_of(unsold, before, basket=Basket(mean=each))
+    return told_odds(unsold, before, Basket(mean=each))
 
 
 def _inside(room: RoomState, place: int) -> int:

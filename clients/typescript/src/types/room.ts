@@ -12,7 +12,7 @@ export interface Place {
   ahead: number | null;
   /** Null while it is unknown, or while forecasts are degraded. */
   eta_seconds: number | null;
-  /** The chance that something is left when it is your turn, from 0 to 1. Null while degraded. */
+  /** The chance that something is left when it is your turn, from 0 to 1. Null until it is known what ten people before did, and while degraded. */
   odds: number | null;
   /** Whether the chance is below 1 %. You are free to stay. */
   likely_sold_out: boolean;

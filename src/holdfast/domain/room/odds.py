@@ -8,9 +8,9 @@ uncertainty of the share (which grows with the group) and from chance. The odds 
 approximated as normal, that leaves enough. tests/simulation checks that about 70 % of the people shown "70 %" do get
 something.
 
-When it fails. At the very beginning there are no observations and the prior is uniform, so the odds are near the
-middle rather than near certainty. If people late in the line behave differently from early ones, the odds lag behind.
-They are a forecast, never a refusal: a person whose odds are near zero may stay.
+When it fails. At the very beginning there are no observations, and a number would be made up: until enough outcomes
+are known, people are told nothing but what is certain (`told_odds`). If people late in the line behave differently from
+early ones, the odds lag behind. They are a forecast, never a refusal: a person whose odds are near zero may stay.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,8 @@ from msgspec import Struct
 
 # Below this the page says that the sale will likely sell out first, so that people can leave.
 LIKELY_SOLD_OUT_BELOW = 0.01
+# So many people bought or did not before anybody is told odds that follow from what people do.
+OUTCOMES_MIN = 10
 
 
 class Seen(Struct, frozen=True):
@@ -59,11 +61,12 @@ ONE_EACH = Basket()
 class Outlook(Struct, frozen=True):
     # None: unknown, because the line is not moving.
     eta_seconds: int | None
-    odds: float
+    # None: too little is known yet.
+    odds: float | None
 
     @property
     def is_likely_sold_out(self) -> bool:
-        return self.odds < LIKELY_SOLD_OUT_BELOW
+        return self.odds is not None and self.odds < LIKELY_SOLD_OUT_BELOW
 
 
 def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, basket: Basket = ONE_EACH) -> float:
@@ -85,6 +88,17 @@ def odds_of(unsold: int, before: Sequence[Group], wanted: int = 1, basket: Baske
     if deviation == 0:
         return 1.0 if spare > 0 else 0.0
     return 0.5 * (1 + erf(spare / deviation / sqrt(2)))
+
+
+def told_odds(unsold: int, before: Sequence[Group], basket: Basket = ONE_EACH) -> float | None:
+    """The odds for one unit, or None if they would follow from fewer outcomes than `OUTCOMES_MIN`. The last group are
+    the people in line, whose behaviour matters most."""
+    people = sum(group.people for group in before)
+    is_certain = unsold < 1 or (people * max(basket.mean, 1.0) + 1 <= unsold and basket.variance == 0)
+    seen = before[-1].seen if before else Seen()
+    if is_certain or seen.did + seen.did_not >= OUTCOMES_MIN:
+        return odds_of(unsold, before, basket=basket)
+    return None
 
 
 def _variance(people: int, share: float, spread: float, basket: Basket) -> float:

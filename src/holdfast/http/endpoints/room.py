@@ -289,7 +289,7 @@ class RoomEndpoints:
             serving,
             ahead,
             None if outlook is None else outlook.eta_seconds,
-            None if outlook is None else round(outlook.odds, 4),
+            None if outlook is None or outlook.odds is None else round(outlook.odds, 4),
             outlook is not None and outlook.is_likely_sold_out,
             [Feature.ODDS] if outlook is None else [],
         )

@@ -65,7 +65,10 @@ class PlaceOut(Struct, frozen=True):
     eta_seconds: Annotated[int | None, Meta(description="Null while it is unknown, or while forecasts are degraded.")]
     odds: Annotated[
         float | None,
-        Meta(description="The chance that something is left when it is your turn, from 0 to 1. Null while degraded."),
+        Meta(
+            description="The chance that something is left when it is your turn, from 0 to 1. Null until it is known "
+            "what ten people before did, and while degraded."
+        ),
     ]
     likely_sold_out: Annotated[bool, Meta(description="Whether the chance is below 1 %. You are free to stay.")]
     degraded_features: Annotated[

@@ -73,6 +73,8 @@ export default {
     serving: "Gerade dran",
     eta: "An der Reihe",
     odds: "Ihre Chancen",
+    oddsUnknown: "noch nicht bekannt",
+    unitsAndAhead: (shown, units, ahead) => `${shown} Stück, ${ahead} vor Ihnen`,
     soon: "jeden Moment",
     about: (seconds) => (seconds < 60 ? `in ≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `in ≈ ${Math.round(seconds / 60)} min`),
     afterOpening: "nach dem Start",

@@ -73,6 +73,8 @@ export default {
     serving: "Now serving",
     eta: "Your turn",
     odds: "Your chances",
+    oddsUnknown: "not known yet",
+    unitsAndAhead: (shown, units, ahead) => `${shown} ${units === 1 ? "unit" : "units"}, ${ahead} before you`,
     soon: "any moment",
     about: (seconds) => (seconds < 60 ? `in ≈ ${Math.max(Math.ceil(seconds / 5) * 5, 5)} s` : `in ≈ ${Math.round(seconds / 60)} min`),
     afterOpening: "after it opens",

@@ -67,7 +67,7 @@ function Figures({ state, now, t, language }) {
       ${isDrawn && html`<${Fact} name=${t.waiting.place} value=${number(state.position, language)} />`}
       ${isDrawn && html`<${Fact} name=${t.waiting.serving} value=${number(state.serving, language)} />`}
       <${Fact} name=${t.waiting.eta} value=${turnText(state, now, t)} />
-      <${Fact} name=${t.waiting.odds} value=${percent(state.odds ?? 0, language)} />
+      <${Fact} name=${t.waiting.odds} value=${chances(state, now, t, language)} />
     </dl>
   `;
 }
@@ -77,6 +77,18 @@ function turnText({ etaSeconds, ahead }, now, t) {
   if (now?.state === "upcoming") return t.waiting.afterOpening;
   if (etaSeconds === null || now?.state !== "open") return t.waiting.onHold;
   return ahead === 0 ? t.waiting.soon : t.waiting.about(etaSeconds);
+}
+
+/** A range of ten points, and never 0 %. Until enough is known about what people do: the units, and the people before. */
+function chances({ odds, ahead }, now, t, language) {
+  if (odds === null || odds === undefined) {
+    const units = now?.available_hint ?? null;
+    return units === null || ahead === null ? t.waiting.oddsUnknown : t.waiting.unitsAndAhead(number(units, language), units, ahead);
+  }
+  if (odds < 0.01) return `< ${percent(0.01, language)}`;
+  if (odds > 0.99) return `> ${percent(0.99, language)}`;
+  const low = Math.min(Math.floor(odds * 10), 9);
+  return `${Math.max(low * 10, 1)}–${percent((low + 1) / 10, language)}`;
 }
 
 const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
