@@ -126,7 +126,7 @@ def build_payment_services(
         refunder,
         Parked(database, settler, providers),
         compensator,
-        PaymentAudit(database, settler, providers, compensator),
+        PaymentAudit(database, settler, providers, compensator, restores=not settings.has_redis),
         providers,
         [provider.breaker for provider in providers.values()],
     )

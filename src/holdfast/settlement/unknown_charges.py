@@ -1,4 +1,4 @@
-"""Charges that a provider has and a ledger that went back does not.
+"""Charges that a provider has and the ledger does not: it went back, or somebody else made them.
 
 Each becomes work for the settler, which looks the payment up under its key and finishes it: an order where there are
 units for it, else a refund or a void. A charge that cannot be matched with a sale is parked for a person. The key of
@@ -29,7 +29,7 @@ from holdfast.ledger.tables.money import payments, settlements
 from holdfast.payments.port import Charge, ListedPayment, PaymentProvider, PaymentState
 
 _TAKEN = (PaymentState.AUTHORISED, PaymentState.CAPTURED, PaymentState.PENDING)
-PARKED_REASON = "the ledger went back and lacks the sale that this charge was for"
+PARKED_REASON = "the ledger lacks the sale or the reservation that this charge was for"
 
 
 class UnknownCharge(Struct, frozen=True):
@@ -105,13 +105,19 @@ class UnknownCharges:
                 if (after := page.next) is None:
                     break
 
-    async def adopt(self, unknown: UnknownCharge) -> str:
-        """What became of it: `settling`, `returning` (no units are left for it) or `parked`."""
-        return await self._database.write(lambda c: self._adopt(c, unknown))
+    async def adopt(self, unknown: UnknownCharge, *, restores: bool = True) -> str:
+        """What became of it: `settling`, `returning` (no units are left for it), `parked`, or `known` by now. Without
+        `restores`, a reservation that the ledger lacks is not made again: a gate outside it would not know."""
+        return await self._database.write(lambda c: self._adopt(c, unknown, restores))
 
-    def _adopt(self, connection: Connection, unknown: UnknownCharge) -> str:
+    def _adopt(self, connection: Connection, unknown: UnknownCharge, restores: bool) -> str:
         charge, now = unknown.listed.charge, self._database.now_ms(connection)
+        if charge.key in _known(connection, [charge.key]):
+            return "known"
         reservation = self._reservation(connection, unknown)
+        if reservation is not None and not restores:
+            id_ = reservation.reservation_id
+            reservation = find_reservations(connection, reservation.sku_id, [id_]).get(id_)
         if reservation is None:
             _open_settlement(connection, charge, sku_of(charge.reservation_id) or "", 1, now, parked=True)
             result = "parked"

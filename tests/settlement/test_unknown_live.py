@@ -1,0 +1,58 @@
+"""The audit reads the provider's list of charges by itself: what the ledger does not know does not stay unknown."""
+
+import pytest
+from settle_harness import PRICE, SKU, Providers, SettleHarness
+from settle_money import REMOTE
+
+from holdfast.domain.sale.sale import payment_key_of
+from holdfast.domain.stock.reservation import new_reservation_id
+from holdfast.ledger.tables.money import payments, settlements
+from holdfast.ledger.tables.sales import orders
+from holdfast.payments.port import Charge
+from holdfast.settlement import payment_audit
+
+pytest_plugins = ("settle_fixtures",)
+pytestmark = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
+
+
+async def charged_elsewhere(providers: Providers, sale_id: str = REMOTE.sale_id) -> str:
+    """A charge with our metadata that this ledger has never heard of."""
+    bought = new_reservation_id(SKU, "ada")
+    charge = Charge(payment_key_of(bought), PRICE, "EUR", "ada", bought, sale_id)
+    await providers["sandbox"].authorise(charge)
+    return bought
+
+
+@pytest.fixture(autouse=True)
+def _only_new_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox also has the charges of earlier tests."""
+    monkeypatch.setattr(payment_audit, "LISTS_FIRST_MS", 0)
+    monkeypatch.setattr(payment_audit, "LISTS_OVERLAP_MS", 0)
+
+
+@pytest.mark.parametrize(("units", "sold"), [(1, 1), (0, 0)])
+async def test_an_unknown_charge_becomes_an_order_or_is_returned(
+    harness: SettleHarness, providers: Providers, units: int, sold: int
+) -> None:
+    await harness.open_sale(units, REMOTE)
+    settler = harness.settler(providers)
+    audit = harness.audit(settler, providers)
+    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    bought = await charged_elsewhere(providers)
+    found = await audit.read_lists()
+    assert [(one.finding, one.subject, one.is_repaired) for one in found] == [
+        ("unknown_charge", payment_key_of(bought), True)
+    ]
+    assert await audit.read_lists() == []
+    await harness.settle_all(settler)
+    assert [row.reservation_id for row in await harness.rows(orders)] == [bought] * sold
+    assert (await harness.one(payments)).state == ("captured" if sold else "voided")
+
+
+async def test_a_charge_without_a_sale_needs_a_person(harness: SettleHarness, providers: Providers) -> None:
+    await harness.open_sale(1, REMOTE)
+    audit = harness.audit(harness.settler(providers), providers)
+    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    await charged_elsewhere(providers, "no-such-sale")
+    [found] = await audit.read_lists()
+    assert (found.is_repaired, (await harness.one(settlements)).state) == (False, "parked")
