@@ -214,7 +214,10 @@ def test_a_sale_that_cannot_be_delivered_is_compensated(server: Server) -> None:
     assert waiting["order_id"] == order_id
     assert body_of(server.client.get(f"/v1/sales/{sale_id}"))["deliverable_units"] == 0
     server.client.patch(f"/v1/sales/{sale_id}", json={"oversell_policy": "cancel_last"})
-    done = body_of(server.client.post(f"/v1/ops/sales/{sale_id}/compensate", json={"deliverable_units": 0}))
+    path = f"/v1/ops/sales/{sale_id}/compensate"
+    unapproved = body_of(server.client.post(path, json={"deliverable_units": 0}))
+    assert (unapproved["cancelled"], unapproved["needs_review"]) == ([], True)
+    done = body_of(server.client.post(path, json={"deliverable_units": 0, "approved": True}))
     assert (done["cancelled"], done["shortfall_units"], done["to_source"]) == ([order_id], 0, {})
     problem_of(
         server.client.post("/v1/ops/sales/nobody/compensate", json={"deliverable_units": 0}), 404, "sale_not_found"

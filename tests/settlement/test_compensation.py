@@ -18,9 +18,12 @@ WRITES_BY_HAND = True
 pytest_plugins = ("settle_fixtures",)
 
 
-async def sold(harness: SettleHarness, policy: OversellPolicy, *quantities: int, units: int = 9) -> list[str]:
+async def sold(
+    harness: SettleHarness, policy: OversellPolicy, *quantities: int, units: int = 9, review: int = 100, spare: int = 0
+) -> list[str]:
     """A sale with an order of each of these quantities, oldest first."""
-    await harness.open_sale(units, other_sale(SKU, sale_id="drop", oversell_policy=policy))
+    terms = other_sale(SKU, sale_id="drop", oversell_policy=policy, review_above_percent=review, buffer_units=spare)
+    await harness.open_sale(units, terms)
     await harness.wallet.credit("ada", 20 * PRICE, "EUR", "k")
     bought = []
     for quantity in quantities:
@@ -68,6 +71,35 @@ async def test_the_newest_orders_are_cancelled_only_with_cancel_last(harness: Se
     assert {row.order_id for row in await harness.rows(orders) if row.status == "cancelled"} == {ids[2]}
     assert (await harness.one(wallet_accounts)).balance == 18 * PRICE
     assert (await audit.look(thorough=True)).is_ok
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_an_oversell_above_the_limit_is_cancelled_only_once_it_is_approved(harness: SettleHarness) -> None:
+    """One of three is a third of what was sold."""
+    ids, audit = await sold(harness, OversellPolicy.CANCEL_LAST, 1, 1, 1, review=33), harness.audit()
+    await lower(harness, 2)
+    for _ in range(2):
+        [finding] = (await audit.look(thorough=True)).findings
+        assert (finding.is_repaired, "has to approve" in finding.detail) == (False, True)
+    declared = await harness.compensator().compensate("drop", 2)
+    assert declared is not None
+    assert (declared.cancelled, declared.needs_review, declared.shortfall_units) == ([], True, 1)
+    assert {row.status for row in await harness.rows(orders)} == {OrderStatus.CONFIRMED}
+    approved = await harness.compensator().compensate("drop", 2, is_approved=True)
+    assert approved is not None
+    assert (approved.cancelled, approved.needs_review, approved.shortfall_units) == ([ids[2]], False, 0)
+    assert (await audit.look(thorough=True)).is_ok
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_fulfil_first_uses_the_buffer_before_it_flags(harness: SettleHarness) -> None:
+    ids = await sold(harness, OversellPolicy.FULFIL_FIRST, 1, 1, 1, spare=1)
+    await lower(harness, 2)
+    assert (await harness.audit().look()).is_ok
+    assert await waiting(harness) == {}
+    await lower(harness, 1)
+    await harness.audit().look()
+    assert await waiting(harness) == {ids[2]: 1}
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)

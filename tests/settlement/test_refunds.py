@@ -225,7 +225,7 @@ async def test_undeliverable_orders_are_cancelled_or_reported(harness: SettleHar
     # A caller's own key of that name must not stand in for the refund that is owed.
     await make_refunder(harness).request(Wanted(order_id_of(bought[3]), "compensation", 100))
     refunder = harness.compensator()
-    first = await refunder.compensate(SALE.sale_id, 2)
+    first = await refunder.compensate(SALE.sale_id, 2, is_approved=True)
     again = await refunder.compensate(SALE.sale_id, 2)
     assert first is not None
     assert again is not None

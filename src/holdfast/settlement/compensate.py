@@ -4,7 +4,9 @@ The model. The gate never sells more than a pool has. But stock can turn out to 
 can be wrong. A sale can deliver what an operator declared (`deliverable_units`), and never more than its pool has in
 all. If the standing orders exceed that, the sale's policy applies, at once when an operator declares it and in every
 payment audit: `cancel_last` cancels the newest orders, as many as necessary, and refunds them; `fulfil_first` keeps all
-of them and flags the newest, whose units have to be sourced; `report` only reports. Flags are removed when there are
+of them, uses the sale's `buffer_units`, and flags the newest of the rest, whose units have to be sourced; `report` only
+reports. More than `review_above_percent` of what was sold is never cancelled by itself: it waits until an operator has
+looked at it and approves. Flags are removed when there are
 enough units again.
 
 On failure. The affected orders are read once, each is checked again under its lock, a few per transaction, and the
@@ -47,6 +49,8 @@ class Compensation(Struct, frozen=True):
     # Units that are sold and still cannot be delivered, and the orders that wait for them.
     shortfall_units: int
     to_source: dict[str, int]
+    # Nothing was cancelled: that needs an operator's approval.
+    needs_review: bool = False
 
 
 class Compensator:
@@ -56,7 +60,9 @@ class Compensator:
         self._refunder = refunder
         self._pools = pool_queries(database.dialect_name)
 
-    async def compensate(self, sale_id: str, deliverable_units: int | None) -> Compensation | None:
+    async def compensate(
+        self, sale_id: str, deliverable_units: int | None, *, is_approved: bool = False
+    ) -> Compensation | None:
         """Declare how many units can be delivered (None: all). Returns None if there is no such sale."""
         if not await self._database.write(
             lambda c: shortage.declare(c, sale_id, deliverable_units, self._database.now_ms(c))
@@ -64,7 +70,7 @@ class Compensator:
             return None
         short = await self._read(sale_id)
         await self._take_free(short)
-        return await self._act(short)
+        return await self._act(short, is_approved=is_approved)
 
     async def look(self, *, is_full: bool) -> list[Compensation]:
         """Act on every sale that is short, remove flags that are not needed any more, and return those found."""
@@ -75,14 +81,16 @@ class Compensator:
         acted = [(short, await self._act(short)) for short in found]
         return [done for short, done in acted if short.units]
 
-    async def _act(self, short: Shortage) -> Compensation:
+    async def _act(self, short: Shortage, *, is_approved: bool = False) -> Compensation:
         cancelled: list[str] = []
-        if short.policy is OversellPolicy.CANCEL_LAST and short.units:
+        must_wait = short.needs_review and not is_approved
+        if short.policy is OversellPolicy.CANCEL_LAST and short.units and not must_wait:
             cancelled = await self._cancel_newest(short.sale_id)
             short = await self._read(short.sale_id)
         to_source = await self._flag(short)
         sold, deliverable = short.sold_units, short.deliverable_units
-        return Compensation(short.sale_id, short.policy, sold, deliverable, cancelled, short.units, to_source)
+        units = short.units
+        return Compensation(short.sale_id, short.policy, sold, deliverable, cancelled, units, to_source, must_wait)
 
     async def _read(self, sale_id: str) -> Shortage:
         short = await self._database.read(lambda c: shortage.of_sale(c, sale_id))

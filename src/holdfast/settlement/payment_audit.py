@@ -240,6 +240,8 @@ def _unknown(charge: UnknownCharge, result: str) -> PaymentFinding:
 
 def _oversold(done: Compensation) -> PaymentFinding:
     detail = f"{done.sold_units} units are sold, {done.deliverable_units} can be delivered"
+    if done.needs_review:
+        detail += "; too much to cancel by itself: an operator has to approve it"
     if done.cancelled:
         detail += f"; cancelled and refunded: {', '.join(done.cancelled)}"
     if done.to_source:

@@ -59,8 +59,8 @@ export function dropParked(parked_id: string): Call<null> {
 }
 
 /** More was sold than can be delivered: act by the sale's policy. */
-export function compensate(sale_id: string, args: { deliverable_units: number | null; }): Call<Compensation> {
-  return { method: "POST", path: pathOf("/v1/ops/sales/{sale_id}/compensate", sale_id), answers: { 200: "json" }, body: { deliverable_units: args.deliverable_units }, isRepeatable: true };
+export function compensate(sale_id: string, args: { deliverable_units: number | null; approved?: boolean; }): Call<Compensation> {
+  return { method: "POST", path: pathOf("/v1/ops/sales/{sale_id}/compensate", sale_id), answers: { 200: "json" }, body: { deliverable_units: args.deliverable_units, approved: args.approved }, isRepeatable: true };
 }
 
 /** What happened to a buyer, refusals included. */

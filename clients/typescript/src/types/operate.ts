@@ -154,6 +154,8 @@ export interface Compensation {
   shortfall_units: number;
   /** The orders that wait for them, and how many each. */
   to_source: Record<string, number>;
+  /** Too much to cancel without `approved`: nothing was cancelled. */
+  needs_review?: boolean;
 }
 
 export interface Moment {

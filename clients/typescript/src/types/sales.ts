@@ -103,6 +103,8 @@ export interface OperatorSale {
   units_per_address: number | null;
   after_attempts: AfterAttempts;
   oversell_policy: OversellPolicy;
+  review_above_percent: number;
+  buffer_units: number;
   /** What can be delivered, if an operator said that it is too few. */
   deliverable_units: number | null;
   /** Null if the pool cannot be read now; so are the counts. */

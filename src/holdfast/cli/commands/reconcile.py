@@ -23,7 +23,8 @@ _ADVICE = {
     "payment_without_order": "The settler turns it into an order or a refund.",
     "payment_left_open": "The settler checks with the provider and voids it.",
     "order_without_payment": "It is parked: retry it, or drop it if it was paid externally or will be refunded.",
-    "oversold": "Source the units and raise deliverable_units, or set the sale's oversell_policy to cancel_last.",
+    "oversold": "Source the units and raise deliverable_units, or set the sale's oversell_policy to cancel_last; "
+    "above review_above_percent somebody has to approve that (docs/SETTLEMENT.md).",
     "provider_not_configured": "Run this where the provider is configured.",
     "settlement_stuck": "Check that a worker is running and the provider is reachable.",
     "provider_disagrees": "If it is not being repaired, compare with the provider's records.",

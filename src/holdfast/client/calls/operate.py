@@ -144,13 +144,15 @@ def drop_parked(parked_id: str) -> Call[None]:
     )
 
 
-def compensate(sale_id: str, *, deliverable_units: int | None) -> Call[Compensation]:
+def compensate(
+    sale_id: str, *, deliverable_units: int | None, approved: bool | UnsetType = UNSET
+) -> Call[Compensation]:
     """More was sold than can be delivered: act by the sale's policy."""
     return Call(
         method="POST",
         path=path_of("/v1/ops/sales/{sale_id}/compensate", sale_id),
         answers={200: (Compensation,)},
-        body={"deliverable_units": deliverable_units},
+        body={"deliverable_units": deliverable_units, "approved": approved},
     )
 
 

@@ -146,6 +146,7 @@ class Compensation(Struct, frozen=True, kw_only=True):
     cancelled: list[str]  # Orders cancelled and refunded now, newest first.
     shortfall_units: int  # Units sold that have to be sourced.
     to_source: dict[str, int]  # The orders that wait for them, and how many each.
+    needs_review: bool | None = None  # Too much to cancel without `approved`: nothing was cancelled.
 
 
 class Moment(Struct, frozen=True, kw_only=True):

@@ -104,6 +104,8 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     units_per_address: int | None = None
     after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
+    review_above_percent: int
+    buffer_units: int
     deliverable_units: int | None = None  # What can be delivered, if an operator said that it is too few.
     total_units: int | None = None  # Null if the pool cannot be read now; so are the counts.
     available: int | None = None

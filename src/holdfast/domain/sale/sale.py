@@ -136,6 +136,10 @@ class Sale(Struct, frozen=True, kw_only=True):
     after_attempts: AfterAttempts = AfterAttempts.CANCEL
     # No order is cancelled unless the operator chose that policy.
     oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
+    # An oversell of more than this part of the sold units is never cancelled without a person's approval.
+    review_above_percent: int = 5
+    # Spare units outside of the pool, which `fulfil_first` uses before it flags orders.
+    buffer_units: int = 0
     deliverable_units: int | None = None
     room: Room = Room()
     proof_of_work: ProofOfWork | None = None

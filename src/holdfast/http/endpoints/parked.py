@@ -46,7 +46,7 @@ class ParkedEndpoints:
         return no_content()
 
     async def compensate(self, _request: Request, sale_id: str, given: CompensateIn) -> Answer:
-        done = await self._compensator.compensate(sale_id, given.deliverable_units)
+        done = await self._compensator.compensate(sale_id, given.deliverable_units, is_approved=given.approved)
         if done is None:
             raise Problem(problems.SALE_NOT_FOUND)
         return json(CompensationOut.of(done))

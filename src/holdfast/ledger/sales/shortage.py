@@ -29,10 +29,20 @@ class Shortage(Struct, frozen=True):
     policy: OversellPolicy
     sold_units: int
     deliverable_units: int
+    review_above_percent: int = 5
+    buffer_units: int = 0
 
     @property
     def units(self) -> int:
-        return max(self.sold_units - self.deliverable_units, 0)
+        """`fulfil_first` delivers from the buffer first."""
+        spare = self.buffer_units if self.policy is OversellPolicy.FULFIL_FIRST else 0
+        return max(self.sold_units - self.deliverable_units - spare, 0)
+
+    @property
+    def needs_review(self) -> bool:
+        """Whether it is too much to cancel without a person's approval."""
+        is_cancelling = self.policy is OversellPolicy.CANCEL_LAST
+        return is_cancelling and self.units * 100 > self.sold_units * self.review_above_percent
 
 
 def declared(connection: Connection) -> list[Shortage]:
@@ -75,7 +85,9 @@ def _of(connection: Connection, sale: Row[tuple[object, ...]]) -> Shortage:
     if is_its_pool is not None:
         to_others = _sold(connection, (orders.c.sku_id == sku_id) & (orders.c.sale_id != sale_id))
         limits.append(_totals(connection, sku_id)[sku_id] - to_others)
-    return Shortage(sale_id, sku_id, OversellPolicy(row["oversell_policy"]), sold, max(min(limits, default=sold), 0))
+    policy, deliverable = OversellPolicy(row["oversell_policy"]), max(min(limits, default=sold), 0)
+    review = {"review_above_percent": row["review_above_percent"], "buffer_units": row["buffer_units"]}
+    return Shortage(sale_id, sku_id, policy, sold, deliverable, **review)
 
 
 def _totals(connection: Connection, sku_id: str | None = None) -> dict[str, int]:

@@ -65,6 +65,10 @@ sales = Table(
     # How often a buyer may try to pay for a reservation, and what follows if all payments are declined.
     Column("payment_attempts_max", BigInteger, nullable=False, server_default="3"),
     Column("after_attempts", String, nullable=False, server_default="cancel"),
+    # Beyond this part of what was sold, a person decides about an oversell.
+    Column("review_above_percent", BigInteger, nullable=False, server_default="5"),
+    # Spare units outside of the pool, for an oversell.
+    Column("buffer_units", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )

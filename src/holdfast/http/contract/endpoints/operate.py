@@ -174,7 +174,8 @@ COMPENSATE = _endpoint(
     "compensate",
     "POST /v1/ops/sales/{sale_id}/compensate",
     summary="More was sold than can be delivered: act by the sale's policy",
-    description="`cancel_last` cancels and refunds the newest orders; `fulfil_first` flags them, because their units "
+    description="`cancel_last` cancels and refunds the newest orders, but more than `review_above_percent` "
+    "only with `approved`; `fulfil_first` uses `buffer_units` and flags the rest, because their units "
     "have to be sourced; `report` only says how many are missing. It is remembered, and checked again by itself: later "
     "orders are treated alike, and flags go once enough can be delivered. What is free beyond it leaves the pool.",
     access=MONEY,

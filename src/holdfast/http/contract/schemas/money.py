@@ -212,6 +212,9 @@ class CompensateIn(Struct, frozen=True, forbid_unknown_fields=True):
         ]
         | None
     )
+    approved: Annotated[
+        bool, Meta(description="Cancel also where more than `review_above_percent` is oversold. Look first.")
+    ] = False
 
 
 class CompensationOut(Struct, frozen=True):
@@ -222,6 +225,9 @@ class CompensationOut(Struct, frozen=True):
     cancelled: Annotated[list[str], Meta(description="Orders cancelled and refunded now, newest first.")]
     shortfall_units: Annotated[int, Meta(description="Units sold that have to be sourced.")]
     to_source: Annotated[dict[str, int], Meta(description="The orders that wait for them, and how many each.")]
+    needs_review: Annotated[bool, Meta(description="Too much to cancel without `approved`: nothing was cancelled.")] = (
+        False
+    )
 
     @classmethod
     def of(cls, done: Compensation) -> "CompensationOut":

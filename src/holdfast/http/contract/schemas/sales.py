@@ -59,6 +59,8 @@ Locale = Annotated[
 ]
 Colour = Annotated[str, Meta(pattern=COLOUR, examples=["#0f766e"])]
 Units = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+SpareUnits = Annotated[int, Meta(ge=0, le=MAX_TOTAL_UNITS)]
 PaymentAttempts = Annotated[int, Meta(ge=1, le=20)]
 Tier = Annotated[int, Meta(ge=0, le=1_000_000)]
 StartsAt = Annotated[Moment, Meta(examples=["2026-03-01T10:00:00Z"])]
@@ -138,6 +140,12 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     checkout: Annotated[Checkout, Meta(description="Hold first and pay in time, or pay at once.")] = Checkout.CART
     payment: PaymentKind
     oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
+    review_above_percent: Annotated[
+        Percent, Meta(description="More than this part of the sold units oversold: nothing is cancelled unapproved.")
+    ] = 5
+    buffer_units: Annotated[
+        SpareUnits, Meta(description="Spare units outside of the pool; `fulfil_first` uses them before it flags.")
+    ] = 0
     required_tier: Tier | None = None
     payment_attempts_max: Annotated[
         PaymentAttempts, Meta(description="How often a buyer may try to pay for a reservation.")
@@ -189,6 +197,8 @@ class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
     checkout: Annotated[Checkout, _BEFORE_START] | UnsetType = UNSET
     payment: Annotated[PaymentKind, _BEFORE_START] | UnsetType = UNSET
     oversell_policy: OversellPolicy | UnsetType = UNSET
+    review_above_percent: Percent | UnsetType = UNSET
+    buffer_units: SpareUnits | UnsetType = UNSET
     room: RoomIn | UnsetType = UNSET
     proof_of_work: ProofOfWorkIn | UnsetType | None = UNSET
 
@@ -307,6 +317,8 @@ class OperatorSaleOut(SaleOut, frozen=True):
     units_per_address: int | None
     after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
+    review_above_percent: int
+    buffer_units: int
     deliverable_units: Annotated[
         int | None, Meta(description="What can be delivered, if an operator said that it is too few.")
     ]
