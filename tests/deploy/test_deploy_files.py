@@ -140,7 +140,7 @@ def test_the_caddyfile_is_valid() -> None:
 
 
 @contextmanager
-def nginx(directory: Path, upstream: int) -> Iterator[httpx.Client]:
+def nginx(directory: Path, *upstreams: int) -> Iterator[httpx.Client]:
     """nginx as it is deployed, on other ports and with a certificate of its own."""
     port, plain = free_port(), free_port()
     key, certificate = directory / "privkey.pem", directory / "fullchain.pem"
@@ -149,10 +149,11 @@ def nginx(directory: Path, upstream: int) -> Iterator[httpx.Client]:
         "-keyout", str(key), "-out", str(certificate),
     )  # fmt: skip
     site = (DEPLOY / "nginx/holdfast.conf").read_text() + (DEPLOY / "nginx/upstream.conf").read_text()
+    servers = " ".join(f"server 127.0.0.1:{upstream} max_fails=0;" for upstream in upstreams)
     replaced = {
         "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;", "listen 80;": f"listen 127.0.0.1:{plain};",
         "/etc/holdfast/tls": str(directory), "/var/cache/nginx/holdfast": str(directory / "cache"),
-        "127.0.0.1:8000": f"127.0.0.1:{upstream}", "listen [::]:443 ssl http2;": "", "listen [::]:80;": "",
+        "server 127.0.0.1:8000 max_fails=0;": servers, "listen [::]:443 ssl http2;": "", "listen [::]:80;": "",
     }  # fmt: skip
     for old, new in replaced.items():
         assert old in site
@@ -181,7 +182,7 @@ def test_nginx_serves_holdfast_with_tls_a_cache_and_no_metrics(tmp_path: Path) -
     (tmp_path / "serving").mkdir()
     (tmp_path / "nginx").mkdir()
     with started(tmp_path / "serving") as server, nginx(tmp_path / "nginx", server.port) as client:
-        eventually(lambda: _answers(client))
+        eventually(lambda: answers(client))
         assert client.get("/healthz/ready").status_code == 200
         assert client.get("/metrics").status_code == 404
         first, second = client.get("/v1/features"), client.get("/v1/features")
@@ -198,7 +199,7 @@ def test_nginx_serves_holdfast_with_tls_a_cache_and_no_metrics(tmp_path: Path) -
         assert events.json()["events"][0]["type"] == "reservation.created"
 
 
-def _answers(client: httpx.Client) -> bool:
+def answers(client: httpx.Client) -> bool:
     try:
         return client.get("/healthz/live").status_code == 200
     except httpx.TransportError:
