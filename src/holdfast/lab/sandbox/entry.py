@@ -33,10 +33,12 @@ class Entry(Struct, frozen=True):
     refunds: tuple[RefundEntry, ...] = ()
     pending_until_ms: int = 0
     history: tuple[Event, ...] = ()
+    asks_bank: bool = False
 
     @property
     def created_at(self) -> int:
         return self.history[0].at_ms
 
     def payment(self) -> Payment:
-        return Payment(self.key, self.state, self.reference, self.reason, self.amount, self.refunded)
+        needs_buyer = self.asks_bank and self.state is PaymentState.PENDING
+        return Payment(self.key, self.state, self.reference, self.reason, self.amount, self.refunded, needs_buyer)

@@ -31,6 +31,8 @@ class Operation(StrEnum):
 class Fault(StrEnum):
     DECLINE = "decline"
     PENDING = "pending"
+    # The bank asks the buyer, who answers on the sandbox's page.
+    BANK = "bank"
     SLOW = "slow"
     LOST_REPLY = "lost_reply"
     ERROR = "error"
@@ -47,6 +49,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     # Shares of the requests, from 0 to 1.
     decline: Rate = 0
     pending: Rate = 0
+    bank: Rate = 0
     slow: Rate = 0
     lost_reply: Rate = 0
     error: Rate = 0

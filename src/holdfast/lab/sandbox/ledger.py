@@ -46,16 +46,29 @@ class SandboxLedger:
         number = self._references.get(reference)
         return None if number is None else self._settled(self._entries[number])
 
-    def authorise(self, charge: Charge, *, decline: str | None = None, pending_ms: int = 0) -> Entry | Refused:
+    def authorise(
+        self, charge: Charge, *, decline: str | None = None, pending_ms: int = 0, asks_bank: bool = False
+    ) -> Entry | Refused:
         known = self.find(charge.key)
         if known is not None:
             return known if known.charge == charge else _reused(known)
-        state = PaymentState.DECLINED if decline else PaymentState.PENDING if pending_ms else PaymentState.AUTHORISED
+        is_pending = pending_ms > 0 or asks_bank
+        state = PaymentState.DECLINED if decline else PaymentState.PENDING if is_pending else PaymentState.AUTHORISED
         entry = Entry(
             charge.key, len(self._entries), f"sbx_{secrets.token_hex(12)}", charge, state, charge.amount, decline,
-            pending_until_ms=_now_ms() + pending_ms if pending_ms else 0,
+            pending_until_ms=_now_ms() + pending_ms if pending_ms else 0, asks_bank=asks_bank,
         )  # fmt: skip
         return self._write(entry, state.value, charge.amount)
+
+    def answer_bank(self, reference: str, *, approved: bool) -> Entry | None:
+        """The buyer has answered. A second answer changes nothing."""
+        entry = self.find_reference(reference)
+        if entry is None or not entry.asks_bank or entry.state is not PaymentState.PENDING:
+            return entry
+        state = PaymentState.AUTHORISED if approved else PaymentState.DECLINED
+        return self._write(
+            replace(entry, state=state, reason=None if approved else "authentication_failed"), state.value, entry.amount
+        )
 
     def capture(self, key: str) -> Entry | Refused:
         entry = self.find(key)
@@ -92,7 +105,7 @@ class SandboxLedger:
 
     def _settled(self, entry: Entry) -> Entry:
         """A payment whose pending time is over is authorised when it is next read."""
-        if entry.state is PaymentState.PENDING and _now_ms() >= entry.pending_until_ms:
+        if entry.state is PaymentState.PENDING and not entry.asks_bank and _now_ms() >= entry.pending_until_ms:
             return self._write(replace(entry, state=PaymentState.AUTHORISED), "authorised", entry.amount)
         return entry
 

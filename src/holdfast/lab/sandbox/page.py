@@ -8,6 +8,7 @@ from holdfast.http.web.html import Html, document, element, prose
 from holdfast.lab.sandbox.entry import Entry
 from holdfast.lab.sandbox.faults import FaultPlan, Faults
 from holdfast.lab.sandbox.ledger import SandboxLedger
+from holdfast.payments.port import PaymentState
 
 LAST = 50
 ABOUT = """A payment service for demos, rehearsals and tests of Holdfast. No money moves here.
@@ -20,6 +21,21 @@ COLUMNS = ("at", "key", "state", "amount", "captured", "captures", "refunded", "
 def page(ledger: SandboxLedger, plan: FaultPlan) -> str:
     head = [element("meta", charset="utf-8"), element("title", "Holdfast payment sandbox")]
     return document(head, [element("h1", "Payment sandbox"), prose(ABOUT), _faults(plan), _payments(ledger)])
+
+
+def bank_page(entry: Entry) -> str:
+    """What the buyer's bank shows."""
+    head = [element("meta", charset="utf-8"), element("title", "Your bank")]
+    amount = f"{entry.amount / 100:.2f} {entry.charge.currency}"
+    if entry.state is not PaymentState.PENDING:
+        text = "You refused the payment." if entry.state is PaymentState.DECLINED else "You confirmed the payment."
+        return document(head, [element("h1", text), element("p", "Go back to the shop, and reload its page.")])
+    buttons = [
+        element("button", label, name="answer", value=value)
+        for value, label in (("approve", "Confirm"), ("refuse", "Refuse"))
+    ]
+    asks = element("h1", f"Confirm your payment of {amount}?")
+    return document(head, [asks, element("form", buttons, method="post")])
 
 
 def _faults(plan: FaultPlan) -> Html:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from holdfast.lab.sandbox.entry import Entry, RefundEntry
 from holdfast.lab.sandbox.faults import Fault, FaultPlan, Faults, Operation
 from holdfast.lab.sandbox.ledger import SandboxLedger
-from holdfast.lab.sandbox.page import page
+from holdfast.lab.sandbox.page import bank_page, page
 from holdfast.payments.port import Charge, ListedPayment, PaymentPage, Refund
 from holdfast.payments.sandbox.refused import Refused
 
@@ -84,6 +84,8 @@ class Service:
         }
 
     async def answer(self, method: str, path: str, query: str, body: bytes) -> Outcome:
+        if path.startswith("/bank/"):
+            return self._bank(method, path.removeprefix("/bank/"), body)
         route = self._routes.get((method, path))
         if route is None:
             return _refusal(404, Refused("no_such_call", f"there is no {method} {path} here; see GET /"))
@@ -98,7 +100,8 @@ class Service:
         def work(struck: set[Fault]) -> Entry | Refused:
             decline = DECLINE_REASON if Fault.DECLINE in struck else None
             pending_ms = self.plan.faults.pending_ms if Fault.PENDING in struck else 0
-            return self.ledger.authorise(charge, decline=decline, pending_ms=pending_ms)
+            asks_bank = Fault.BANK in struck
+            return self.ledger.authorise(charge, decline=decline, pending_ms=pending_ms, asks_bank=asks_bank)
 
         return await self._perform(Operation.AUTHORISE, charge.key, charge.method, work)
 
@@ -175,6 +178,15 @@ class Service:
     async def _set_faults(self, _query: str, body: bytes) -> Outcome:
         self.plan = FaultPlan(_decode_faults(body))
         return _json(self.plan.faults)
+
+    def _bank(self, method: str, reference: str, body: bytes) -> Outcome:
+        entry = self.ledger.find_reference(reference)
+        if entry is None or not entry.asks_bank:
+            return _refusal(404, Refused("not_found", "no bank asks about this payment"))
+        if method == "POST":
+            approved = _parameters(body.decode(errors="replace")).get("answer") == "approve"
+            entry = self.ledger.answer_bank(reference, approved=approved) or entry
+        return Reply(200, bank_page(entry).encode(), "text/html; charset=utf-8")
 
     async def _page(self, _query: str, _body: bytes) -> Outcome:
         return Reply(200, page(self.ledger, self.plan).encode(), "text/html; charset=utf-8")

@@ -1,0 +1,30 @@
+"""The sandbox's card whose bank asks the buyer."""
+
+import pytest
+from stages import new_charge
+
+from holdfast.lab.sandbox.entry import Entry
+from holdfast.lab.sandbox.server import SandboxOptions, open_service
+from holdfast.lab.sandbox.service import Reply, Service
+from holdfast.payments.port import PaymentState
+
+
+async def answer(service: Service, reference: str, body: bytes = b"") -> str:
+    method = "POST" if body else "GET"
+    reply = await service.answer(method, f"/bank/{reference}", "", body)
+    assert isinstance(reply, Reply)
+    return reply.body.decode()
+
+
+@pytest.mark.parametrize(("said", "state"), [("approve", PaymentState.AUTHORISED), ("refuse", PaymentState.DECLINED)])
+async def test_a_payment_is_pending_until_the_buyer_answers_once(said: str, state: PaymentState) -> None:
+    async with open_service(SandboxOptions()) as service:
+        entry = service.ledger.authorise(new_charge("pm_bank"), asks_bank=True)
+        assert isinstance(entry, Entry)
+        assert entry.payment().needs_buyer
+        assert "Confirm your payment" in await answer(service, entry.reference)
+        for given in (said, "approve"):
+            await answer(service, entry.reference, f"answer={given}".encode())
+        found = service.ledger.find(entry.key)
+        assert found is not None
+        assert (found.state, found.payment().needs_buyer) == (state, False)
