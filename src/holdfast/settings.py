@@ -3,7 +3,6 @@
 README's table is generated from the descriptions here: `make docs`.
 """
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from holdfast.access.origins import parse_origins
-from holdfast.access.setting_errors import TOML, blame_toml, explain_setting, read_toml
+from holdfast.access.setting_errors import TOML, blame_toml, explain_setting, refuse_renamed
 from holdfast.access.setting_values import StripePublicKey, StripeSecretKey, http_url, is_webhook_secret
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
@@ -186,6 +185,11 @@ class Settings(BaseSettings):
     archive_directory: str = Field(
         "", description="Where `holdfast archive` puts ended months; with it, only what is archived is deleted."
     )
+    clicks_to: str = Field(
+        "",
+        description="Where the click stream goes, separated by commas: `kafka`, a directory, or `s3://bucket/prefix`; "
+        "files need `holdfast[archive]`. If unset, there is none.",
+    )
     audit_days: int = Field(30, ge=1, description="Days that refusals are kept for `holdfast audit`.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum log level: `debug`, `info`, `warning` or `error`."
@@ -289,6 +293,8 @@ class Settings(BaseSettings):
     def _kafka_url_is_one(self) -> "Settings":
         if self.kafka_url:
             parse_kafka_url(self.kafka_url)
+        elif "kafka" in self.click_sinks:
+            raise SettingsError("HOLDFAST_CLICKS_TO=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
         elif self.settlement_source == "kafka":
             raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
         return self
@@ -329,6 +335,15 @@ class Settings(BaseSettings):
         return self.settlement_source == "kafka"
 
     @property
+    def click_sinks(self) -> list[str]:
+        return [sink.strip() for sink in self.clicks_to.split(",") if sink.strip()]
+
+    @property
+    def clicks_directory(self) -> Path | None:
+        """On this host, where the console's funnel is read from."""
+        return next((Path(sink) for sink in self.click_sinks if sink != "kafka" and "://" not in sink), None)
+
+    @property
     def has_archive(self) -> bool:
         return bool(self.archive_directory)
 
@@ -364,7 +379,7 @@ def load_settings(**overrides: object) -> Settings:
     """Read the settings; the error names the one that is wrong and why."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        _refuse_renamed()
+        refuse_renamed(RENAMED)
         settings = Settings(**given)  # type: ignore[arg-type]
     except ValidationError as exc:
         raise SettingsError(blame_toml("\n".join(map(explain_setting, exc.errors())))) from exc
@@ -377,15 +392,3 @@ def load_settings(**overrides: object) -> Settings:
             blame_toml("HOLDFAST_DEMO: demo mode gives every visitor play money; remove it and run holdfast demo")
         )
     return settings
-
-
-def _refuse_renamed() -> None:
-    environment = {name.upper() for name, value in os.environ.items() if value}
-    toml = read_toml().keys()
-    errors = [
-        f"HOLDFAST_{old.upper()} was renamed: use HOLDFAST_{new.upper()} (in {TOML}: {new})"
-        for old, new in RENAMED.items()
-        if f"HOLDFAST_{old.upper()}" in environment or old in toml
-    ]
-    if errors:
-        raise SettingsError("\n".join(errors))

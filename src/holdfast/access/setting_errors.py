@@ -3,10 +3,13 @@
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import ErrorDetails
+
+from holdfast.errors import SettingsError
 
 # Looked for in the current directory.
 TOML = Path("holdfast.toml")
@@ -27,3 +30,16 @@ def blame_toml(message: str) -> str:
 
 def read_toml() -> dict[str, Any]:
     return tomllib.loads(TOML.read_text()) if TOML.exists() else {}
+
+
+def refuse_renamed(renamed: Mapping[str, str]) -> None:
+    """An ignored setting would silently fall back to its default."""
+    environment = {name.upper() for name, value in os.environ.items() if value}
+    toml = read_toml().keys()
+    errors = [
+        f"HOLDFAST_{old.upper()} was renamed: use HOLDFAST_{new.upper()} (in {TOML}: {new})"
+        for old, new in renamed.items()
+        if f"HOLDFAST_{old.upper()}" in environment or old in toml
+    ]
+    if errors:
+        raise SettingsError("\n".join(errors))

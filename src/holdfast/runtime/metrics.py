@@ -40,6 +40,7 @@ REPLICA_FIT = Gauge(
 LEDGER_READS = Counter(
     "holdfast_ledger_reads", "Reads that a replica could do, by who did them: replica or primary.", ["source"]
 )
+CLICKS = Counter("holdfast_clicks", "Clicks of the click stream, by result: written or dropped.", ["result"])
 INTENTS = Counter("holdfast_intents", "Settlement intents consumed from Kafka, by result.", ["result"])
 STREAM_PUBLISHED = Counter("holdfast_stream_published", "Messages published, by topic.", ["topic"])
 WAITING = Gauge("holdfast_waiting_commands", "Commands waiting for a batch.", multiprocess_mode="livesum")

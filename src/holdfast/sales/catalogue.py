@@ -85,6 +85,11 @@ class Catalogue:
     def has_sales_of(self, sku_id: str) -> bool:
         return sku_id in self._by_sku
 
+    def newest_sale_of(self, sku_id: str) -> str | None:
+        """The ID of the last sale that was created on this pool."""
+        sales = self._by_sku.get(sku_id)
+        return None if not sales else sales[-1][1]
+
     async def learns_of_sale(self, sku_id: str) -> bool:
         """Whether this pool is in a sale after all, which another process may have created a moment ago. It is known
         then. If the ledger does not answer, what is known has to do: no sale is created meanwhile either."""

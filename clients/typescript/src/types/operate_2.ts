@@ -21,6 +21,33 @@ export interface Live {
   health: Load;
 }
 
+export interface FunnelStep {
+  /** `view`, `join`, `pass`, `attempt` or `pay`. */
+  step: string;
+  /** How often, signed in or not. */
+  clicks: number;
+  /** Signed-in visitors who came this far or further. */
+  people: number;
+  /** Those of them who came no further. */
+  stopped: number;
+}
+
+export interface FunnelRefusal {
+  step: string;
+  reason: string;
+  clicks: number;
+  people: number;
+}
+
+export interface Funnel {
+  sale_id: string;
+  /** Whether this host keeps files of the click stream. */
+  enabled: boolean;
+  steps: FunnelStep[];
+  /** The most frequent ones, with what was refused. */
+  refusals: FunnelRefusal[];
+}
+
 export interface Dependency {
   name: string;
   /** `capability`, `store`, `gate`, `payment` or `agent`. */

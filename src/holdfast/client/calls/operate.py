@@ -19,7 +19,7 @@ from holdfast.client.types.operate import (
     Retried,
     Timeline,
 )
-from holdfast.client.types.operate_2 import Live, NewServiceKey, Scope, ServiceKeyList, SystemHealth
+from holdfast.client.types.operate_2 import Funnel, Live, NewServiceKey, Scope, ServiceKeyList, SystemHealth
 
 
 def live() -> Call[Health]:
@@ -194,6 +194,19 @@ def get_live(sale_id: str) -> Call[Live]:
         method="GET",
         path=path_of("/v1/ops/sales/{sale_id}/live", sale_id),
         answers={200: (Live,)},
+    )
+
+
+def get_funnel(sale_id: str) -> Call[Funnel]:
+    """How far the visitors of a sale came, and why they were refused.
+
+    From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), made at most every 5 s. `enabled` is
+    false if there are none.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/ops/sales/{sale_id}/funnel", sale_id),
+        answers={200: (Funnel,)},
     )
 
 

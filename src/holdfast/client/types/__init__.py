@@ -38,6 +38,9 @@ from holdfast.client.types.operate import (
 )
 from holdfast.client.types.operate_2 import (
     Dependency,
+    Funnel,
+    FunnelRefusal,
+    FunnelStep,
     Live,
     NewServiceKey,
     Scope,
@@ -132,6 +135,9 @@ __all__ = [
     "Feature",
     "Features",
     "FullReconciliation",
+    "Funnel",
+    "FunnelRefusal",
+    "FunnelStep",
     "Health",
     "History",
     "Invited",

@@ -42,6 +42,27 @@ class Live(Struct, frozen=True, kw_only=True):
     health: Load
 
 
+class FunnelStep(Struct, frozen=True, kw_only=True):
+    step: str  # `view`, `join`, `pass`, `attempt` or `pay`.
+    clicks: int  # How often, signed in or not.
+    people: int  # Signed-in visitors who came this far or further.
+    stopped: int  # Those of them who came no further.
+
+
+class FunnelRefusal(Struct, frozen=True, kw_only=True):
+    step: str
+    reason: str
+    clicks: int
+    people: int
+
+
+class Funnel(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    enabled: bool  # Whether this host keeps files of the click stream.
+    steps: list[FunnelStep]
+    refusals: list[FunnelRefusal]  # The most frequent ones, with what was refused.
+
+
 class Dependency(Struct, frozen=True, kw_only=True):
     name: str
     kind: str  # `capability`, `store`, `gate`, `payment` or `agent`.

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from holdfast.access.identity import Authenticator, Caller, Unauthorized
+from holdfast.bootstrap.clicks import start_clicks
 from holdfast.bootstrap.services import Services
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
@@ -34,6 +35,7 @@ from holdfast.http.server.router import Found, Route, Router, is_key
 from holdfast.runtime import metrics
 from holdfast.runtime.garbage import tune_gc
 from holdfast.runtime.log import printable
+from holdfast.streams.clicks.recorder import ClickRecorder
 
 log = structlog.get_logger()
 
@@ -54,6 +56,7 @@ class App:
         self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
         self._limiter = admission.shedder.limiter
         self._reaping = asyncio.create_task(self._reaper.agent().run())
+        self._clicks = start_clicks(services.settings, services.catalogue.newest_sale_of)
         self._in_flight = 0
         self._idle = asyncio.Event()
 
@@ -83,6 +86,8 @@ class App:
             self._cross_origin.mark(request, answer)
         if found is None:
             return _finished(answer, request.request_id)
+        if self._clicks is not None:
+            _note_click(self._clicks, request, found, answer)
         answer.headers.append(("x-request-id", request.request_id))
         metrics.time_request(found.route.timings, answer.status, monotonic() - began)
         return answer
@@ -215,6 +220,16 @@ class App:
             self._idle.clear()
             await self._idle.wait()
         self._reaping.cancel()
+        if self._clicks is not None:
+            await asyncio.to_thread(self._clicks.stop)
+
+
+def _note_click(clicks: ClickRecorder, request: Request, found: Found, answer: Answer) -> None:
+    """What visitors do, not what services do for them."""
+    caller = request.caller
+    if caller is None or caller.buyer_id is not None:
+        buyer_id = None if caller is None else caller.buyer_id
+        clicks.note(found.route.endpoint.operation_id, found.values, buyer_id, answer.status, answer.body)
 
 
 def _finished(answer: Answer, request_id: str) -> Answer:

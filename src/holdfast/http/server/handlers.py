@@ -25,6 +25,7 @@ from holdfast.http.endpoints.money import PaymentNoticeEndpoints, PaymentStepEnd
 from holdfast.http.endpoints.now import NowEndpoint
 from holdfast.http.endpoints.operate import OperateEndpoints
 from holdfast.http.endpoints.ops.features import FeaturesEndpoint
+from holdfast.http.endpoints.ops.funnel import FunnelEndpoint
 from holdfast.http.endpoints.ops.lag import LagEndpoint
 from holdfast.http.endpoints.orders import OrderEndpoints
 from holdfast.http.endpoints.parked import ParkedEndpoints
@@ -142,6 +143,7 @@ def _operate(services: Services, admission: AdmissionControl) -> dict[Endpoint, 
         operate_table.COMPENSATE: parked.compensate,
         operate_table.GET_AUDIT: AuditEndpoint(services, shedder).search,
         operate_table.GET_LIVE: LiveEndpoint(services, shedder).live,
+        operate_table.GET_FUNNEL: FunnelEndpoint(services).funnel,
         operate_table.LIST_KEYS: keys.list,
         operate_table.CREATE_KEY: keys.create,
         operate_table.REVOKE_KEY: keys.revoke,

@@ -29,6 +29,7 @@ from holdfast.http.contract.schemas.money import (
 from holdfast.http.contract.schemas.operate import (
     AuditQuery,
     FeaturesOut,
+    FunnelOut,
     HealthOut,
     KeyIn,
     LagsOut,
@@ -205,6 +206,16 @@ GET_LIVE = _endpoint(
     # A few operators, who read what is kept for all of them: above all when there is much to do.
     priority=Priority.FINISH,
     answers={200: Answers("The sale's figures", LiveOut)},
+    problems=(problems.SALE_NOT_FOUND,),
+)
+GET_FUNNEL = _endpoint(
+    "get_funnel",
+    "GET /v1/ops/sales/{sale_id}/funnel",
+    summary="How far the visitors of a sale came, and why they were refused",
+    description="From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), made at most every 5 s. "
+    "`enabled` is false if there are none.",
+    access=READ_OPERATE,
+    answers={200: Answers("The funnel", FunnelOut)},
     problems=(problems.SALE_NOT_FOUND,),
 )
 GET_HEALTH = _endpoint(

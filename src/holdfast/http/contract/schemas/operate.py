@@ -197,6 +197,27 @@ class LoadOut(Struct, frozen=True):
     in_flight_max: int
 
 
+class FunnelStepOut(Struct, frozen=True):
+    step: Annotated[str, Meta(description="`view`, `join`, `pass`, `attempt` or `pay`.")]
+    clicks: Annotated[int, Meta(description="How often, signed in or not.")]
+    people: Annotated[int, Meta(description="Signed-in visitors who came this far or further.")]
+    stopped: Annotated[int, Meta(description="Those of them who came no further.")]
+
+
+class FunnelRefusalOut(Struct, frozen=True):
+    step: str
+    reason: str
+    clicks: int
+    people: int
+
+
+class FunnelOut(Struct, frozen=True):
+    sale_id: str
+    enabled: Annotated[bool, Meta(description="Whether this host keeps files of the click stream.")]
+    steps: list[FunnelStepOut]
+    refusals: Annotated[list[FunnelRefusalOut], Meta(description="The most frequent ones, with what was refused.")]
+
+
 class SystemHealthOut(Struct, frozen=True):
     """Of the process that answers; others may see it differently."""
 

@@ -8,6 +8,7 @@ import { useEvery, useStore } from "../store.mjs";
 import { milliseconds, dateTime, number, OUTCOMES, PHASES, plural, price, rate, seconds, time } from "../format.mjs";
 import { Controls } from "./controls.mjs";
 import { StockBar } from "./stock.mjs";
+import { FunnelPanel } from "./funnel.mjs";
 import { WaitingRoomPanel } from "./waiting-room.mjs";
 import * as paths from "../../paths.mjs";
 
@@ -92,6 +93,7 @@ function LiveSale({ live, history, onChange }) {
       <aside aria-label="Controls">
         ${may("sales") && html`<${Controls} live=${live} onChange=${onChange} />`}
         ${live.room && html`<${WaitingRoomPanel} sale=${sale} room=${live.room} onChange=${onChange} />`}
+        <${FunnelPanel} id=${sale.sale_id} />
         <${Results} attempts=${live.attempts} turnedAway=${live.turned_away} />
       </aside>
     </div>
