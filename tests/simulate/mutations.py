@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import update
 
 from holdfast.domain.sale.settling_case import Effect, PaymentStatus, ProviderReplied
@@ -17,9 +18,12 @@ from holdfast.domain.stock.reservation import Status
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
 from holdfast.gate.expirer import Expirer
 from holdfast.gate.sql import SqlGate
+from holdfast.http.endpoints import room as room_endpoints
 from holdfast.ledger.events.deliveries import Result
 from holdfast.ledger.events.outbox import OutboxQueries
+from holdfast.ledger.mark import watch
 from holdfast.ledger.money.settle_batch import SettleQueries
+from holdfast.ledger.room.batch import RoomBatch
 from holdfast.ledger.tables.money import settlements
 from holdfast.payments.port import Charge
 from holdfast.runtime import batching
@@ -248,6 +252,38 @@ def clock_step_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EngineClock, "_is_confirmed", lambda _self, _reading: True)
 
 
+def start_believes_the_store(patch: pytest.MonkeyPatch) -> None:
+    """A process that starts goes by the clock of the database's host, whatever that says."""
+
+    def start(self: EngineClock, reading: int, _decided_at: int) -> None:
+        self._ahead_ms = reading - self.elapsed_ms()
+        self.correct(reading, self.elapsed_ms())
+
+    patch.setattr(EngineClock, "start", start)
+
+
+def ledger_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """A ledger that lacks what it had is taken for the one that was seen before."""
+    patch.setattr(watch, "went_back", lambda *_: None)
+
+
+def pass_before_the_call(patch: pytest.MonkeyPatch) -> None:
+    """A pass is given to those who will be called next, too."""
+    real = RoomBatch._admit
+
+    def admit(self: RoomBatch, ask: Any, place: Any) -> Any:
+        serving = self.room.serving
+        self.room = replace(self.room, serving=serving + 3)
+        try:
+            return real(self, ask, place)
+        finally:
+            self.room = replace(self.room, serving=serving)
+
+    real_place = room_endpoints.place_in
+    patch.setattr(RoomBatch, "_admit", admit)
+    patch.setattr(room_endpoints, "place_in", lambda *given: max((real_place(*given) or 0) - 3, 0))
+
+
 def relay_marks_ahead(patch: pytest.MonkeyPatch) -> None:
     """The position is advanced beyond the events that were read."""
     real = OutboxQueries.relay
@@ -293,6 +329,9 @@ EVERY: dict[str, Mutate] = {
         lease_never_ends,
         failed_settlement_dropped,
         clock_step_believed,
+        start_believes_the_store,
+        ledger_not_compared,
+        pass_before_the_call,
         relay_marks_ahead,
         timeout_taken_for_delivery,
     )

@@ -36,6 +36,9 @@ FOUND_BY = {
     "lease_never_ends": 23,
     "failed_settlement_dropped": 68,
     "clock_step_believed": 262,
+    "start_believes_the_store": 41,
+    "ledger_not_compared": 84,
+    "pass_before_the_call": 0,
     "relay_marks_ahead": 1,
     "timeout_taken_for_delivery": 251,
 }
