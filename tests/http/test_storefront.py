@@ -9,13 +9,14 @@ import httpx
 import pytest
 from http_calling import eventually
 from http_sales import Store, in_seconds, store_of
-from http_serving import Server, started
+from http_serving import Server, run_holdfast, started
 
 from forking import HOLDFAST
 from holdfast.bootstrap.stores import database_file
-from holdfast.errors import SettingsError
+from holdfast.errors import AlreadyRunning, SettingsError
 from holdfast.http.web.demo import COOKIE, IDENTITY, PURSE
 from holdfast.lab.demo.setup import Drop, claim_directory, prepare
+from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
@@ -143,6 +144,27 @@ def test_a_demo_keeps_away_from_a_ledger_that_it_did_not_make(tmp_path: Path) ->
     database_file(settings).touch()
     with pytest.raises(SettingsError, match="was not made by `holdfast demo`"):
         claim_directory(settings)
+
+
+def test_a_second_demo_is_refused_and_leaves_the_running_drop_open(tmp_path: Path) -> None:
+    with started(tmp_path, "--no-crowd", command=(*HOLDFAST, "demo")) as server:
+        again = run_holdfast("demo", "--no-crowd", directory=tmp_path, environment=server.environment)
+        assert again.returncode != 0
+        assert "A demo already runs in" in again.stderr
+        sales = server.client.get("/v1/sales").json()["data"]
+        assert {sale["sale_id"]: sale["phase"] for sale in sales} == {"demo": "open", "drop-1": "upcoming"}
+
+
+def test_a_demo_is_refused_where_a_server_runs(tmp_path: Path) -> None:
+    settings = load_settings(data=tmp_path, demo=True)
+    claim_directory(settings)
+    lock = ServerLock(database_file(settings), "server").acquire()
+    try:
+        with pytest.raises(AlreadyRunning):
+            asyncio.run(prepare(settings, 5))
+    finally:
+        lock.release()
+    assert asyncio.run(prepare(settings, 5)) == Drop("drop-1", 5)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from holdfast.cli.output import examples, warn
 from holdfast.errors import SettingsError
 from holdfast.http.server.address import check_port, url_of
 from holdfast.lab.demo.buyers import Call
-from holdfast.lab.demo.setup import OPENS_IN_S, Drop, claim_directory, prepare
+from holdfast.lab.demo.setup import OPENS_IN_S, Drop, claimed_directory, prepare
 from holdfast.lab.load.processes import clean_environment, python
 from holdfast.runtime.log import set_up_logging
 from holdfast.settings import Settings, load_settings
@@ -60,9 +60,8 @@ def demo(
     from holdfast.http.server import serving  # noqa: PLC0415 - keeps `demo --help` fast
 
     settings = _settings(data)
-    claim_directory(settings)
     set_up_logging("error")
-    with explained(settings):
+    with explained(settings), claimed_directory(settings):
         check_port(HOST, port)
         drop = asyncio.run(prepare(settings, units))
         url, secret = url_of(HOST, port), settings.buyer_secret_text()

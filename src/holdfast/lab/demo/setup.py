@@ -1,6 +1,8 @@
 """The demo's data: a pool and a sale to try by hand, and a new drop that opens shortly."""
 
+import fcntl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from time import time
@@ -12,9 +14,10 @@ from holdfast.bootstrap.stores import database_file, open_engine, open_ledger
 from holdfast.domain.sale.sale import Checkout, PaymentKind, ProofOfWork, Room, RoomMode, Sale, SaleState
 from holdfast.domain.stock.command import Provision
 from holdfast.domain.stock.pool import Rules
-from holdfast.errors import SettingsError
+from holdfast.errors import AlreadyRunning, SettingsError
 from holdfast.gate.port import Gate
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.sales.sale_lists import list_sales
 from holdfast.runtime.private_files import make_private_directory
 from holdfast.sales.operations import SaleOperations
@@ -42,8 +45,22 @@ class Drop(Struct, frozen=True):
     units: int
 
 
+@contextmanager
+def claimed_directory(settings: Settings) -> Iterator[None]:
+    """A demo hands out play money, so it only runs in a ledger that was created for it, and one at a time: the next
+    would close the drop of the one that runs."""
+    claim_directory(settings)
+    with (settings.data / _MARK).open("rb") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(
+                f"A demo already runs in {settings.data}. Stop it, or start this one with another --data directory."
+            ) from None
+        yield
+
+
 def claim_directory(settings: Settings) -> None:
-    """A demo hands out play money, so it only runs in a ledger that was created for it."""
     mark, ledger = settings.data / _MARK, database_file(settings)
     if not settings.is_embedded:
         raise SettingsError("the demo runs on a SQLite file of its own: unset HOLDFAST_DATABASE_URL")
@@ -57,6 +74,15 @@ def claim_directory(settings: Settings) -> None:
 
 
 async def prepare(settings: Settings, units: int) -> Drop:
+    """Changes nothing while a server uses the directory."""
+    lock = ServerLock(database_file(settings), "server").acquire()
+    try:
+        return await _prepare(settings, units)
+    finally:
+        lock.release()
+
+
+async def _prepare(settings: Settings, units: int) -> Drop:
     async with open_ledger(settings) as database, open_engine(settings, database) as engine:
         operations = build_sale_operations(settings, database, engine)
         await _make_demo(engine.gate, database, operations)
