@@ -7,12 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from holdfast.access.origins import parse_origins
 from holdfast.access.setting_errors import TOML, blame_toml, explain_setting, refuse_renamed
-from holdfast.access.setting_values import StripePublicKey, StripeSecretKey, http_url, is_webhook_secret
+from holdfast.access.setting_values import StripePublicKey, StripeSecretKey, http_url, is_webhook_secret, networks
+from holdfast.domain.sale.rates import parse_rates
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
 from holdfast.ledger.engine.database_url import (
@@ -136,6 +137,8 @@ class Settings(BaseSettings):
     )
     stripe_api_base: str = Field("", description="Alternative Stripe URL for the API and script, for tests.")
     stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Verifies Stripe's webhooks: `whsec_…`.")
+    rates: str = Field("", description="Exchange rates for quotes, as in `EUR/USD=1.0842,EUR/GBP=0.853`.")
+    rates_url: str = Field("", description="A service that is asked for exchange rates instead, by HTTP.")
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="Timeout of a payment provider call; beyond it the outcome is unknown."
     )
@@ -217,16 +220,12 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies", "shared_addresses")
     @classmethod
     def _proxies_are_networks(cls, text: str) -> str:
-        try:
-            parse_networks(text)
-        except ValueError as exc:
-            raise ValueError(f"must be networks such as 10.0.0.0/8,fd00::/8 ({exc})") from exc
-        return text
+        return networks(text)
 
-    @field_validator("allowed_origins")
+    @field_validator("allowed_origins", "rates")
     @classmethod
-    def _origins_are_origins(cls, text: str) -> str:
-        parse_origins(text)
+    def _lists_can_be_read(cls, text: str, info: ValidationInfo) -> str:
+        (parse_rates if info.field_name == "rates" else parse_origins)(text)
         return text
 
     @field_validator("buyer_jwks_url")
@@ -242,8 +241,9 @@ class Settings(BaseSettings):
         return http_url(url, "/login/token or https://shop.example.com/login/token")
 
     @field_validator(
-        "payment_sandbox_url", "stripe_api_base", "edge_url", "edge_purge_url", "oidc_issuer", "console_url"
-    )
+        "payment_sandbox_url", "stripe_api_base", "rates_url", "edge_url", "edge_purge_url", "oidc_issuer",
+        "console_url",
+    )  # fmt: skip
     @classmethod
     def _provider_url_is_http(cls, url: str) -> str:
         return http_url(url, "http://127.0.0.1:8081")

@@ -155,6 +155,9 @@ def _text(output: BytesIO) -> TextIOWrapper:
     return TextIOWrapper(output, encoding="utf-8")
 
 
+RATES = "EUR/USD=1.0842,EUR/JPY=162.5"
+
+
 def connect(url: str, token: str | None = None) -> httpx.Client:
     # Without `verify=False` each client reads all certificates there are, which takes longer than most tests.
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -166,7 +169,8 @@ def settings_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     own = {"SERVICE_KEY": SERVICE_KEY, "BUYER_SECRET": BUYER_SECRET, "DATA": str(directory / "data")}
     # A machine that runs tests has no CPU left, and optional reads would be off.
-    given = own | {"QUEUE_TIMEOUT_MS": QUEUE_TIMEOUT_MS, "SHED_HOST_PERCENT": "0"} | settings
+    defaults = {"QUEUE_TIMEOUT_MS": QUEUE_TIMEOUT_MS, "SHED_HOST_PERCENT": "0", "RATES": RATES}
+    given = own | defaults | settings
     return inherited | {f"HOLDFAST_{name}": value for name, value in given.items()}
 
 

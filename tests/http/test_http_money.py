@@ -1,6 +1,5 @@
 """Wallets, refunds, parked items and reports over HTTP, on every engine."""
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,33 +8,18 @@ from uuid import uuid4
 import httpx
 import pytest
 from http_calling import body_of, eventually, problem_of, wrong_fields
+from http_ledger import in_ledger
 from http_serving import Server, run_holdfast, started
 from http_tokens import buyer_token
 from sqlalchemy import Connection, delete, insert, select
 
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState, order_id_of
 from holdfast.domain.stock.reservation import new_reservation_id
-from holdfast.ledger.engine.database import Work
-from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import refunds, settlements
 from holdfast.ledger.tables.sales import orders
 
 pytest_plugins = ("http_fixtures",)
-
-
-def in_ledger(server: Server, work: Work[Any]) -> Any:
-    """Straight in the database that the server uses, for what has no route of its own."""
-    url = server.environment.get("HOLDFAST_DATABASE_URL") or f"sqlite:///{server.directory}/data/holdfast.db"
-
-    async def run() -> Any:
-        database = open_database(url)
-        try:
-            return await database.write(work)
-        finally:
-            await database.close()
-
-    return asyncio.run(run())
 
 
 def a_sale(server: Server, **changes: Any) -> Sale:

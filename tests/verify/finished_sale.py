@@ -5,10 +5,14 @@ waiting rooms by arrival and by lot, places left, and webhooks delivered. The pa
 ledger, so its books are real.
 """
 
+from decimal import Decimal
+
 from msgspec.structs import replace
 from sqlalchemy import Connection, Table, select, update
 
+from holdfast.checkout.quotes import Quotes
 from holdfast.domain.room.room import Admit, Join, Leave, Use
+from holdfast.domain.sale.quote import Quote
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Room, RoomMode, Sale
 from holdfast.domain.stock.command import Command, Extend, Move, Provision, Reserve, Transition, Verdict
 from holdfast.domain.stock.reservation import new_reservation_id
@@ -30,6 +34,7 @@ from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.shared_reads import look_into
 from holdfast.ledger.tables.money import settlements
 from holdfast.payments.port import Charge, Payment, PaymentPage, PaymentState, Refund, RefundRefused
+from holdfast.payments.rates import FixedRates
 from holdfast.payments.sandbox.refused import Refused
 from holdfast.room.join_queue import JoinQueue
 from holdfast.room.line_advancer import LineAdvancer
@@ -159,6 +164,7 @@ class FinishedSale:
             await self.wallet.credit(buyer_id, 50_000, "EUR", f"top-up-{buyer_id}")
             self.clock.advance(1_000)
         await self.wallet.credit("ada", 1_000, "EUR", "more")
+        await self.wallet.credit("eve", 9_000, "USD", "dollars")
 
     async def _stand_in_line(self) -> None:
         for sale_id in ("drop", "cards"):
@@ -181,6 +187,7 @@ class FinishedSale:
         await self._buy("drop", "cid", 4, least=1)
         await self._buy("drop", "poor", 1)
         await self._buy("drop", "dan", 1, address="10.0.0.1")
+        await self._buy("drop", "eve", 1, quote=await self._quote("drop", "eve"))
         await self._settle()
         ordered = await self._orders("drop")
         await self.refunder.request(Wanted(ordered["ada"], "back", restock=True))
@@ -230,9 +237,18 @@ class FinishedSale:
             attempt = Attempt(now, 3, 200)
             finish(connection, [Result(d, attempt, "done", now, attempts=1) for d in leased], now)
 
-    async def _buy(self, sale_id: str, buyer_id: str, quantity: int, *, least: int = 0, address: str = "") -> None:
+    async def _quote(self, sale_id: str, buyer_id: str) -> str:
+        quotes = Quotes(self.clock, FixedRates({("EUR", "USD"): Decimal("1.0842")}))
+        quote = await quotes.make(await self._sale(sale_id), buyer_id, 1, "USD")
+        assert isinstance(quote, Quote)
+        assert await quotes.claim(quote, f"key-{buyer_id}") is None
+        return quote.reservation_id
+
+    async def _buy(
+        self, sale_id: str, buyer_id: str, quantity: int, *, least: int = 0, address: str = "", quote: str = ""
+    ) -> None:
         sale = await self._sale(sale_id)
-        id_ = new_reservation_id(sale.sku_id, buyer_id)
+        id_ = quote or new_reservation_id(sale.sku_id, buyer_id)
         least = least or quantity
         wanted = Reserve(id_, buyer_id, quantity, least, key=f"key-{buyer_id}", settle=True, sale_id=sale_id)
         if address:

@@ -52,6 +52,8 @@ export abstract class Operations {
   challenge(...args: Parameters<typeof sales.challenge>) { return this.run(sales.challenge(...args)); }
   /** Reserve units, or pay for them at once. */
   purchase(...args: Parameters<typeof purchase.purchase>) { return this.run(purchase.purchase(...args)); }
+  /** Fix what a purchase will cost. */
+  quote(...args: Parameters<typeof purchase.quote>) { return this.run(purchase.quote(...args)); }
   /** Join the queue. */
   join(...args: Parameters<typeof room.join>) { return this.run(room.join(...args)); }
   /** Leave the queue. */

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+from holdfast.runtime.client_address import parse_networks
+
 
 def http_url(url: str, example: str) -> str:
     parts = urlsplit(url)
@@ -34,3 +36,11 @@ def _is_secret(key: SecretStr) -> SecretStr:
 
 StripePublicKey = Annotated[str, AfterValidator(_is_public)]
 StripeSecretKey = Annotated[SecretStr, AfterValidator(_is_secret)]
+
+
+def networks(text: str) -> str:
+    try:
+        parse_networks(text)
+    except ValueError as exc:
+        raise ValueError(f"must be networks such as 10.0.0.0/8,fd00::/8 ({exc})") from exc
+    return text

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from holdfast.errors import EngineError
@@ -17,6 +18,7 @@ from holdfast.ledger.tables.stock import events
 from holdfast.payments.guarded import GuardedProvider
 from holdfast.payments.port import PaymentProvider
 from holdfast.payments.providers import open_providers
+from holdfast.payments.rates import FixedRates, RateProvider, rates_from
 from holdfast.runtime.breaker import Breaker
 from holdfast.settings import Settings
 from holdfast.settlement.compensate import Compensator
@@ -50,6 +52,7 @@ class PaymentServices(Struct, frozen=True, eq=False):
     providers: Mapping[str, PaymentProvider]
     # One per provider, open while it does not answer.
     breakers: Sequence[Breaker] = ()
+    rates: RateProvider = FixedRates({})
 
 
 def configured_providers(settings: Settings) -> dict[str, PaymentProvider]:
@@ -68,9 +71,11 @@ async def open_payment_services(
 ) -> AsyncIterator[PaymentServices]:
     opened = configured_providers(settings)
     providers = {name: GuardedProvider(name, provider) for name, provider in opened.items()}
+    rates = rates_from(settings.rates, settings.rates_url)
     try:
-        yield build_payment_services(settings, database, engine, providers)
+        yield replace(build_payment_services(settings, database, engine, providers), rates=rates)
     finally:
+        await rates.close()
         for provider in providers.values():
             await provider.close()
 

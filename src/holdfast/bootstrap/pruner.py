@@ -11,6 +11,7 @@ from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
 from holdfast.ledger.room.challenges import prune_spent
 from holdfast.ledger.room.rooms import prune_slowness
 from holdfast.ledger.sales.pruning import SalePruner
+from holdfast.ledger.sales.quotes import prune_quotes
 from holdfast.ledger.stock.pruning import LEAST_KEPT_MS, ReservationPruner
 from holdfast.ledger.stock.queries import KEYS_KEPT_MS, prune_keys
 from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
@@ -32,6 +33,8 @@ RETENTIONS = (
     Retention(prune_deliveries, 7 * 24 * 3_600_000),
     # A challenge expires by the host's clock and is deleted by the engine's, which may differ.
     Retention(prune_spent, 3_600_000),
+    # So long a purchase may be repeated to find out what it was granted.
+    Retention(prune_quotes, KEYS_KEPT_MS),
     # A measurement of the gate's latency is used for two seconds.
     Retention(prune_slowness, 60_000),
     # A process that has not written for this long has ended.

@@ -24,12 +24,14 @@ from holdfast.bootstrap.stores import database_file, open_engine, open_ledger, o
 from holdfast.caches.purging import Purger, directories_from
 from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.attempt_limits import AttemptLimits
 from holdfast.checkout.holds import Holds
 from holdfast.checkout.mine import FindMine
 from holdfast.checkout.passes import Passes
 from holdfast.checkout.payment_methods import PaymentMethods
 from holdfast.checkout.payment_steps import PaymentSteps
 from holdfast.checkout.purchase import PurchaseUnits
+from holdfast.checkout.quotes import Quotes
 from holdfast.checkout.replays import Replays
 from holdfast.checkout.reserve import ReserveUnits
 from holdfast.domain.sale.sale import PaymentKind
@@ -100,6 +102,7 @@ class Services(Struct, frozen=True, eq=False):
     holds: Holds
     find_mine: FindMine
     payment_steps: PaymentSteps
+    quotes: Quotes
     reservation_events: ReservationEvents
     readiness: Readiness
     lag: LagReader
@@ -232,6 +235,7 @@ def build_services(
     is_gate = engine.link is None and bool(reads.standings)
     pool_reads = SharedReads(look_into(reads) if is_gate else engine.look_at)
     find = SharedReads(find_in(reads)).look if is_gate else engine.find
+    quotes, limits = Quotes(database, payments.rates), (AddressLimits(database), AttemptLimits(database))
     methods, nudge = PaymentMethods(database), payments.settler.nudge
     challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
     room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
@@ -259,12 +263,11 @@ def build_services(
         challenges,
         CounterFlusher(database),
         ReserveUnits(batcher),
-        PurchaseUnits(
-            catalogue, batcher, passes, challenges, replays, methods, AddressLimits(database), join_queue, nudge
-        ),
+        PurchaseUnits(catalogue, batcher, passes, challenges, replays, methods, *limits, quotes, join_queue, nudge),
         Holds(find, catalogue, batcher, methods, nudge),
         FindMine(reads, catalogue, engine.catch_up),
         PaymentSteps(database, payments.providers, payments.audit.hint),
+        quotes,
         ReservationEvents(Watcher(database), engine.catch_up),
         readiness,
         lag,

@@ -33,7 +33,10 @@ class AddressLimits:
             with suppress(EngineError):
                 await self._set(command, 0)
             raise
-        granted = verdict.reservation if verdict.outcome is Outcome.RESERVED else None
+        found = verdict.reservation
+        # With a quote, the first of two requests may have been granted this same reservation.
+        is_it = found is not None and found.reservation_id == command.reservation_id
+        granted = found if verdict.outcome is Outcome.RESERVED or is_it else None
         if granted is None or granted.quantity != command.quantity:
             # Rather counted too high than a grant that is not answered.
             with suppress(EngineError):

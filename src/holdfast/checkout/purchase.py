@@ -6,11 +6,14 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.attempt_limits import AttemptLimits
 from holdfast.checkout.passes import Admission, Passes
 from holdfast.checkout.payment_methods import PaymentMethods
+from holdfast.checkout.quotes import QuoteRefused, Quotes
 from holdfast.checkout.replays import Replays
 from holdfast.checkout.waiting import Wait
 from holdfast.domain.room.room import Use
+from holdfast.domain.sale.quote import Quote
 from holdfast.domain.sale.sale import MAX_AMOUNT, Checkout, RoomMode, Sale, SaleState
 from holdfast.domain.stock.command import Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
@@ -43,6 +46,7 @@ class Wanted(Struct, frozen=True, gc=False):
     pass_: str | None = None
     # The solved challenge as sent, if the sale requires one and has no waiting room.
     proof: str | None = None
+    quote_id: str | None = None
     # The address that a limit counts this buyer by, or None if it is exempt.
     address: Callable[[], str | None] = lambda: None
 
@@ -51,6 +55,14 @@ class Granted(Struct, frozen=True, gc=False):
     sale: Sale
     reservation: Reservation
     is_repeat: bool
+    quote: Quote | None = None
+
+    @property
+    def price(self) -> tuple[int, str]:
+        """The amount and its currency."""
+        if self.quote is not None:
+            return self.quote.amount, self.quote.currency
+        return self.sale.amount_of(self.reservation.quantity), self.sale.currency
 
 
 class Refused(Struct, frozen=True, gc=False):
@@ -85,6 +97,18 @@ class AddressLimitReached(Struct, frozen=True):
     sale: Sale
 
 
+class AttemptLimitReached(Struct, frozen=True):
+    sale: Sale
+
+
+class QuoteNotUsable(Struct, frozen=True):
+    sale: Sale
+    refused: QuoteRefused
+
+
+Result = Granted | Refused | Denied | Unproven | AddressLimitReached | AttemptLimitReached | QuoteNotUsable
+
+
 class PurchaseUnits:
     def __init__(
         self,
@@ -95,6 +119,8 @@ class PurchaseUnits:
         replays: Replays,
         methods: PaymentMethods,
         address_limits: AddressLimits,
+        attempt_limits: AttemptLimits,
+        quotes: Quotes,
         room: JoinQueue,
         nudge_settler: Callable[[], None],
     ) -> None:
@@ -105,12 +131,12 @@ class PurchaseUnits:
         self._replays = replays
         self._methods = methods
         self._address_limits = address_limits
+        self._attempt_limits = attempt_limits
+        self._quotes = quotes
         self._room = room
         self._nudge_settler = nudge_settler
 
-    async def purchase(
-        self, sale_id: str, wanted: Wanted, wait: Wait
-    ) -> Granted | Refused | Denied | Unproven | AddressLimitReached:
+    async def purchase(self, sale_id: str, wanted: Wanted, wait: Wait) -> Result:
         sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)
         if sale is None:
             return Denied.SALE_NOT_FOUND
@@ -123,26 +149,40 @@ class PurchaseUnits:
         if entry in _UNPROVEN:
             return Unproven(entry)
         if admission is _EXPIRED or entry in _PROVEN_BEFORE:
-            verdict = await self._replays.find(sale, _command(sale, wanted))
-            if verdict.reservation is None:
-                return Denied.ADMISSION_REQUIRED if admission is _EXPIRED else Unproven(entry)
-        elif (refused := await self._refusal(sale, wanted, wait)) is not None:
+            otherwise = Denied.ADMISSION_REQUIRED if admission is _EXPIRED else Unproven(entry)
+            return await self._granted_before(sale, wanted) or otherwise
+        if (refused := await self._refusal(sale, wanted, wait)) is not None:
             return Refused(sale, refused)
-        else:
-            decided = await self._reserve_within_limit(sale, _command(sale, wanted), wanted, wait)
-            if decided is None:
-                return AddressLimitReached(sale)
-            verdict = decided
-            if verdict.reservation is None:
-                return Refused(sale, verdict)
-        return self._granted(sale, verdict, verdict.reservation)
+        if not await self._attempt_limits.take(sale, wanted.buyer_id, wanted.key):
+            return await self._granted_before(sale, wanted) or AttemptLimitReached(sale)
+        return await self._decide(sale, wanted, wait)
+
+    async def _decide(self, sale: Sale, wanted: Wanted, wait: Wait) -> Result:
+        """What the gate decides. A limit, or a quote, may rule it out before; what was granted under this key then is
+        not one more."""
+        quote = None if wanted.quote_id is None else await self._find_quote(sale, wanted)
+        if quote is None and wanted.quote_id is not None:
+            return QuoteNotUsable(sale, QuoteRefused.MISMATCH)
+        if quote is not None and (not_usable := await self._quotes.claim(quote, wanted.key)) is not None:
+            return await self._granted_before(sale, wanted) or QuoteNotUsable(sale, not_usable)
+        verdict = await self._reserve_within_limit(sale, _command(sale, wanted, quote), wanted, wait)
+        if verdict is None:
+            return await self._granted_before(sale, wanted) or AddressLimitReached(sale)
+        if verdict.reservation is None:
+            return Refused(sale, verdict)
+        return self._granted(sale, verdict, verdict.reservation, quote)
+
+    async def _granted_before(self, sale: Sale, wanted: Wanted) -> Granted | None:
+        verdict = await self._replays.find(sale, _command(sale, wanted, None))
+        quote = None if wanted.quote_id is None else await self._find_quote(sale, wanted)
+        return None if verdict.reservation is None else self._granted(sale, verdict, verdict.reservation, quote)
 
     def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
         """What the gate is known to answer in this moment. It counts once it is told, by `refuse`."""
         sale = self._catalogue.cached(sale_id)
         if (
             sale is None
-            or sale.units_per_address is not None
+            or _is_limited_before(sale)
             or sale.state is _CLOSED
             or _asks_for_proof(sale)
             or sale.amount_of(wanted.quantity) > MAX_AMOUNT
@@ -158,25 +198,30 @@ class PurchaseUnits:
     def key_of_pass(self, buyer_id: str, text: str) -> str | None:
         return self._passes.key_of(buyer_id, text)
 
-    async def repeat(self, sale_id: str, wanted: Wanted) -> Granted | Refused | Denied:
+    async def repeat(self, sale_id: str, wanted: Wanted) -> Result:
         """Finds what was granted under this key before, and grants nothing new."""
         sale = self._catalogue.cached(sale_id) or await self._find_sale(sale_id)
         if sale is None:
             return Denied.SALE_NOT_FOUND
-        verdict = await self._replays.find(sale, _command(sale, wanted))
+        verdict = await self._replays.find(sale, _command(sale, wanted, None))
         if verdict.reservation is not None:
-            return self._granted(sale, verdict, verdict.reservation)
+            quote = None if wanted.quote_id is None else await self._find_quote(sale, wanted)
+            return self._granted(sale, verdict, verdict.reservation, quote)
         return Refused(sale, verdict) if verdict.outcome is Outcome.KEY_REUSED else Denied.BUSY
 
     async def _find_sale(self, sale_id: str) -> Sale | None:
         return await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
 
+    async def _find_quote(self, sale: Sale, wanted: Wanted) -> Quote | None:
+        assert wanted.quote_id is not None
+        return await self._quotes.find(sale, wanted.buyer_id, wanted.quantity, wanted.quote_id)
+
     async def _check_proof(self, sale: Sale, wanted: Wanted) -> Entry:
         return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
 
     async def _refusal(self, sale: Sale, wanted: Wanted, wait: Wait) -> Verdict | None:
-        """What the gate is known to answer. A limit per address is checked before it."""
-        if sale.units_per_address is not None or sale.state is _CLOSED:
+        """What the gate is known to answer. Limits that are not the gate's are checked before it."""
+        if _is_limited_before(sale) or sale.state is _CLOSED:
             return None
         known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
         return known if known is None or isinstance(known, Verdict) else await wait(known)
@@ -186,12 +231,10 @@ class PurchaseUnits:
         address = None if sale.units_per_address is None else wanted.address()
         if address is None:
             return await self._reserve(sale, command, wanted.payment_method, wait)
-        if await self._address_limits.take(sale, address, command):
-            deciding = self._reserve(sale, command, wanted.payment_method, wait)
-            return await self._address_limits.decided(command, deciding)
-        # What was granted under this key before is not one more.
-        verdict = await self._replays.find(sale, command)
-        return None if verdict.reservation is None else verdict
+        if not await self._address_limits.take(sale, address, command):
+            return None
+        deciding = self._reserve(sale, command, wanted.payment_method, wait)
+        return await self._address_limits.decided(command, deciding)
 
     async def _reserve(self, sale: Sale, command: Reserve, method: Method | None, wait: Wait) -> Verdict:
         if sale.state is _CLOSED:
@@ -204,16 +247,18 @@ class PurchaseUnits:
         """The method is stored first, because an instant purchase may be charged as soon as it is granted."""
         await self._methods.note(sale, command.reservation_id, command.owner_id, command.quantity, method)
         verdict = await wait(self._batcher.submit(sale.sku_id, command))
-        if verdict.outcome is not _RESERVED:
+        # With a quote, the first of two requests may have been granted this same reservation.
+        granted = None if verdict.reservation is None else verdict.reservation.reservation_id
+        if granted != command.reservation_id:
             await self._methods.forget(command.reservation_id)
         return verdict
 
-    def _granted(self, sale: Sale, verdict: Verdict, granted: Reservation) -> Granted:
+    def _granted(self, sale: Sale, verdict: Verdict, granted: Reservation, quote: Quote | None) -> Granted:
         is_new = verdict.outcome is _RESERVED
         if is_new and sale.room.mode is not _NO_ROOM:
             self._room.note_use(sale.sale_id, Use(granted.owner_id, granted.quantity))
         self._nudge_settler()
-        return Granted(sale, granted, is_repeat=not is_new)
+        return Granted(sale, granted, is_repeat=not is_new, quote=quote)
 
 
 def _asks_for_proof(sale: Sale) -> bool:
@@ -221,13 +266,18 @@ def _asks_for_proof(sale: Sale) -> bool:
     return sale.proof_of_work is not None and sale.room.mode is _NO_ROOM
 
 
+def _is_limited_before(sale: Sale) -> bool:
+    """Whether something counts before the gate decides."""
+    return sale.units_per_address is not None or sale.purchase_attempts_max is not None
+
+
 def _least(wanted: Wanted) -> int:
     return wanted.quantity if wanted.min_quantity is None else wanted.min_quantity
 
 
-def _command(sale: Sale, wanted: Wanted) -> Reserve:
+def _command(sale: Sale, wanted: Wanted, quote: Quote | None) -> Reserve:
     return Reserve(
-        new_reservation_id(sale.sku_id, wanted.buyer_id),
+        new_reservation_id(sale.sku_id, wanted.buyer_id) if quote is None else quote.reservation_id,
         wanted.buyer_id,
         wanted.quantity,
         _least(wanted),
@@ -237,4 +287,5 @@ def _command(sale: Sale, wanted: Wanted) -> Reserve:
         settle=sale.checkout is _INSTANT,
         sale_id=sale.sale_id,
         method=None if wanted.payment_method is None else wanted.payment_method.id,
+        quote_id=wanted.quote_id,
     )

@@ -37,6 +37,7 @@ class AsyncMethods:
     now = async_method(sales_calls.now)
     challenge = async_method(sales_calls.challenge)
     purchase = async_method(purchase_calls.purchase)
+    quote = async_method(purchase_calls.quote)
     join = async_method(room_calls.join)
     leave = async_method(room_calls.leave)
     status = async_method(room_calls.status)

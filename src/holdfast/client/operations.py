@@ -37,6 +37,7 @@ class Methods:
     now = method(sales_calls.now)
     challenge = method(sales_calls.challenge)
     purchase = method(purchase_calls.purchase)
+    quote = method(purchase_calls.quote)
     join = method(room_calls.join)
     leave = method(room_calls.leave)
     status = method(room_calls.status)

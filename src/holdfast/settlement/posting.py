@@ -29,6 +29,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.facts import row_facts
 from holdfast.ledger.money.settle_batch import NOT_ASKED_FOR, REFUND, SETTLEMENT, Account, Lease, settle_queries
 from holdfast.ledger.money.wallet import SALES
+from holdfast.ledger.sales.quotes import prices_of
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.batch import LockedPool, batch_queries
 from holdfast.ledger.stock.bought import bought_units
@@ -187,6 +188,7 @@ class Posting:
             id_ for id_ in ids if id_ in payments or id_ not in reservations or reservations[id_].status in _ENDED
         ]
         orders = self.queries.orders(connection, may_have_order) if may_have_order else {}
+        prices = prices_of(connection, ids)
         sales = {sale_id: find_sale(connection, sale_id) for sale_id in {row.sale_id for row in work.values()}}
 
         def record(id_: str) -> Record:
@@ -197,6 +199,7 @@ class Posting:
                 payments.get(id_, []),
                 orders.get(id_),
                 sales[row.sale_id],
+                prices.get(id_),
                 returned=returned,
                 has_replacement=row.successor_id in known,
                 is_claimed=id_ in claimed,

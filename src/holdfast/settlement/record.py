@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import Row
 
+from holdfast.domain.sale.quote import QuotedPrice
 from holdfast.domain.sale.sale import AfterAttempts, PaymentKind, Sale, payment_key_of, reacquired_id
 from holdfast.domain.sale.settling import advance
 from holdfast.domain.sale.settling_case import Case, Effect, Event, Funding, OrderSource, PaymentStatus, Work
@@ -43,6 +44,7 @@ class Record:
         payments: Sequence[Row[Any]],
         order: str | None,
         sale: Sale | None,
+        price: QuotedPrice | None = None,
         *,
         returned: Collection[str],
         has_replacement: bool,
@@ -56,6 +58,7 @@ class Record:
         self.payment: dict[str, Any] | None = None if payment is None else dict(payment._mapping)  # noqa: SLF001
         self._last_payment = max(payments, key=lambda row: row.attempt, default=None)
         self.sale = sale
+        self._price = price
         self.is_work_changed = self.is_payment_changed = False
         self.effects: list[Effect] = []
         self.outcome: str | None = None
@@ -69,8 +72,8 @@ class Record:
             payment=None if payment is None else PaymentStatus(payment.state),
             payment_reason=None if payment is None else payment.reason,
             reference=None if payment is None else payment.reference,
-            funding=_funding(sale, work.quantity),
-            amount=0 if sale is None else sale.amount_of(work.quantity),
+            funding=_funding(sale, self._amount),
+            amount=self._amount,
             # The ledger has sold it, and the journal has not said so yet.
             reservation=Status.CONFIRMED if is_claimed and work.state == Work.WAITING else status,
             order=_order_source(order, sale),
@@ -110,7 +113,14 @@ class Record:
     @property
     def account(self) -> Account:
         assert self.sale is not None
-        return self.work["buyer_id"], self.sale.currency
+        return self.work["buyer_id"], self.sale.currency if self._price is None else self._price.currency
+
+    @property
+    def _amount(self) -> int:
+        """The price of the sale, or the one that was quoted."""
+        if self._price is not None:
+            return self._price.amount
+        return 0 if self.sale is None else self.sale.amount_of(self.work["quantity"])
 
     @property
     def needs_balance(self) -> bool:
@@ -222,12 +232,12 @@ def _is_paid_otherwise(payment: Row[Any] | None, spendable: Sequence[Row[Any]]) 
     return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(spendable)
 
 
-def _funding(sale: Sale | None, quantity: int) -> Funding | None:
+def _funding(sale: Sale | None, amount: int) -> Funding | None:
     if sale is None:
         return None
     if sale.payment is PaymentKind.EXTERNAL:
         return Funding.EXTERNAL
-    is_in_ledger = sale.payment is PaymentKind.WALLET or sale.amount_of(quantity) == 0
+    is_in_ledger = sale.payment is PaymentKind.WALLET or amount == 0
     return Funding.LEDGER if is_in_ledger else Funding.PROVIDER
 
 

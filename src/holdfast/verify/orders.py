@@ -5,7 +5,7 @@ from sqlalchemy import and_, case, exists, func, literal, or_, select
 from holdfast.domain.sale.sale import OrderStatus, PaymentKind
 from holdfast.domain.stock.reservation import Status
 from holdfast.ledger.tables.money import settlements
-from holdfast.ledger.tables.sales import is_sold, orders, sales
+from holdfast.ledger.tables.sales import is_sold, orders, quoted_prices, sales
 from holdfast.ledger.tables.stock import events, pools, reservations
 from holdfast.verify.check import Check, Level
 from holdfast.verify.in_progress import IN_PROGRESS, is_being_settled, is_not_drained
@@ -47,15 +47,17 @@ _once = Check(
 
 _at_price = Check(
     "orders_at_price",
-    "The amount of every order is its quantity times the price of its sale.",
+    "The amount of every order is what its quote said or, without one, its quantity times the price of its sale.",
     orders,
     select(orders.c.order_id, orders.c.quantity, orders.c.amount, orders.c.currency, sales.c.price_amount)
     .outerjoin(sales, sales.c.sale_id == orders.c.sale_id)
+    .outerjoin(quoted_prices, quoted_prices.c.reservation_id == orders.c.reservation_id)
     .where(
         or_(
             and_(is_sold, sales.c.sale_id.is_(None)),
-            orders.c.amount != orders.c.quantity * sales.c.price_amount,
-            orders.c.currency != sales.c.currency,
+            orders.c.amount != func.coalesce(quoted_prices.c.amount, orders.c.quantity * sales.c.price_amount),
+            orders.c.currency != func.coalesce(quoted_prices.c.currency, sales.c.currency),
+            func.coalesce(orders.c.quote, "") != func.coalesce(quoted_prices.c.quote, ""),
         )
     ),
 )

@@ -12,3 +12,15 @@ export interface Purchase {
   /** Proof that this was granted: a JWT that this server can read. */
   receipt: string;
 }
+
+export interface Quote {
+  quote_id: string;
+  sale_id: string;
+  quantity: number;
+  /** What the purchase costs in all, in the smallest unit of `currency`. */
+  amount: number;
+  currency: string;
+  /** One unit of the sale's currency in this one; left out if they are the same. */
+  rate?: string;
+  expires_at: string;
+}

@@ -1,5 +1,6 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
+import type { QuotedPrice } from "./room.js";
 import type { Reservation, Status } from "./inventory.js";
 export interface ReservationPage {
   data: Reservation[];
@@ -26,6 +27,8 @@ export interface SaleReservation {
   /** What it costs in all, in the currency's smallest unit. */
   amount: number;
   currency: string;
+  /** The quote it was made with, if there was one. */
+  quote?: QuotedPrice;
   /** How often the buyer may still start a payment; left out where payment is external. */
   attempts_left?: number;
   /** The last declined payment; null if none was. In GET of one only. */

@@ -36,6 +36,19 @@ export interface Wait {
 
 export type OrderStatus = "cancelled" | "confirmed" | "fulfilled" | "pending" | "refunded";
 
+/** The quote that something was bought at. */
+export interface QuotedPrice {
+  quote_id: string;
+  amount: number;
+  currency: string;
+  /** The price in the sale's own currency. */
+  base_amount: number;
+  base_currency: string;
+  /** Null if the currency is the sale's own. */
+  rate: string | null;
+  quoted_at: string;
+}
+
 export interface Order {
   order_id: string;
   reservation_id: string;
@@ -59,6 +72,8 @@ export interface Order {
   payment: PaymentKind;
   /** Units of it that were sold and are missing from the stock. */
   units_to_source: number;
+  /** The quote it was bought at, if there was one. */
+  quote: QuotedPrice | null;
 }
 
 export interface Mine {

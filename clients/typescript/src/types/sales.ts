@@ -101,6 +101,7 @@ export interface OperatorSale {
   phase: Phase;
   hold_budget: number | null;
   units_per_address: number | null;
+  purchase_attempts_max: number | null;
   after_attempts: AfterAttempts;
   oversell_policy: OversellPolicy;
   review_above_percent: number;

@@ -73,6 +73,18 @@ class AddressLimit(errors.Conflict, reason="address_limit"):
     """409: Clients of this address have as many units as one address may have in this sale."""
 
 
+class AttemptLimit(errors.Conflict, reason="attempt_limit"):
+    """409: This buyer has tried to buy as often as one may in this sale."""
+
+
+class QuoteExpired(errors.Conflict, reason="quote_expired"):
+    """409: The quote is too old; nothing was reserved."""
+
+
+class QuoteMismatch(errors.Conflict, reason="quote_mismatch"):
+    """409: The quote is unknown, or for another purchase."""
+
+
 class SaleNotLoaded(errors.Conflict, reason="sale_not_loaded"):
     """409: The sale has no pool yet; its `problem` says why."""
 

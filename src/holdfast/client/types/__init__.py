@@ -48,7 +48,7 @@ from holdfast.client.types.operate_2 import (
     ServiceKeyList,
     SystemHealth,
 )
-from holdfast.client.types.purchase import Purchase
+from holdfast.client.types.purchase import Purchase, Quote
 from holdfast.client.types.reservations import (
     Decline,
     Event,
@@ -58,7 +58,19 @@ from holdfast.client.types.reservations import (
     ReservationPage,
     SaleReservation,
 )
-from holdfast.client.types.room import Jwks, Key, Mine, Order, OrderStatus, Pace, Pass, Place, RoomFacts, Wait
+from holdfast.client.types.room import (
+    Jwks,
+    Key,
+    Mine,
+    Order,
+    OrderStatus,
+    Pace,
+    Pass,
+    Place,
+    QuotedPrice,
+    RoomFacts,
+    Wait,
+)
 from holdfast.client.types.sales import (
     AfterAttempts,
     Brand,
@@ -181,6 +193,8 @@ __all__ = [
     "ProofOfWork",
     "ProofOfWorkIn",
     "Purchase",
+    "Quote",
+    "QuotedPrice",
     "Ready",
     "Refund",
     "Replay",

@@ -18,3 +18,13 @@ class Purchase(Struct, frozen=True, kw_only=True):
     amount: int
     currency: str
     receipt: str  # Proof that this was granted: a JWT that this server can read.
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    quote_id: str
+    sale_id: str
+    quantity: int
+    amount: int  # What the purchase costs in all, in the smallest unit of `currency`.
+    currency: str
+    rate: str | None = None  # One unit of the sale's currency in this one; left out if they are the same.
+    expires_at: datetime

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from holdfast.client.types.inventory import Reservation, Status
+from holdfast.client.types.room import QuotedPrice
 
 if TYPE_CHECKING:
     PaymentPhase = Literal["action_required", "none", "processing"]
@@ -39,6 +40,7 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
     sale_id: str
     amount: int  # What it costs in all, in the currency's smallest unit.
     currency: str
+    quote: QuotedPrice | None = None  # The quote it was made with, if there was one.
     attempts_left: int | None = None
     last_decline: Decline | None = None  # The last declined payment; null if none was. In GET of one only.
     failure_reason: str | None = None  # Why the payment was refused, if it failed: insufficient_funds, card_declined, …

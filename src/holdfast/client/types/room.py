@@ -39,6 +39,18 @@ class Wait(Struct, frozen=True, kw_only=True):
     retry_after_ms: int
 
 
+class QuotedPrice(Struct, frozen=True, kw_only=True):
+    """The quote that something was bought at."""
+
+    quote_id: str
+    amount: int
+    currency: str
+    base_amount: int  # The price in the sale's own currency.
+    base_currency: str
+    rate: str | None = None  # Null if the currency is the sale's own.
+    quoted_at: datetime
+
+
 class Order(Struct, frozen=True, kw_only=True):
     order_id: str
     reservation_id: str
@@ -57,6 +69,7 @@ class Order(Struct, frozen=True, kw_only=True):
     tracking: str | None = None  # The tracking number, once it is fulfilled.
     payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
     units_to_source: int  # Units of it that were sold and are missing from the stock.
+    quote: QuotedPrice | None = None  # The quote it was bought at, if there was one.
 
 
 class Mine(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):

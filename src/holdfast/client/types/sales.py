@@ -102,6 +102,7 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     phase: Phase  # What buyers are told at /now.
     hold_budget: int | None = None
     units_per_address: int | None = None
+    purchase_attempts_max: int | None = None
     after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
     review_above_percent: int

@@ -20,8 +20,13 @@ _THOUSANDTHS = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
 
 def in_words(amount: int, currency: str) -> str:
     """An amount as people write it: 49.99 EUR."""
-    digits = 0 if currency in _WITHOUT_CENTS else 3 if currency in _THOUSANDTHS else 2
+    digits = digits_of(currency)
     return f"{amount / 10**digits:,.{digits}f} {currency}"
+
+
+def digits_of(currency: str) -> int:
+    """How many digits its smallest unit is after the point."""
+    return 0 if currency in _WITHOUT_CENTS else 3 if currency in _THOUSANDTHS else 2
 
 
 class Checkout(StrEnum):
@@ -131,6 +136,8 @@ class Sale(Struct, frozen=True, kw_only=True):
     required_tier: int | None = None
     # Units that clients of one address may hold or have bought together.
     units_per_address: int | None = None
+    # How often a buyer may try to buy, each time under a key of its own.
+    purchase_attempts_max: int | None = None
     # How often a buyer may try to pay for a reservation, and what follows if all payments are declined.
     payment_attempts_max: int = 3
     after_attempts: AfterAttempts = AfterAttempts.CANCEL
@@ -209,6 +216,8 @@ class Order(Struct, frozen=True):
     # When it was paid. None: not yet, or never.
     confirmed_at: int | None = None
     tracking: str | None = None
+    # The snapshot of the quote that it was bought at, as JSON (`QuotedPrice`).
+    quote: str | None = None
 
     @property
     def number(self) -> str:
@@ -248,10 +257,11 @@ def attempt_of(payment_key: str) -> int:
 def reacquired_id(reservation_id: str) -> str:
     """The replacement of a reservation that ended before its payment arrived. The ID is deterministic.
 
-    It keeps the time, and the owner's mark by which a split pool finds the shard.
+    It keeps the time, whether there is a quote (`quote.py`), and the owner's mark, which names the shard.
     """
-    made_at, mark_and_sku = reservation_id[4:16], reservation_id[34:]
-    return f"rsv_{made_at}{sha256(reservation_id.encode()).hexdigest()[:18]}{mark_and_sku}"
+    made_at, version, mark_and_sku = reservation_id[4:16], reservation_id[16], reservation_id[34:]
+    drawn = sha256(reservation_id.encode()).hexdigest()[:18]
+    return f"rsv_{made_at}{version if version == '8' else drawn[0]}{drawn[1:]}{mark_and_sku}"
 
 
 def refund_id_of(payment_key: str, cause: str) -> str:

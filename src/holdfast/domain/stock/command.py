@@ -25,6 +25,8 @@ class Reserve(Struct, frozen=True, gc=False):
     sale_id: str | None = None
     # The payment method. The gate only uses it to tell a retry from a different request.
     method: str | None = None
+    # The quote, for the same reason.
+    quote_id: str | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -32,7 +34,8 @@ class Reserve(Struct, frozen=True, gc=False):
         terms = self.ttl_ms if self.sale_id is None else self.sale_id
         request = f"{self.quantity}/{self.min_quantity}/{terms}"
         request = f"{request}/settle" if self.settle else request
-        return request if self.method is None else f"{request}/{self.method}"
+        request = request if self.method is None else f"{request}/{self.method}"
+        return request if self.quote_id is None else f"{request}/quote/{self.quote_id}"
 
     @property
     def granted_status(self) -> Status:

@@ -23,6 +23,8 @@ MAX_PATH_CHARACTERS = 1024
 
 _RETRY = "Retry after the time in `Retry-After`."
 _LIST = "Check the ID. It may belong to another caller."
+_REJOIN = "Join again for a place at the end of the queue."
+_NEW_QUOTE = "Ask for a new quote, and purchase with a new idempotency key."
 _NEW_REQUEST = "Correct the request; retrying it unchanged fails again."
 
 
@@ -249,6 +251,13 @@ ADDRESS_LIMIT = _kind(
     "Limit of the address reached",
     "Clients of this address have as many units as one address may have in this sale.",
 )
+ATTEMPT_LIMIT = _kind(
+    409, "attempt_limit", "Too many attempts", "This buyer has tried to buy as often as one may in this sale."
+)
+QUOTE_EXPIRED = _kind(409, "quote_expired", "Quote expired", "The quote is too old; nothing was reserved.", _NEW_QUOTE)
+QUOTE_MISMATCH = _kind(
+    409, "quote_mismatch", "Not for this purchase", "The quote is unknown, or for another purchase.", _NEW_QUOTE
+)
 NOT_LOADED = _kind(409, "sale_not_loaded", "Not loaded", "The sale has no pool yet; its `problem` says why.")
 RESTOCK_UNKNOWN = _kind(
     409,
@@ -292,26 +301,9 @@ TICKET_INVALID = _kind(
     "This is not a ticket of yours for this sale, or it has expired.",
     "Join again: if you have a place you keep it.",
 )
-PLACE_RELEASED = _kind(
-    409,
-    "place_released",
-    "No place",
-    "You left, or joined again since.",
-    "Join again for a place at the end of the queue.",
-)
-REJOIN_LIMIT = _kind(
-    409,
-    "rejoin_limit",
-    "Left too often",
-    "You left this queue too often to join it again.",
-)
-PASS_EXPIRED = _kind(
-    409,
-    "pass_expired",
-    "Pass expired",
-    "You had your turn, and your pass has expired.",
-    "Join again for a place at the end of the queue.",
-)
+PLACE_RELEASED = _kind(409, "place_released", "No place", "You left, or joined again since.", _REJOIN)
+REJOIN_LIMIT = _kind(409, "rejoin_limit", "Left too often", "You left this queue too often to join it again.")
+PASS_EXPIRED = _kind(409, "pass_expired", "Pass expired", "You had your turn, and your pass has expired.", _REJOIN)
 LOTTERY_NOT_DRAWN = _kind(
     409,
     "lottery_not_drawn",
@@ -382,7 +374,7 @@ STOCK_REFUSALS = (
 )  # fmt: skip
 PURCHASE_REFUSALS = (
     ALL_HELD, SOLD_OUT, INSUFFICIENT_INVENTORY, IDEMPOTENCY_KEY_REUSED, SALE_NOT_OPEN, SALE_PAUSED, SALE_ENDED,
-    TIER_REQUIRED, BUYER_LIMIT, ADDRESS_LIMIT, HOLD_BUDGET, NOT_READY,
+    TIER_REQUIRED, BUYER_LIMIT, ADDRESS_LIMIT, ATTEMPT_LIMIT, HOLD_BUDGET, QUOTE_EXPIRED, QUOTE_MISMATCH, NOT_READY,
 )  # fmt: skip
 MOVE_REFUSALS = (*RESERVATION_STATES.values(), RESERVATION_NOT_FOUND, RESERVATION_LOST, NOT_READY)
 PROOF_REFUSALS = (PROOF_REQUIRED, PROOF_INVALID, PROOF_EXPIRED, PROOF_SPENT)

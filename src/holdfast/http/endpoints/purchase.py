@@ -1,17 +1,30 @@
-"""Buying in a sale."""
+"""Buying in a sale, and fixing what that will cost."""
 
 from functools import partial
 
 from holdfast.access.identity import Caller
 from holdfast.bootstrap.services import Services
-from holdfast.checkout.purchase import AddressLimitReached, CertainRefusal, Denied, Granted, Refused, Unproven, Wanted
-from holdfast.domain.sale.sale import MAX_AMOUNT, Sale
+from holdfast.checkout.purchase import (
+    AddressLimitReached,
+    AttemptLimitReached,
+    CertainRefusal,
+    Denied,
+    Granted,
+    QuoteNotUsable,
+    Refused,
+    Unproven,
+    Wanted,
+)
+from holdfast.checkout.quotes import QuoteDenied, QuoteRefused
+from holdfast.domain.sale.sale import MAX_AMOUNT, Sale, SaleState
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import is_sku_id
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import PRIVATE_JSON, REPLAYED, Answer, Request, caller_of, encode
+from holdfast.http.contract.message import PRIVATE_JSON, REPLAYED, Answer, Request, caller_of, encode, json
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import EncodedRefusals, behind, invalid_request, proof_refusal, purchase_refusal
+from holdfast.http.contract.schemas.quotes import QuoteIn, QuoteOut
 from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
 from holdfast.http.protection.admission import AdmissionControl
 from holdfast.ledger.money.payment_notes import Method
@@ -29,6 +42,8 @@ class PurchaseEndpoint:
     async def purchase(self, request: Request, sale_id: str, given: PurchaseIn) -> Answer:
         if given.min_quantity is not None and given.min_quantity > given.quantity:
             raise invalid_request({"min_quantity": "must not be more than quantity"})
+        if given.min_quantity not in (None, given.quantity) and given.quote_id is not None:
+            raise invalid_request({"min_quantity": "must be left out with a quote, which is for one quantity"})
         caller = caller_of(request)
         assert caller.buyer_id is not None
         key = request.idempotency_key or self._key_of_pass(request, caller.buyer_id)
@@ -44,6 +59,7 @@ class PurchaseEndpoint:
             chosen_method(caller, given.payment_method),
             request.header("holdfast-pass"),
             given.proof,
+            given.quote_id,
             partial(self._addresses.limited_in_units, request.connection),
         )
         wait = partial(self._reaper.wait, client=request.connection)
@@ -59,10 +75,15 @@ class PurchaseEndpoint:
         if isinstance(result, Unproven):
             raise proof_refusal(result.entry)
         sale = result.sale
-        if isinstance(result, AddressLimitReached):
+        if isinstance(result, AddressLimitReached | AttemptLimitReached):
+            is_address = isinstance(result, AddressLimitReached)
+            problem = problems.ADDRESS_LIMIT if is_address else problems.ATTEMPT_LIMIT
             who = (sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier)
-            self._refusals.note_reason(problems.ADDRESS_LIMIT.reason, *who)
-            raise Problem(problems.ADDRESS_LIMIT)
+            self._refusals.note_reason(problem.reason, *who)
+            raise Problem(problem)
+        if isinstance(result, QuoteNotUsable):
+            is_expired = result.refused is QuoteRefused.EXPIRED
+            raise Problem(problems.QUOTE_EXPIRED if is_expired else problems.QUOTE_MISMATCH)
         if result.verdict.outcome is Outcome.BUYER_LIMIT:
             self._note(result, wanted, request.request_id)
             raise Problem(problems.BUYER_LIMIT, reservation_ids=await self._live_ids(sale, caller.buyer_id))
@@ -102,14 +123,15 @@ class PurchaseEndpoint:
 
     def _granted(self, result: Granted) -> Answer:
         sale, granted = result.sale, result.reservation
+        amount, currency = result.price
         body = PurchaseOut(
             granted.reservation_id,
             sale.sale_id,
             granted.quantity,
             granted.status,
             rfc3339(granted.expires_at),
-            sale.amount_of(granted.quantity),
-            sale.currency,
+            amount,
+            currency,
             self._receipts.sign(granted),
         )
         if result.is_repeat:
@@ -129,3 +151,27 @@ def _denied(denied: Denied) -> Problem:
     if denied is Denied.ADMISSION_REQUIRED:
         return Problem(problems.ADMISSION_REQUIRED)
     return invalid_request({"quantity": f"must not make the purchase exceed {MAX_AMOUNT}"})
+
+
+_NO_QUOTE = {
+    QuoteDenied.NO_RATE: {"currency": "has no rate here; leave it out for the sale's own"},
+    QuoteDenied.AMOUNT_TOO_HIGH: {"quantity": f"must not make the purchase exceed {MAX_AMOUNT}"},
+}
+
+
+class QuoteEndpoint:
+    def __init__(self, services: Services) -> None:
+        self._quotes, self._catalogue = services.quotes, services.catalogue
+
+    async def quote(self, request: Request, sale_id: str, given: QuoteIn) -> Answer:
+        buyer_id = caller_of(request).buyer_id
+        assert buyer_id is not None
+        sale = await self._catalogue.find(sale_id) if is_sku_id(sale_id) else None
+        if sale is None:
+            raise Problem(problems.SALE_NOT_FOUND)
+        if sale.state is SaleState.CLOSED:
+            raise Problem(problems.SALE_ENDED)
+        made = await self._quotes.make(sale, buyer_id, given.quantity, given.currency)
+        if isinstance(made, QuoteDenied):
+            raise invalid_request(_NO_QUOTE[made])
+        return json(QuoteOut.of(made), 201)

@@ -1,5 +1,6 @@
 """Reservations: what becomes of a hold."""
 
+import builtins
 from collections.abc import AsyncGenerator
 from functools import partial
 
@@ -53,6 +54,7 @@ class ReservationEndpoints:
         self._holds, self._receipts = services.holds, services.receipts
         self._database, self._catch_up = services.database, services.engine.catch_up
         self._reaper, self._events, self._reads = reaper, services.reservation_events, services.reads
+        self._quotes = services.quotes
 
     async def list(self, request: Request, wanted: ReservationQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
@@ -75,7 +77,7 @@ class ReservationEndpoints:
         if buyer_id is None or wanted.sku_id is not None:
             await self._catch_up(wanted.sku_id)
         found, has_more = await self._reads.read(page, seen_by(request))
-        return json(ReservationPage([self._shown(one) for one in found], has_more))
+        return json(ReservationPage(await self._shown(*found), has_more))
 
     async def get(self, request: Request, reservation_id: str, wanted: WaitQuery) -> Answer:
         found = await self.find(request, reservation_id)
@@ -96,17 +98,18 @@ class ReservationEndpoints:
                 shown = await self._with_decline(await self._events.wait(found, look, within_s))
             except EngineError:
                 # The head is sent: what was last known is better than nothing.
-                shown = encode(self._shown(found))
+                shown = encode(reservation_out(found, self._holds.sale_of(found)))
             yield shown
 
     async def _with_decline(self, found: Reservation) -> bytes:
         sale = self._holds.sale_of(found)
         try:
             declined = None if sale is None else await self._holds.last_decline(found)
+            prices = {} if sale is None else await self._quotes.prices_of([found.reservation_id])
         except EngineError:
             # The gate has the answer; how earlier payments went can be left out.
             return encode(reservation_out(found, sale))
-        return encode(reservation_out(found, sale, declined))
+        return encode(reservation_out(found, sale, declined, prices.get(found.reservation_id)))
 
     async def history(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)
@@ -118,22 +121,22 @@ class ReservationEndpoints:
         caller, wait = caller_of(request), self._wait(request)
         if caller.buyer_id is None:
             verdict = await self._holds.confirm(reservation_id, wait)
-            return json(self._moved(request, reservation_id, verdict))
+            return json(await self._moved(request, reservation_id, verdict))
         method = chosen_method(caller, given.payment_method)
         verdict = await self._holds.pay(reservation_id, caller.buyer_id, method, wait, caller.tier)
         held = verdict.reservation if isinstance(verdict, Verdict) else None
         if held is not None and held.status is Status.CONFIRMED:
-            return json(self._shown(held))
-        return json(self._moved(request, reservation_id, verdict), 202)
+            return json((await self._shown(held))[0])
+        return json(await self._moved(request, reservation_id, verdict), 202)
 
     async def extend(self, request: Request, reservation_id: str, given: ExtendIn) -> Answer:
         buyer_id, ttl_ms = caller_of(request).buyer_id, given.ttl_seconds * 1000
         verdict = await self._holds.extend(reservation_id, buyer_id, ttl_ms, self._wait(request))
-        return json(self._moved(request, reservation_id, verdict))
+        return json(await self._moved(request, reservation_id, verdict))
 
     async def cancel(self, request: Request, reservation_id: str) -> Answer:
         verdict = await self._holds.cancel(reservation_id, caller_of(request).buyer_id, self._wait(request))
-        self._moved(request, reservation_id, verdict)
+        await self._moved(request, reservation_id, verdict)
         return no_content()
 
     async def find(self, request: Request, reservation_id: str) -> Reservation:
@@ -145,7 +148,7 @@ class ReservationEndpoints:
     def _wait(self, request: Request) -> Wait:
         return partial(self._reaper.wait, client=request.connection)
 
-    def _moved(self, request: Request, reservation_id: str, verdict: Verdict | Denied) -> ReservationOut:
+    async def _moved(self, request: Request, reservation_id: str, verdict: Verdict | Denied) -> ReservationOut:
         if isinstance(verdict, Denied):
             if verdict is Denied.NOT_FOUND:
                 raise self._not_found(request, reservation_id)
@@ -154,10 +157,11 @@ class ReservationEndpoints:
             raise self._not_found(request, reservation_id)
         if verdict.reservation is None or not verdict.outcome.is_success:
             raise refusal(verdict)
-        return self._shown(verdict.reservation)
+        return (await self._shown(verdict.reservation))[0]
 
-    def _shown(self, reservation: Reservation) -> ReservationOut:
-        return reservation_out(reservation, self._holds.sale_of(reservation))
+    async def _shown(self, *found: Reservation) -> builtins.list[ReservationOut]:
+        prices = await self._quotes.prices_of([one.reservation_id for one in found])
+        return [reservation_out(one, self._holds.sale_of(one), price=prices.get(one.reservation_id)) for one in found]
 
     def _not_found(self, request: Request, reservation_id: str) -> Problem:
         """Or lost: a receipt proves that it was granted once."""

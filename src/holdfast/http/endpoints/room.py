@@ -50,6 +50,7 @@ class RoomEndpoints:
         self._ticket_ids = TicketIds()
         self._mine = services.find_mine
         self._stager = services.arrival_stager
+        self._quotes = services.quotes
 
     async def challenge(self, request: Request, sale_id: str) -> Answer:
         sale = await self._find(sale_id)
@@ -145,11 +146,12 @@ class RoomEndpoints:
         sale = await self._find(sale_id)
         found = await self._mine.find(sale, buyer_of(request), seen_by(request))
         place, given = (None, None) if found.place is None else await self._standing(sale, found.place)
+        prices = await self._quotes.prices_of([one.reservation_id for one in found.reservations])
         return json(
             MineOut(
                 UNSET if place is None else place,
                 UNSET if given is None else given,
-                [reservation_out(one, sale) for one in found.reservations],
+                [reservation_out(one, sale, price=prices.get(one.reservation_id)) for one in found.reservations],
                 [OrderOut.of(order) for order in found.orders],
             )
         )

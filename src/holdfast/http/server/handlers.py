@@ -32,7 +32,7 @@ from holdfast.http.endpoints.parked import ParkedEndpoints
 from holdfast.http.endpoints.people.auditing import Auditor, may_be_audited
 from holdfast.http.endpoints.people.operators import TeamEndpoints
 from holdfast.http.endpoints.people.sign_in import SignInEndpoints
-from holdfast.http.endpoints.purchase import PurchaseEndpoint
+from holdfast.http.endpoints.purchase import PurchaseEndpoint, QuoteEndpoint
 from holdfast.http.endpoints.reservations import ReservationEndpoints
 from holdfast.http.endpoints.room import RoomEndpoints
 from holdfast.http.endpoints.room_control import RoomControlEndpoints
@@ -97,6 +97,7 @@ def _sales(services: Services, admission: AdmissionControl) -> dict[Endpoint, Ha
         sales_table.NOW: NowEndpoint(services).now,
         sales_table.CHALLENGE: room.challenge,
         purchase_table.PURCHASE: PurchaseEndpoint(services, admission).purchase,
+        purchase_table.QUOTE: QuoteEndpoint(services).quote,
         room_table.JOIN: room.join,
         room_table.LEAVE: room.leave,
         room_table.STATUS: room.status,

@@ -35,6 +35,8 @@ def take_units(connection: Connection, sale_id: str, address: str, command: Rese
         "units": command.quantity,
         "created_at": now,
     }
+    # A repeated purchase with a quote asks for the same reservation.
+    connection.execute(delete(address_units).where(address_units.c.reservation_id == command.reservation_id))
     connection.execute(insert(address_units).values(noted))
     return True
 

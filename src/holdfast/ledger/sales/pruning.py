@@ -21,7 +21,7 @@ from holdfast.ledger.engine.facts import encode_facts, record, row_facts
 from holdfast.ledger.room.rooms import CHANGED, RECORDED, stream_of
 from holdfast.ledger.stock.pruning import ROUND_MS, pruning_digest
 from holdfast.ledger.tables.room import places, rooms
-from holdfast.ledger.tables.sales import address_units, sales
+from holdfast.ledger.tables.sales import address_units, purchase_attempts, sales
 from holdfast.ledger.tables.stock import events
 
 PRUNED = "sale.pruned"
@@ -69,6 +69,7 @@ class SalePruner:
             _prune_places(connection, self._sale_id, now, limit)
             or _prune_history(connection, self._sale_id, now)
             or _prune_addresses(connection, self._sale_id, limit)
+            or _prune_attempts(connection, self._sale_id, limit)
         ):
             return limit
         is_next = (sales.c.sale_id > self._sale_id, sales.c.state == SaleState.CLOSED, sales.c.closed_at < older_than)
@@ -134,3 +135,10 @@ def _stands_for(sale_id: str, first: int, rows: Sequence[Row[Any]]) -> PrunedPla
 def _prune_addresses(connection: Connection, sale_id: str, limit: int) -> int:
     some = select(address_units.c.reservation_id).where(address_units.c.sale_id == sale_id).limit(limit)
     return connection.execute(delete(address_units).where(address_units.c.reservation_id.in_(some))).rowcount
+
+
+def _prune_attempts(connection: Connection, sale_id: str, limit: int) -> int:
+    """All of some buyers at once: nobody has more than the sale allows."""
+    of_sale = purchase_attempts.c.sale_id == sale_id
+    some = select(purchase_attempts.c.buyer_id).where(of_sale).distinct().limit(limit)
+    return connection.execute(delete(purchase_attempts).where(of_sale, purchase_attempts.c.buyer_id.in_(some))).rowcount

@@ -3,7 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, String, bindparam, case, cast, literal, null, select, true, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    String,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal,
+    null,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -15,7 +31,7 @@ from holdfast.domain.stock.state import Changes
 from holdfast.ledger.engine.facts import encode_facts, row_facts
 from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_parameter
 from holdfast.ledger.tables.money import settlements
-from holdfast.ledger.tables.sales import orders, sales
+from holdfast.ledger.tables.sales import orders, quoted_prices, sales
 from holdfast.ledger.tables.stock import events
 
 _WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id", "buyer_id", "quantity")] + [
@@ -152,6 +168,12 @@ def _begin_again(dialect_name: str) -> Any:
     return statement.on_conflict_do_update(index_elements=[settlements.c.reservation_id], set_=begun)
 
 
+def _is_price_of(given: Any) -> ColumnElement[bool]:
+    """Only of those that may have a quote (`may_be_quoted`): the others cost no look-up."""
+    is_quoted = func.substr(given.c.reservation_id, 17, 1) == literal("8")
+    return and_(is_quoted, quoted_prices.c.reservation_id == given.c.reservation_id)
+
+
 def _insert_orders(dialect_name: str, status: OrderStatus) -> Any:
     is_paid = status is OrderStatus.CONFIRMED
     insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
@@ -160,14 +182,15 @@ def _insert_orders(dialect_name: str, status: OrderStatus) -> Any:
     priced = select(
         *given.c,
         sales.c.sale_id,
-        (sales.c.price_amount * given.c.quantity).label("amount"),
-        sales.c.currency,
+        func.coalesce(quoted_prices.c.amount, sales.c.price_amount * given.c.quantity).label("amount"),
+        func.coalesce(quoted_prices.c.currency, sales.c.currency).label("currency"),
+        quoted_prices.c.quote,
         (bindparam("payment", type_=String) if is_paid else sales.c.payment).label("payment"),
         literal(status.value).label("status"),
         bindparam("now", type_=BigInteger).label("created_at"),
         bindparam("now", type_=BigInteger).label("updated_at"),
         (bindparam("now", type_=BigInteger) if is_paid else cast(null(), BigInteger)).label("confirmed_at"),
-    ).select_from(given.join(sales, sale))
+    ).select_from(given.join(sales, sale).outerjoin(quoted_prices, _is_price_of(given)))
     if dialect_name == "sqlite":
         # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
         priced = priced.where(true())

@@ -91,4 +91,5 @@ def order_from_row(row: Row[Any]) -> Order:
         row.updated_at,
         row.confirmed_at,
         row.tracking,
+        row.quote,
     )

@@ -69,6 +69,8 @@ sales = Table(
     Column("review_above_percent", BigInteger, nullable=False, server_default="5"),
     # Spare units outside of the pool, for an oversell.
     Column("buffer_units", BigInteger, nullable=False, server_default="0"),
+    # How often a buyer may try to buy.
+    Column("purchase_attempts_max", BigInteger),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )
@@ -103,6 +105,8 @@ orders = Table(
     # When it was paid. None: its payment has only begun, or came to nothing.
     Column("confirmed_at", Millis),
     Column("tracking", String),
+    # As JSON: the quote it was bought at.
+    Column("quote", Text),
     CheckConstraint("refunded_amount >= 0 AND refunded_amount <= amount", name="refunded_within_amount"),
     CheckConstraint(
         "status IN ('pending', 'confirmed', 'fulfilled', 'refunded', 'cancelled')", name="order_status_known"
@@ -121,6 +125,41 @@ orders_to_source = Index(
     postgresql_where=text("units_to_source > 0"),
 )
 
+# What purchases will cost, until they expire.
+quotes = Table(
+    "quotes",
+    metadata,
+    Column("quote_id", Id, primary_key=True),
+    Column("sale_id", Id, nullable=False),
+    Column("buyer_id", Id, nullable=False),
+    Column("quantity", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", String, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    Column("reservation_id", Id, nullable=False),
+    Column("base_amount", BigInteger, nullable=False),
+    Column("base_currency", String, nullable=False),
+    # A decimal number.
+    Column("rate", String),
+    # The idempotency key of the purchase that uses it.
+    Column("key", Id),
+    Index("quotes_by_expiry", "expires_at"),
+)
+
+# What a reservation costs that was made with a quote; its replacement, should there be one, costs the same.
+quoted_prices = Table(
+    "quoted_prices",
+    metadata,
+    Column("reservation_id", Id, primary_key=True),
+    Column("sale_id", Id, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", String, nullable=False),
+    # As JSON, like that of the order.
+    Column("quote", Text, nullable=False),
+    Index("quoted_prices_by_sale", "sale_id"),
+)
+
 # What each purchase takes of its address's limit, in sales that have one.
 address_units = Table(
     "address_units",
@@ -133,6 +172,17 @@ address_units = Table(
     Column("units", BigInteger, nullable=False),
     Column("created_at", Millis, nullable=False),
     Index("address_units_by_address", "sale_id", "address"),
+)
+
+# The idempotency keys that each buyer tried to buy with, in sales that limit how often.
+purchase_attempts = Table(
+    "purchase_attempts",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("buyer_id", Id, primary_key=True),
+    Column("key", Id, primary_key=True),
+    Column("created_at", Millis, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # Changes of stock requested under an idempotency key, so that each happens once.

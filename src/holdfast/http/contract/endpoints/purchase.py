@@ -3,6 +3,7 @@
 from holdfast.http.contract import problems
 from holdfast.http.contract.endpoint import Answers, Endpoint, IfUnknown, Priority, buyer
 from holdfast.http.contract.headers import PASS, PURCHASE_KEY, REPLAYED_NOTE, RETRY
+from holdfast.http.contract.schemas.quotes import QuoteIn, QuoteOut
 from holdfast.http.contract.schemas.sales import PurchaseIn, PurchaseOut
 
 PURCHASE = Endpoint(
@@ -28,5 +29,21 @@ PURCHASE = Endpoint(
     ),
     if_unknown=IfUnknown.SAME_KEY,
     example={"status": "active", "amount": 9_998},
+    is_logged=False,
+)
+QUOTE = Endpoint(
+    "quote",
+    "POST /v1/sales/{sale_id}/quote",
+    summary="Fix what a purchase will cost",
+    tag="sales",
+    description="For buyers. The purchase that names the quote is settled at this amount, whatever the rate is then. "
+    "A quote is good for one purchase, for two minutes.",
+    access=buyer("Quotes are for buyers, with a token of their own."),
+    priority=Priority.PURCHASE,
+    checks_path=False,
+    body=QuoteIn,
+    answers={201: Answers("The quote", QuoteOut)},
+    problems=(problems.SALE_NOT_FOUND, problems.SALE_ENDED, problems.NOT_READY),
+    example={"amount": 10_841, "currency": "USD", "rate": "1.0842"},
     is_logged=False,
 )

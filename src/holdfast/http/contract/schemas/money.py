@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from holdfast.checkout.payment_steps import PaymentPhase, PaymentStep
+from holdfast.domain.sale.quote import read_price
 from holdfast.domain.sale.sale import MAX_AMOUNT, Order, OrderStatus, OversellPolicy, PaymentKind
 from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.inventory import PoolReportOut
+from holdfast.http.contract.schemas.quotes import QuotedPriceOut
 from holdfast.http.contract.schemas.values import (
     PRINTABLE,
     AnyId,
@@ -60,10 +62,13 @@ class OrderOut(Struct, frozen=True):
     tracking: Annotated[str | None, Meta(description="The tracking number, once it is fulfilled.")]
     payment: Annotated[PaymentKind, Meta(description="Who moved the money; `external` where a service key confirmed.")]
     units_to_source: Annotated[int, Meta(description="Units of it that were sold and are missing from the stock.")]
+    quote: Annotated[QuotedPriceOut | None, Meta(description="The quote it was bought at, if there was one.")]
 
     @classmethod
     def of(cls, order: Order) -> "OrderOut":
-        return copy_fields(cls, order)
+        return copy_fields(
+            cls, order, quote=None if order.quote is None else QuotedPriceOut.of(read_price(order.quote))
+        )
 
 
 class FulfilIn(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,9 +4,11 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from holdfast.domain.sale.quote import QuotedPrice
 from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.http.contract.schemas.inventory import ReservationOut
+from holdfast.http.contract.schemas.quotes import QuotedPriceOut
 from holdfast.http.contract.schemas.values import Timestamp
 from holdfast.ledger.money.payment_notes import Decline
 from holdfast.runtime.times import rfc3339
@@ -23,6 +25,9 @@ class SaleReservationOut(ReservationOut, frozen=True, gc=False, kw_only=True):
     sale_id: str
     amount: Annotated[int, Meta(description="What it costs in all, in the currency's smallest unit.")]
     currency: str
+    quote: Annotated[QuotedPriceOut, Meta(description="The quote it was made with, if there was one.")] | UnsetType = (
+        UNSET
+    )
     attempts_left: (
         Annotated[
             int,
@@ -46,7 +51,10 @@ class SaleReservationOut(ReservationOut, frozen=True, gc=False, kw_only=True):
 
 
 def reservation_out(
-    r: Reservation, sale: Sale | None, last_decline: Decline | UnsetType | None = UNSET
+    r: Reservation,
+    sale: Sale | None,
+    last_decline: Decline | UnsetType | None = UNSET,
+    price: QuotedPrice | None = None,
 ) -> ReservationOut:
     """Of a sale, it shows which one, what it costs, and how its payments went if that was looked up."""
     shown = ReservationOut.of(r)
@@ -57,8 +65,9 @@ def reservation_out(
     return SaleReservationOut(
         *[getattr(shown, name) for name in ReservationOut.__struct_fields__],
         sale_id=sale.sale_id,
-        amount=sale.amount_of(r.quantity),
-        currency=sale.currency,
+        amount=sale.amount_of(r.quantity) if price is None else price.amount,
+        currency=sale.currency if price is None else price.currency,
+        quote=UNSET if price is None else QuotedPriceOut.of(price),
         attempts_left=max(sale.payment_attempts_max - r.attempts, 0) if is_paid_here else UNSET,
         last_decline=declined if last_decline is not UNSET and is_paid_here else UNSET,
         failure_reason=_failure(r, last_decline),

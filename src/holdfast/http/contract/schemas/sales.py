@@ -157,6 +157,10 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     units_per_address: (
         Annotated[Units, Meta(description="Units that clients of one address may have; null: any.")] | None
     ) = None
+    purchase_attempts_max: (
+        Annotated[Units, Meta(description="How often a buyer may try to buy, each time under a new key; null: any.")]
+        | None
+    ) = None
     description: Description | None = None
     image_url: ImageUrl | None = None
     checkout_url: CheckoutUrl | None = None
@@ -192,6 +196,7 @@ class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
     hold_budget: Units | UnsetType | None = UNSET
     required_tier: Tier | UnsetType | None = UNSET
     units_per_address: Units | UnsetType | None = UNSET
+    purchase_attempts_max: Units | UnsetType | None = UNSET
     payment_attempts_max: PaymentAttempts | UnsetType = UNSET
     after_attempts: AfterAttempts | UnsetType = UNSET
     checkout: Annotated[Checkout, _BEFORE_START] | UnsetType = UNSET
@@ -241,6 +246,19 @@ class PurchaseIn(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[
             str,
             Meta(max_length=8_000, description="The solved challenge, if one is asked and there is no waiting room."),
+        ]
+        | None
+    ) = None
+
+    quote_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=64,
+                pattern=PRINTABLE,
+                description="The quote to buy at; not with `min_quantity`.",
+            ),
         ]
         | None
     ) = None
@@ -315,6 +333,7 @@ class OperatorSaleOut(SaleOut, frozen=True):
     phase: Annotated[Phase, Meta(description="What buyers are told at /now.")]
     hold_budget: int | None
     units_per_address: int | None
+    purchase_attempts_max: int | None
     after_attempts: AfterAttempts
     oversell_policy: OversellPolicy
     review_above_percent: int
