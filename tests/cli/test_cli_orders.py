@@ -78,8 +78,10 @@ def test_orders_are_exported_in_pages_and_fulfilled_once(
     ]  # fmt: skip
     first = f"ord_{1:032}"
     for _ in range(2):
-        sent = here("orders", "fulfil", first, "--tracking", "JD01", "--json", DATABASE_URL=database_url)
-        assert (sent.json["status"], sent.json["tracking"]) == ("fulfilled", "JD01")
+        sent = here("orders", "fulfil", first, "--tracking", "=JD01", "--json", DATABASE_URL=database_url)
+        assert (sent.json["status"], sent.json["tracking"]) == ("fulfilled", "=JD01")
+    [row] = csv.DictReader(here("orders", "export", "--status", "fulfilled", DATABASE_URL=database_url).lines)
+    assert row["tracking"] == "'=JD01"  # Not a formula.
     other = here("orders", "fulfil", first, "--tracking", "JD02", DATABASE_URL=database_url)
     assert (other.code, "is fulfilled; only confirmed orders" in other.err) == (1, True)
     assert here("orders", "fulfil", "ord_x", DATABASE_URL=database_url).code == 1

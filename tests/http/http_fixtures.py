@@ -24,7 +24,7 @@ _PAUSE_S = 2.0
 class SharedServers:
     """One server per engine and test process, started when first asked for.
 
-    Three servers with nothing to do need a quarter of a processor. So before each test those stop that neither it nor
+    Servers with nothing to do need some of the processors, too. So before each test those stop that neither it nor
     its file needs, and the ones it needs are started again, on their ports and with what they have stored.
     """
 

@@ -128,7 +128,7 @@ def export(
 
     async def copy(database: Database) -> int:
         with _opened(out) as file:
-            writer = _JsonLines(file) if as_lines else csv.writer(file, lineterminator="\n")
+            writer = _JsonLines(file) if as_lines else _Spreadsheet(file)
             return await _copy_orders(database, writer, wanted)
 
     if is_new(settings):
@@ -152,7 +152,22 @@ class _JsonLines:
             self._file.write(json.encode(dict(zip(_COLUMNS, row, strict=True))).decode() + "\n")
 
 
+class _Spreadsheet:
+    """CSV. A cell that a spreadsheet would take for a formula gets an apostrophe: buyers choose some of the text."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._writer = csv.writer(file, lineterminator="\n")
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        self._writer.writerow([f"'{cell}" if isinstance(cell, str) and cell[:1] in _FORMULA else cell for cell in row])
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        for row in rows:
+            self.writerow(row)
+
+
 _COLUMNS = OrderOut.__struct_fields__
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 async def _copy_orders(database: Database, writer: Any, wanted: dict[str, Any]) -> int:
