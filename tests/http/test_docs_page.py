@@ -205,7 +205,7 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(
 ) -> None:
     examples = Examples(document)
     # One purchase from the beginning to the end: the pool first, what ends the reservation last; then one in a sale.
-    order = ["put", "reserve", "extend", "confirm", "reservations", "post-v1-sales", "purchase"]
+    order = ["put", "reserve", "extend", "confirm", "reservations", "post-v1-sales", "quote", "purchase"]
     # Then people stand in line.
     order += ["pause", "resume", "restock", "patch", "now", "orders", "post-v1-sales-sale_id-queue", "status"]
     order += ["challenge", "admission", "room", "close"]

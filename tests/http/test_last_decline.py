@@ -38,7 +38,9 @@ async def test_a_reservation_is_shown_without_its_last_decline_while_the_ledger_
     unused: Any = None
     holds = Holds(unused, catalogue, unused, ledger, unused)  # type: ignore[arg-type]
     engine = SimpleNamespace(catch_up=None)
-    services: Any = SimpleNamespace(holds=holds, receipts=None, database=None, engine=engine, reservation_events=None)
+    services: Any = SimpleNamespace(
+        holds=holds, receipts=None, database=None, engine=engine, reservation_events=None, reads=None
+    )
     found = Reservation("rsv_1_sneaker", SALE.sku_id, "ada", 1, status, 1, 2, attempts)
     shown = msgspec.json.decode(await ReservationEndpoints(services, unused)._with_decline(found))
     assert (shown["status"], ledger.queries) == (status, queries)

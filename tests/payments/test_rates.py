@@ -11,7 +11,8 @@ from aiohttp import web
 from holdfast.domain.sale.quote import converted
 from holdfast.domain.sale.rates import parse_rates
 from holdfast.errors import Unavailable
-from holdfast.payments.rates import HttpRates, rates_from
+from holdfast.payments.http_rates import HttpRates
+from holdfast.payments.rates import rates_from
 from hostile_server import ATTACKS, attacking
 
 

@@ -52,11 +52,12 @@ def a_cancelled_hold_never_was(connection: Connection) -> None:
 
 @rewrite
 def money_was_credited_that_nobody_paid_in(connection: Connection) -> None:
-    [account] = connection.execute(select(wallet_accounts).where(wallet_accounts.c.buyer_id == "eve"))
-    entry = select(wallet_entries).where(wallet_entries.c.account == "buyer:eve")
+    of_eve = (wallet_accounts.c.buyer_id == "eve", wallet_accounts.c.currency == "EUR")
+    [account] = connection.execute(select(wallet_accounts).where(*of_eve))
+    entry = select(wallet_entries).where(wallet_entries.c.account == "buyer:eve", wallet_entries.c.currency == "EUR")
     [credited] = connection.execute(entry)
     more = account.balance + 1_000
-    connection.execute(update(wallet_accounts).where(wallet_accounts.c.buyer_id == "eve").values(balance=more))
+    connection.execute(update(wallet_accounts).where(*of_eve).values(balance=more))
     for sign in (1, -1):
         is_side = (wallet_entries.c.transfer_id == credited.transfer_id, wallet_entries.c.amount * sign > 0)
         connection.execute(update(wallet_entries).where(*is_side).values(amount=sign * (credited.amount + 1_000)))

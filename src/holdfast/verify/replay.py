@@ -20,7 +20,7 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, func, select, tuple_
+from sqlalchemy import Column, Connection, DefaultClause, Integer, Row, Table, func, select, tuple_
 
 from holdfast.ledger.stock.queries import KEYS_KEPT_MS
 from holdfast.ledger.tables.room import rooms
@@ -79,7 +79,9 @@ class _Part:
         about = {"table": table.name, "key": list(key)}
         if is_in_progress(table, row, expected):
             return
-        for index, name in _compared(table):
+        for index, name, default in _compared(table):
+            if expected is not None and name not in expected and row[index] == default:
+                continue  # The column is newer than the events of this row.
             if expected is None or name not in expected:
                 level = Level.FAILURE if self._old_until is None else Level.NOTE
                 yield level, about | {"wrong": name, "recorded": "nothing"}
@@ -100,10 +102,17 @@ _PRUNED_EARLY_MS = 3_600_000
 
 
 @cache
-def _compared(table: Table) -> list[tuple[int, str]]:
-    """The columns of a row that events give values to, each with its index."""
+def _compared(table: Table) -> list[tuple[int, str, object]]:
+    """The columns of a row that events give values to, each with its index and its default."""
     columns = [(index, c) for index, c in enumerate(table.c) if not c.primary_key and c not in SUMMED]
-    return [(index, c.name) for index, c in columns if not FREE.is_free(table, c.name)]
+    return [(index, c.name, _default_of(c)) for index, c in columns if not FREE.is_free(table, c.name)]
+
+
+def _default_of(column: Column[Any]) -> object:
+    if not isinstance(column.server_default, DefaultClause):
+        return None
+    default = str(column.server_default.arg)
+    return int(default) if isinstance(column.type, Integer) else default
 
 
 def _key_of(table: Table) -> Callable[[Sequence[Any]], Key]:

@@ -52,7 +52,13 @@ SETTLEMENT = (
     "reservation_id", "sale_id", "sku_id", "buyer_id", "quantity", "state", "ending", "successor_id", "created_at",
 )  # fmt: skip
 # What nobody asked for has none of these.
-NOT_ASKED_FOR: dict[str, object] = {"order_id": None, "key": None, "asked_amount": None, "restock_units": 0}
+NOT_ASKED_FOR: dict[str, object] = {
+    "order_id": None,
+    "key": None,
+    "asked_amount": None,
+    "restock_units": 0,
+    "note": None,
+}
 REFUND = ("refund_id", "payment_key", "sku_id", "amount", "currency", "cause", "due_at", "created_at")
 
 

@@ -82,7 +82,7 @@ class SaleQueries:
         if ordered:
             given = {"rows": _sold_rows(ordered), "of_sale": sale_id, "now": now}
             fresh = connection.execute(self._begin_orders, given).all()
-            self._tell(connection, "order.pending", fresh, now)
+            self._tell(connection, "order.pending", _as_given(fresh, ordered), now)
 
     def cancel(self, connection: Connection, changed: Sequence[Reservation], now: int) -> None:
         """The orders of reservations that ended without being paid. Only where a payment was begun is there one."""
@@ -108,7 +108,7 @@ class SaleQueries:
         """Write the orders of these reservations and their events, once; returns which are new. `paid`: the facts of
         their payments, by reservation."""
         given = {"rows": _sold_rows(sold), "of_sale": sale_id, "payment": payment, "now": now}
-        fresh = connection.execute(self._confirm_orders, given).all()
+        fresh = _as_given(connection.execute(self._confirm_orders, given).all(), sold)
         if fresh:
             told = [_ordered("order.confirmed", o, now, paid.get(o.reservation_id, {})) for o in fresh]
             self._insert_events(connection, told)
@@ -133,6 +133,12 @@ class SaleQueries:
                 rows.append((sku_id, reservation_id, *told))
         if rows:
             self._insert_events(connection, rows)
+
+
+def _as_given(found: Sequence[Row[Any]], given: Sequence[Reservation]) -> list[Row[Any]]:
+    """A database returns rows in any order. The facts of payments have running balances, so their order counts."""
+    places = {r.reservation_id: place for place, r in enumerate(given)}
+    return sorted(found, key=lambda order: places[order.reservation_id])
 
 
 def _sold_rows(sold: Sequence[Reservation]) -> str:
