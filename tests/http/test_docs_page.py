@@ -242,7 +242,9 @@ def test_every_example_on_the_page_works_and_answers_what_the_page_says(
             lines = [line.rpartition(" ")[0] for line in (example or "").removesuffix("…").splitlines()]
             assert [line for line in lines if line not in answered] == []
             continue
-        assert answered.keys() == json.loads(example or "{}").keys(), curl
+        # A quote in the sale's own currency has no rate.
+        left_out = {"rate"} if operation.anchor.endswith("quote") else set()
+        assert answered.keys() == json.loads(example or "{}").keys() - left_out, curl
         reservation_id, ticket = answered.get("reservation_id", reservation_id), answered.get("ticket", ticket)
 
 

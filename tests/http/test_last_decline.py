@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -37,10 +38,9 @@ async def test_a_reservation_is_shown_without_its_last_decline_while_the_ledger_
     ledger, catalogue = LedgerGone(), SimpleNamespace(sale_of=lambda _: SALE)
     unused: Any = None
     holds = Holds(unused, catalogue, unused, ledger, unused)  # type: ignore[arg-type]
-    engine = SimpleNamespace(catch_up=None)
-    services: Any = SimpleNamespace(
-        holds=holds, receipts=None, database=None, engine=engine, reservation_events=None, reads=None
-    )
+    engine, quotes = SimpleNamespace(catch_up=None), SimpleNamespace(prices_of=AsyncMock(return_value={}))
+    absent = dict.fromkeys(("receipts", "database", "reservation_events", "reads"))
+    services: Any = SimpleNamespace(holds=holds, engine=engine, quotes=quotes, **absent)
     found = Reservation("rsv_1_sneaker", SALE.sku_id, "ada", 1, status, 1, 2, attempts)
     shown = msgspec.json.decode(await ReservationEndpoints(services, unused)._with_decline(found))
     assert (shown["status"], ledger.queries) == (status, queries)

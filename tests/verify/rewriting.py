@@ -61,8 +61,8 @@ def money_was_credited_that_nobody_paid_in(connection: Connection) -> None:
     for sign in (1, -1):
         is_side = (wallet_entries.c.transfer_id == credited.transfer_id, wallet_entries.c.amount * sign > 0)
         connection.execute(update(wallet_entries).where(*is_side).values(amount=sign * (credited.amount + 1_000)))
-    buyers = wallet_entries.c.account == "buyer:eve"
-    connection.execute(update(wallet_entries).where(buyers).values(balance=more))
+    buyers = (wallet_entries.c.account == "buyer:eve", wallet_entries.c.currency == "EUR")
+    connection.execute(update(wallet_entries).where(*buyers).values(balance=more))
     about = {"type": "wallet.credited", "subject": credited.transfer_id}
     [event] = connection.execute(select(events).filter_by(**about))
     facts = event.facts.replace(str(credited.amount), str(credited.amount + 1_000))

@@ -30,9 +30,13 @@ class AddressLimits:
         except OutcomeUnknown:
             raise
         except EngineError:
-            with suppress(EngineError):
-                await self._set(command, 0)
+            # With a quote, an earlier request may have been granted this same reservation.
+            if command.quote_id is None:
+                with suppress(EngineError):
+                    await self._set(command, 0)
             raise
+        if verdict.outcome is Outcome.KEY_REUSED and command.quote_id is not None:
+            return verdict
         found = verdict.reservation
         # With a quote, the first of two requests may have been granted this same reservation.
         is_it = found is not None and found.reservation_id == command.reservation_id

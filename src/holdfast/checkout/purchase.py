@@ -249,7 +249,8 @@ class PurchaseUnits:
         verdict = await wait(self._batcher.submit(sale.sku_id, command))
         # With a quote, the first of two requests may have been granted this same reservation.
         granted = None if verdict.reservation is None else verdict.reservation.reservation_id
-        if granted != command.reservation_id:
+        is_of_another = verdict.outcome is Outcome.KEY_REUSED and command.quote_id is not None
+        if granted != command.reservation_id and not is_of_another:
             await self._methods.forget(command.reservation_id)
         return verdict
 

@@ -44,6 +44,8 @@ class Quotes:
         if rate is None and currency != sale.currency:
             return QuoteDenied.NO_RATE
         amount = base_amount if rate is None else converted(base_amount, sale.currency, currency, rate)
+        if base_amount and not amount:
+            return QuoteDenied.NO_RATE  # It would be free.
         if max(amount, base_amount) > MAX_AMOUNT:
             return QuoteDenied.AMOUNT_TOO_HIGH
 

@@ -85,7 +85,7 @@ class Compensator:
         cancelled: list[str] = []
         must_wait = short.needs_review and not is_approved
         if short.policy is OversellPolicy.CANCEL_LAST and short.units and not must_wait:
-            cancelled = await self._cancel_newest(short.sale_id)
+            cancelled = await self._cancel_newest(short.sale_id, is_approved)
             short = await self._read(short.sale_id)
         to_source = await self._flag(short)
         sold, deliverable = short.sold_units, short.deliverable_units
@@ -129,20 +129,23 @@ class Compensator:
 
     # --- cancel_last
 
-    async def _cancel_newest(self, sale_id: str) -> list[str]:
+    async def _cancel_newest(self, sale_id: str, is_approved: bool) -> list[str]:
         cancelled, newest = [], await self._database.read(lambda c: _beyond(c, sale_id))
         for at in range(0, len(newest), BATCH_MAX):
             batch = newest[at : at + BATCH_MAX]
-            cancelled += await self._database.write(partial(self._cancel, sale_id=sale_id, order_ids=batch))
+            cancel = partial(self._cancel, sale_id=sale_id, order_ids=batch, is_approved=is_approved)
+            cancelled += await self._database.write(cancel)
         while await self._refunder.pass_once():
             pass
         return cancelled
 
-    def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str]) -> list[str]:
-        """Under the sale's lock, and counted again: others may have cancelled or refunded some meanwhile."""
+    def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str], is_approved: bool) -> list[str]:
+        """Under the sale's lock, and counted again: others may have cancelled or refunded some meanwhile, or declared
+        so few that a person has to decide."""
         lock_sale(connection, sale_id)
         cancelled, short = [], shortage.of_sale(connection, sale_id)
-        excess = 0 if short is None else short.units
+        must_wait = short is None or (short.needs_review and not is_approved)
+        excess = 0 if short is None or must_wait else short.units
         for order_id in order_ids:
             units = self._cancel_one(connection, order_id) if excess > 0 else 0
             cancelled += [order_id] if units else []

@@ -202,7 +202,7 @@ class PaymentAudit:
         now = await self._database.read(self._database.now_ms)
         since = max(self._listed_until - LISTS_OVERLAP_MS if self._listed_until else now - LISTS_FIRST_MS, 0)
         try:
-            unknown = (await self._charges.find(since)).ours
+            unknown = (await self._charges.find(since, is_by_sale=False)).ours
         except EngineError as exc:
             # The next reading begins where this one did.
             return [PaymentFinding("provider_not_asked", "charges", str(exc), is_repaired=False)]

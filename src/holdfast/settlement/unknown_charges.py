@@ -20,6 +20,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import Acknowledged, Mark, first_lacking, parse_mark, read_incarnations
 from holdfast.ledger.money.payment_mismatches import look_up_again
 from holdfast.ledger.money.settle_batch import record_settlement
+from holdfast.ledger.sales.quotes import prices_of
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.decide import decide_batch
@@ -66,11 +67,12 @@ class UnknownCharges:
         self._providers = providers
         self._queries = batch_queries(database.dialect_name)
 
-    async def find(self, since: int, incarnations: Collection[str] = ()) -> FoundCharges:
+    async def find(self, since: int, incarnations: Collection[str] = (), *, is_by_sale: bool = True) -> FoundCharges:
         """Raises if a provider does not answer: it may have charges that nobody would look for.
 
         A charge of an incarnation that is neither listed in the ledger nor given here is of another ledger, unless it
-        is for a sale of this one: a backup may be older than an incarnation of its own.
+        is for a sale of this one: a backup may be older than an incarnation of its own. Without a person who looks at
+        what is found, that is not enough (`is_by_sale`): two ledgers may have sales of one name.
         """
         listed = await self._database.read(read_incarnations)
         own = {*incarnations, *(each.incarnation for each in listed)}
@@ -79,7 +81,7 @@ class UnknownCharges:
             taken = [UnknownCharge(name, each) for each in page if _is_open(each)]
             known = await self._database.read(partial(_known, keys=[each.listed.charge.key for each in taken]))
             unknown = [each for each in taken if each.listed.charge.key not in known]
-            ours = await self._database.read(partial(_ours, unknown=unknown, incarnations=own))
+            ours = await self._database.read(partial(_ours, unknown=unknown, incarnations=own, is_by_sale=is_by_sale))
             found.ours.extend(ours)
             found.of_others.extend(each for each in unknown if each not in ours)
         return found
@@ -134,8 +136,13 @@ class UnknownCharges:
         sale, sku_id = find_sale(connection, charge.sale_id), sku_of(charge.reservation_id)
         if sale is None or sku_id is None or sale.price_amount <= 0 or not pool_exists(connection, sku_id):
             return None
-        quantity = charge.amount // sale.price_amount
-        if quantity < 1 or sale.amount_of(quantity) != charge.amount:
+        price = prices_of(connection, [charge.reservation_id]).get(charge.reservation_id)
+        money = (charge.amount, sale.currency) if price is None else (price.amount, price.currency)
+        if money != (charge.amount, charge.currency):
+            return None
+        amount = charge.amount if price is None else price.base_amount
+        quantity = amount // sale.price_amount
+        if quantity < 1 or sale.amount_of(quantity) != amount:
             return None
         held, attempt = Status.SETTLING, attempt_of(charge.key)
         return Reservation(charge.reservation_id, sku_id, charge.buyer_id, quantity, held, at, at, attempt)
@@ -160,13 +167,15 @@ def _is_open(listed: ListedPayment) -> bool:
 
 
 def _ours(
-    connection: Connection, unknown: Collection[UnknownCharge], incarnations: Collection[str]
+    connection: Connection, unknown: Collection[UnknownCharge], incarnations: Collection[str], is_by_sale: bool
 ) -> list[UnknownCharge]:
     """A charge without a mark was made before there were any."""
     return [
         each
         for each in unknown
-        if each.mark is None or each.mark.incarnation in incarnations or _has_sale_of(connection, each.listed.charge)
+        if each.mark is None
+        or each.mark.incarnation in incarnations
+        or (is_by_sale and _has_sale_of(connection, each.listed.charge))
     ]
 
 

@@ -63,9 +63,13 @@ def read_price(text: str) -> QuotedPrice:
 
 
 def converted(amount: int, base: str, currency: str, rate: Decimal) -> int:
-    """In the smallest unit of the other currency, rounded half up as shops do."""
-    exact = Decimal(amount).scaleb(digits_of(currency) - digits_of(base)) * rate
-    return int(exact.quantize(Decimal(1), ROUND_HALF_UP))
+    """In the smallest unit of the other currency that can be charged, rounded half up as shops do."""
+    exact, step = Decimal(amount).scaleb(digits_of(currency) - digits_of(base)) * rate, _STEPS.get(currency, 1)
+    return int((exact / step).quantize(Decimal(1), ROUND_HALF_UP)) * step
+
+
+# Cards are charged in whole krónur, and without the third decimal.
+_STEPS = {"ISK": 100} | dict.fromkeys(("BHD", "JOD", "KWD", "OMR", "TND"), 10)
 
 
 def quoted_reservation_id(sku_id: str, owner_id: str) -> str:
