@@ -99,12 +99,14 @@ async def test_a_hostile_service_costs_no_more_than_the_timeout(name: str) -> No
         (4_999, "EUR", "USD", "1.0842", 5_420),
         (4_999, "EUR", "JPY", "162.5", 8_123),
         (8_123, "JPY", "EUR", "0.00615", 4_996),
-        (1_000, "EUR", "KWD", "0.3345", 3_345),
+        # As far as cards can be charged.
+        (1_000, "EUR", "KWD", "0.3345", 3_350),
+        (1_000, "EUR", "ISK", "142.44", 142_400),
         (1, "EUR", "USD", "0.5", 1),
         (0, "EUR", "USD", "1.1", 0),
     ],
 )
-def test_amounts_are_rounded_half_up_to_the_smallest_unit(
+def test_amounts_are_rounded_half_up_to_what_can_be_charged(
     amount: int, base: str, currency: str, rate: str, expected: int
 ) -> None:
     assert converted(amount, base, currency, Decimal(rate)) == expected

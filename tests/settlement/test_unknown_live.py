@@ -15,10 +15,12 @@ pytest_plugins = ("settle_fixtures",)
 pytestmark = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
 
 
-async def charged_elsewhere(providers: Providers, sale_id: str = REMOTE.sale_id) -> str:
+async def charged_elsewhere(
+    providers: Providers, sale_id: str = REMOTE.sale_id, currency: str = "EUR", mark: str | None = None
+) -> str:
     """A charge with our metadata that this ledger has never heard of."""
     bought = new_reservation_id(SKU, "ada")
-    charge = Charge(payment_key_of(bought), PRICE, "EUR", "ada", bought, sale_id)
+    charge = Charge(payment_key_of(bought), PRICE, currency, "ada", bought, sale_id, ledger_mark=mark)
     await providers["sandbox"].authorise(charge)
     return bought
 
@@ -56,3 +58,22 @@ async def test_a_charge_without_a_sale_needs_a_person(harness: SettleHarness, pr
     await charged_elsewhere(providers, "no-such-sale")
     [found] = await audit.read_lists()
     assert (found.is_repaired, (await harness.one(settlements)).state) == (False, "parked")
+
+
+async def test_a_charge_in_another_currency_needs_a_person(harness: SettleHarness, providers: Providers) -> None:
+    await harness.open_sale(1, REMOTE)
+    audit = harness.audit(harness.settler(providers), providers)
+    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    await charged_elsewhere(providers, currency="USD")
+    [found] = await audit.read_lists()
+    assert (found.is_repaired, (await harness.one(settlements)).state) == (False, "parked")
+
+
+async def test_a_charge_of_another_ledger_is_left_alone(harness: SettleHarness, providers: Providers) -> None:
+    """Its sale has the same ID as one of ours."""
+    await harness.open_sale(1, REMOTE)
+    audit = harness.audit(harness.settler(providers), providers)
+    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    await charged_elsewhere(providers, mark="another-ledger.1.00")
+    assert await audit.read_lists() == []
+    assert await harness.rows(settlements) == []
