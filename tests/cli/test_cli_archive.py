@@ -1,5 +1,6 @@
 """`holdfast archive`: ended months become files, what is old goes, and `verify` reads the archive."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,18 @@ def test_an_ended_month_is_archived_dropped_and_proven(here: Here, years_ago: st
 def test_nothing_is_deleted_with_keep_all_or_without_days(here: Here, years_ago: str) -> None:
     assert here("archive", "--keep-all", "--json", DATABASE_URL=years_ago, KEEP_DAYS="7").json["dropped"] == 0
     assert "HOLDFAST_KEEP_DAYS is not set" in here("archive", DATABASE_URL=years_ago).out
+
+
+def test_a_second_run_at_the_same_time_is_refused(here: Here, years_ago: str) -> None:
+    settings = {"DATABASE_URL": years_ago, "ARCHIVE_DIRECTORY": "archive"}
+    directory = here.directory / "archive"
+    directory.mkdir()
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran = here("archive", **settings)
+        assert (ran.code, "another archive run uses" in ran.err) == (2, True)
+        assert not (directory / "runs").exists()
+    assert here("archive", "--json", **settings).json["months"] == ["2023-11"]
 
 
 def test_an_archive_that_is_not_there_is_not_verified(here: Here, years_ago: str) -> None:

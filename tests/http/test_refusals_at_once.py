@@ -18,6 +18,7 @@ from holdfast.http.server.app import App
 from holdfast.http.server.fronts.attempts import RefuseAtOnce, RefusingSales
 from holdfast.http.server.fronts.channel import Answered, Attempted, Unsure
 from holdfast.settings import Settings, load_settings
+from holdfast.streams.clicks.funnel import read_funnel
 
 pytestmark = pytest.mark.usefixtures("_no_refresh")
 
@@ -34,7 +35,7 @@ class Server:
     def __init__(self, services: Services, admission: AdmissionControl) -> None:
         self.services = services
         self.app = App(services, admission)
-        self.at_once = RefuseAtOnce(services, admission)
+        self.at_once = RefuseAtOnce(services, admission, self.app.clicks)
         self.front = RefusingSales(services.settings, self.app._router)
 
     async def ask(self, request: Request) -> Answer:
@@ -192,3 +193,17 @@ async def test_refusals_told_at_once_are_recorded(server: Server) -> None:
     noted = len(server.services.refusals._waiting)
     server.attempt("ada")
     assert [refusal.owner_id for refusal in server.services.refusals._waiting[noted:]] == ["ada"]
+
+
+async def test_refusals_told_at_once_are_clicks_like_any_other(tmp_path: Path) -> None:
+    settings = load_settings(data=tmp_path, clicks_to=str(tmp_path / "clicks"))
+    async with open_services(settings, background=False) as services:
+        server = Server(services, build_admission(settings))
+        services.batcher._cache_s = 600.0
+        await server.sell(1)
+        await server.sell_out()
+        assert isinstance(server.attempt("ada"), Answered)
+        assert (await server.buy("ada")).status == 409
+        await server.app.finish()
+    [refused] = read_funnel(tmp_path / "clicks", "drop").refusals
+    assert (refused.step, refused.clicks, refused.people) == ("attempt", 3, 2)

@@ -10,6 +10,8 @@ from sqlalchemy import func, select
 from holdfast.domain.stock.command import Expire, Move, Provision, Reserve, Transition
 from holdfast.errors import SettingsError
 from holdfast.gate.sql import SqlGate
+from holdfast.ledger.archive import runs as runs_module
+from holdfast.ledger.archive import writing as writing_module
 from holdfast.ledger.archive.dropping import drop_archived
 from holdfast.ledger.archive.parquet import ParquetFile, digest_of, read_pages, schema_of
 from holdfast.ledger.archive.runs import read_runs, write_run
@@ -112,6 +114,22 @@ async def test_a_run_adds_only_what_is_new_and_what_came_late(clock: SetClock, t
     assert len(seqs) == len(set(seqs))
     [moved] = [f for f in run.files if f.table == "reservations" and f.month != month_of(late)]
     assert moved.rows == 1
+
+
+def directories_in(directory: Path) -> set[Path]:
+    return {path for path in directory.rglob("*") if path.is_dir()}
+
+
+async def test_every_directory_of_an_archive_is_on_disk_before_anything_is_deleted(
+    clock: SetClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[Path] = set()
+    for module in (runs_module, writing_module):
+        monkeypatch.setattr(module, "sync", synced.add)
+    await trade(clock, 1)
+    to_next_month(clock)
+    await archive_months(clock, tmp_path)
+    assert directories_in(tmp_path) | {tmp_path} <= synced
 
 
 async def test_what_is_not_in_the_archive_is_not_dropped(clock: SetClock, database: Database, tmp_path: Path) -> None:

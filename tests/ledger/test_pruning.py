@@ -238,6 +238,18 @@ async def test_the_line_of_a_sale_is_deleted_once_it_was_closed_for_long_and_sti
     assert await refuted(database) == ["pruned_places_add_up", "rows_as_recorded"]
 
 
+async def test_with_an_archive_the_line_stays_and_only_addresses_go(database: Database) -> None:
+    clock = SetClock(database)
+    await stand_in_line(clock)
+    found, _ = await database.read(lambda c: list_sales(c, limit=10, starting_after=None))
+    await database.write(lambda c: [close_sale(c, sale, clock.now) for sale in found])
+    clock.advance(KEEP_DAYS * DAY + 1)
+    pruner = Pruner(clock, retentions_of(KEEP_DAYS, has_archive=True))
+    while await pruner.pass_once():
+        pass
+    assert await counts_left(database) == (5, 0, 0)
+
+
 async def close_and_prune(clock: SetClock) -> AsyncIterator[None]:
     """Gives control back after each portion."""
     found, _ = await clock.read(lambda c: list_sales(c, limit=10, starting_after=None))

@@ -39,7 +39,8 @@ class Broken(Kept):
 
 def recorder_of(*sinks: Sink, at: float = AT) -> ClickRecorder:
     sales = {"sku": "drop"}
-    return ClickRecorder(sinks, Naming(b"key" * 20, sales.get), lambda: at)
+    naming = Naming(b"key" * 20, lambda sale_id: sale_id in sales.values(), sales.get)
+    return ClickRecorder(sinks, naming, lambda: at)
 
 
 def reservation_of(sku_id: str) -> str:
@@ -96,6 +97,29 @@ def test_what_does_not_fit_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatc
     recorder.flush()
     assert len(kept.clicks) == 10
     assert metrics.CLICKS.labels("dropped")._value.get() == dropped + 5 + 10
+
+
+def test_made_up_sales_and_reservations_are_not_recorded() -> None:
+    kept = Kept()
+    recorder = recorder_of(kept)
+    for made_up in ("nowhere", "x" * 300, "../drop", reservation_of("y" * 300)):
+        recorder.note("get_sale", [made_up], None, 404, b"{}")
+    recorder.note("get_sale", ["drop"], None, 200, b"{}")
+    assert len(recorder._waiting) == 1
+    recorder.flush()
+    assert [click.sale_id for click in kept.clicks] == ["drop"]
+
+
+def test_a_click_that_cannot_be_named_is_dropped_and_recording_goes_on() -> None:
+    dropped = metrics.CLICKS.labels("dropped")._value.get()
+    kept = Kept()
+    recorder = recorder_of(kept)
+    recorder.note("join", ["drop"], "\ud800", 200, b"")
+    recorder.flush()
+    assert metrics.CLICKS.labels("dropped")._value.get() == dropped + 1
+    recorder.note("join", ["drop"], "ada", 200, b"")
+    recorder.flush()
+    assert len(kept.clicks) == 1
 
 
 def test_nobody_waits_for_a_sink_that_hangs() -> None:

@@ -44,11 +44,13 @@ RETENTIONS = (
 
 def retentions_of(keep_days: int, *, has_archive: bool = False) -> tuple[Retention, ...]:
     """With `keep_days` also what is left of sales that closed, reservations that came to nothing, and deliveries that
-    nobody dealt with. With an archive, `holdfast archive` deletes reservations, once they are in it."""
+    nobody dealt with. With an archive, `holdfast archive` deletes reservations, once they are in it, and lines stay:
+    they are in no archive."""
     if not keep_days:
         return RETENTIONS
     kept_ms = max(keep_days * 24 * 3_600_000, LEAST_KEPT_MS)
-    subjects = [*([] if has_archive else [ReservationPruner().prune]), SalePruner(kept_ms).prune, prune_parked]
+    of_sales = SalePruner(kept_ms, keeps_lines=has_archive).prune
+    subjects = [*([] if has_archive else [ReservationPruner().prune]), of_sales, prune_parked]
     return (*RETENTIONS, *[Retention(prune, kept_ms) for prune in subjects])
 
 

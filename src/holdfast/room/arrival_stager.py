@@ -56,7 +56,12 @@ class ArrivalStager:
     @property
     def is_holding(self) -> bool:
         """Newcomers are to be stamped: a place now might be ahead of somebody who came before."""
-        return bool(self._kept) or monotonic() < self._away_until
+        return bool(self._kept) or self.is_away
+
+    @property
+    def is_away(self) -> bool:
+        """The store has just failed, and is left alone for a while."""
+        return monotonic() < self._away_until
 
     def note_failure(self) -> None:
         """The store did not take a join."""

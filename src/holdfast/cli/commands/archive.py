@@ -1,7 +1,10 @@
 """`holdfast archive`."""
 
+import fcntl
+import os
 import sqlite3
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -65,12 +68,27 @@ def archive(
     directory = to or settings.archive_path
     make_private_directory(directory)
     keep_days = 0 if keep_all else settings.keep_days
-    done = run(settings, lambda database: _archive(database, directory, keep_days))
+    with _locked(directory):
+        done = run(settings, lambda database: _archive(database, directory, keep_days))
     freed = _vacuum(settings) if vacuum else None
     if as_json:
         print_json(_body(done, directory, freed))
     else:
         _print(done, directory, freed, settings)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Two runs at once would write over each other's files, and delete rows that are in neither."""
+    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise SettingsError(f"another archive run uses {directory}") from exc
+        yield
+    finally:
+        os.close(lock)
 
 
 async def _archive(database: Database, directory: Path, keep_days: int) -> Archived:

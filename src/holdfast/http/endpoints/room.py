@@ -231,13 +231,16 @@ class RoomEndpoints:
         return sale, await self._exchange(request, sale, stamped)
 
     async def _exchange(self, request: Request, sale: Sale, given: Provisional) -> Ticket | Arrival:
-        """The ticket of the place that follows from a provisional one, if there is a place already."""
+        """The ticket of the place that follows from a provisional one, if there is a place already. While arrivals are
+        kept here, a new place might be ahead of somebody who came before."""
+        _refuse_ended(sale, self._now())
         arrival = Arrival(sale.sale_id, given.sub, given.jti, given.at, given.node, given.seq)
-        if self._stager.is_holding:
+        if self._stager.is_away:
             self._stager.show(arrival)
             return arrival
+        ask = Join(given.sub, given.jti, only_again=self._stager.kept > 0, arrived_at=given.at)
         try:
-            stand = await self._ask(request, sale, Join(given.sub, given.jti, arrived_at=given.at))
+            stand = await self._ask(request, sale, ask)
         except EngineError:
             self._stager.note_failure()
             self._stager.show(arrival)

@@ -20,6 +20,7 @@ from holdfast.http.contract import problems
 from holdfast.http.contract.decoding import Wrong, wrong_value
 from holdfast.http.contract.endpoint import Access, IfUnknown, Priority, RateClass
 from holdfast.http.contract.endpoints import ENDPOINTS
+from holdfast.http.contract.endpoints.room import JOIN
 from holdfast.http.contract.headers import IDEMPOTENCY_KEY_HEADER
 from holdfast.http.contract.message import SEEN, Answer, ClientDisconnected, Request, refuse
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS
@@ -41,6 +42,7 @@ log = structlog.get_logger()
 
 # A path that leads nowhere is the first to be refused under load.
 _NOWHERE = (Priority.CONSOLE, RateClass.NORMAL)
+_ACCEPTED = 202
 
 
 class App:
@@ -56,7 +58,7 @@ class App:
         self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
         self._limiter = admission.shedder.limiter
         self._reaping = asyncio.create_task(self._reaper.agent().run())
-        self._clicks = start_clicks(services.settings, services.catalogue.newest_sale_of)
+        self.clicks = start_clicks(services.settings, services.catalogue)
         self._in_flight = 0
         self._idle = asyncio.Event()
 
@@ -72,7 +74,7 @@ class App:
         try:
             answer = await self._admit(request, found)
             if self._reads.has_tokens:
-                await self._add_token(request, answer)
+                await self._add_token(request, found, answer)
         except ClientDisconnected:
             log.debug("client_disconnected", request_id=request.request_id)
             return None
@@ -86,8 +88,8 @@ class App:
             self._cross_origin.mark(request, answer)
         if found is None:
             return _finished(answer, request.request_id)
-        if self._clicks is not None:
-            _note_click(self._clicks, request, found, answer)
+        if self.clicks is not None:
+            _note_click(self.clicks, request, found, answer)
         answer.headers.append(("x-request-id", request.request_id))
         metrics.time_request(found.route.timings, answer.status, monotonic() - began)
         return answer
@@ -130,9 +132,9 @@ class App:
             answer.headers += passed.headers
         return answer
 
-    async def _add_token(self, request: Request, answer: Answer) -> None:
+    async def _add_token(self, request: Request, found: Found | None, answer: Answer) -> None:
         """Of what was written. If the position cannot be read, an answer without it is better than none."""
-        if request.method == "GET" or answer.status >= 300:
+        if request.method == "GET" or answer.status >= 300 or request.is_shed or _is_stamp(found, answer):
             return
         with suppress(EngineError):
             answer.headers.append((SEEN, await self._reads.token()))
@@ -220,8 +222,8 @@ class App:
             self._idle.clear()
             await self._idle.wait()
         self._reaping.cancel()
-        if self._clicks is not None:
-            await asyncio.to_thread(self._clicks.stop)
+        if self.clicks is not None:
+            await asyncio.to_thread(self.clicks.stop)
 
 
 def _note_click(clicks: ClickRecorder, request: Request, found: Found, answer: Answer) -> None:
@@ -230,6 +232,11 @@ def _note_click(clicks: ClickRecorder, request: Request, found: Found, answer: A
     if caller is None or caller.buyer_id is not None:
         buyer_id = None if caller is None else caller.buyer_id
         clicks.note(found.route.endpoint.operation_id, found.values, buyer_id, answer.status, answer.body)
+
+
+def _is_stamp(found: Found | None, answer: Answer) -> bool:
+    """A provisional ticket: nothing was written."""
+    return found is not None and found.route.endpoint is JOIN and answer.status == _ACCEPTED
 
 
 def _finished(answer: Answer, request_id: str) -> Answer:

@@ -49,9 +49,11 @@ def read_runs(directory: Path) -> list[ArchiveRun]:
 
 
 def write_run(directory: Path, run: ArchiveRun) -> None:
-    """Last of all: files without a run do not count, and the next run writes over them."""
+    """Last of all: files without a run do not count, and the next run writes over them. On disk with all directories
+    when this returns: rows are deleted from the ledger after it."""
     place = directory / "runs"
     place.mkdir(parents=True, exist_ok=True)
+    sync(directory)
     draft = place / f"{run.number:06}.draft"
     draft.write_bytes(msgspec.json.format(_encode(run)))
     sync(draft)

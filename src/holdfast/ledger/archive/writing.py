@@ -130,6 +130,7 @@ class _Run:
         for (table, month), file in sorted(self._files.items()):
             file.close()
             sync(file.path.parent)
+            sync(file.path.parent.parent)
             name = file.path.relative_to(self._directory).as_posix()
             found.append(ArchivedFile(name, table, month, file.rows, digest_of(file.path)))
         return found

@@ -54,8 +54,9 @@ class PrunedPlaces(Struct, frozen=True):
 
 
 class SalePruner:
-    def __init__(self, kept_ms: int) -> None:
-        self._kept_ms = kept_ms
+    def __init__(self, kept_ms: int, *, keeps_lines: bool = False) -> None:
+        """`keeps_lines`: delete neither places nor the events that name them."""
+        self._kept_ms, self._keeps_lines = kept_ms, keeps_lines
         self._sale_id = ""
         # Sales that were closed before this were looked at in the last round.
         self._done = 0
@@ -64,10 +65,8 @@ class SalePruner:
         """Deletes the next portion. Gives `limit` while there is more to look at in this round."""
         if older_than < self._done + ROUND_MS:
             return 0
-        now = older_than + self._kept_ms
         if (
-            _prune_places(connection, self._sale_id, now, limit)
-            or _prune_history(connection, self._sale_id, now)
+            self._prune_line(connection, older_than + self._kept_ms, limit)
             or _prune_addresses(connection, self._sale_id, limit)
             or _prune_attempts(connection, self._sale_id, limit)
         ):
@@ -77,6 +76,13 @@ class SalePruner:
         if not self._sale_id:
             self._done = older_than
         return limit if self._sale_id else 0
+
+    def _prune_line(self, connection: Connection, now: int, limit: int) -> bool:
+        if self._keeps_lines:
+            return False
+        return bool(_prune_places(connection, self._sale_id, now, limit)) or _prune_history(
+            connection, self._sale_id, now
+        )
 
 
 def _prune_places(connection: Connection, sale_id: str, now: int, limit: int) -> int:

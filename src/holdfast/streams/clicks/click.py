@@ -41,7 +41,7 @@ class Noted(Struct, frozen=True, gc=False):
 
     at: int
     kind: str
-    subject: str
+    sale_id: str
     buyer_id: str | None
     status: int
     body: bytes
@@ -50,14 +50,19 @@ class Noted(Struct, frozen=True, gc=False):
 class Naming:
     """Turns what was noted into clicks. The pseudonym is the same on all servers, and tells nothing without the key."""
 
-    def __init__(self, key: bytes, sale_of_sku: Callable[[str], str | None]) -> None:
-        self._key, self._sale_of_sku = blake2b(key, digest_size=32).digest(), sale_of_sku
+    def __init__(self, key: bytes, is_sale: Callable[[str], bool], sale_of_sku: Callable[[str], str | None]) -> None:
+        self._key = blake2b(key, digest_size=32).digest()
+        self._is_sale, self._sale_of_sku = is_sale, sale_of_sku
 
-    def click(self, noted: Noted) -> Click | None:
-        sku_id = sku_of(noted.subject)
-        sale_id = noted.subject if sku_id is None else self._sale_of_sku(sku_id)
-        if sale_id is None:
-            return None
+    def sale_of(self, subject: str) -> str | None:
+        """None for a sale or a reservation that somebody made up: it may be anything that fits into a path."""
+        sku_id = sku_of(subject)
+        if sku_id is not None:
+            return self._sale_of_sku(sku_id)
+        return subject if self._is_sale(subject) else None
+
+    def click(self, noted: Noted) -> Click:
+        sale_id = noted.sale_id
         visitor = "" if noted.buyer_id is None else self._pseudonym(noted.buyer_id)
         if noted.status >= 400:
             found = _REASON.search(noted.body)

@@ -53,11 +53,14 @@ class ClickRecorder:
             self._polls += 1
             if self._polls % POLLS_PER_SAMPLE:
                 return
+        sale_id = self._naming.sale_of(values[0])
+        if sale_id is None:
+            return
         if len(self._waiting) >= WAITING_MAX:
             self._overflowed += 1
             return
         kept = body if status >= 400 else b""
-        self._waiting.append(Noted(int(self._clock() * 1000), kind, values[0], buyer_id, status, kept))
+        self._waiting.append(Noted(int(self._clock() * 1000), kind, sale_id, buyer_id, status, kept))
 
     def start(self) -> None:
         self._thread.start()
@@ -77,7 +80,9 @@ class ClickRecorder:
     def flush(self) -> None:
         noted, self._waiting = self._waiting, []
         dropped, self._overflowed = self._overflowed, 0
-        clicks = [click for one in noted if (click := self._naming.click(one)) is not None]
+        clicks: list[Click] = []
+        if not self._try(lambda: clicks.extend([self._naming.click(one) for one in noted])):
+            dropped += len(noted)
         for sink in self._sinks if clicks else ():
             if self._try(lambda sink=sink: sink.write(clicks)):  # type: ignore[misc]
                 metrics.CLICKS.labels("written").inc(len(clicks))

@@ -25,6 +25,7 @@ from holdfast.http.server.fronts.channel import Answered, Attempted, Unsure
 from holdfast.http.server.router import Router, is_key
 from holdfast.runtime import metrics
 from holdfast.settings import Settings
+from holdfast.streams.clicks.recorder import ClickRecorder
 
 # More sales at once than are worth it; which they are is learnt again within one request each.
 SALES_MAX = 64
@@ -75,9 +76,10 @@ class RefusingSales:
 class RefuseAtOnce:
     """The core's side."""
 
-    def __init__(self, services: Services, admission: AdmissionControl) -> None:
+    def __init__(self, services: Services, admission: AdmissionControl, clicks: ClickRecorder | None) -> None:
         self._endpoint = PurchaseEndpoint(services, admission)
         self._limits, self._limiter = admission.limits, admission.shedder.limiter
+        self._clicks = clicks
         self._timings = metrics.timings_of(PURCHASE.operation_id)
 
     def answer(self, attempt: Attempted) -> Answered | Unsure:
@@ -95,6 +97,9 @@ class RefuseAtOnce:
             answer.headers += passed.headers
         else:
             answer = passed
+        if self._clicks is not None:
+            values = [attempt.sale_id]
+            self._clicks.note(PURCHASE.operation_id, values, attempt.buyer_id, answer.status, answer.body)
         answer.headers.append(("x-request-id", attempt.request_id))
         metrics.time_request(self._timings, answer.status, monotonic() - began)
         return Answered(attempt.number, answer.status, answer.headers, answer.body)

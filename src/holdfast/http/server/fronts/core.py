@@ -193,7 +193,8 @@ async def _serve(settings: Settings, background: bool, socket: Path, supervisor:
         if services is None:
             return
         admission = build_admission(settings)
-        app, refuse_at_once, fronts = App(services, admission), RefuseAtOnce(services, admission), set[Front]()
+        app, fronts = App(services, admission), set[Front]()
+        refuse_at_once = RefuseAtOnce(services, admission, app.clicks)
         log.info("deciding", database=services.database.dialect_name, background=background, pid=os.getpid())
         server = await asyncio.get_running_loop().create_unix_server(
             lambda: Front(app, refuse_at_once, fronts).channel, str(socket)
