@@ -1,5 +1,6 @@
 """Named operators: invitation and password, OIDC, roles, sessions, and the record of what they did."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -15,18 +16,24 @@ import pytest
 from argon2 import PasswordHasher
 from joserfc.jwk import ECKey
 from oidc_issuer import CLIENT, Issuer, issuing
-from sqlalchemy import Connection, Executable, delete, update
+from sqlalchemy import Connection, Executable, delete, insert, update
 from sqlalchemy.exc import DatabaseError
 
 from asking_inside import NoConnection
 from holdfast.access import passwords
+from holdfast.access.identity import Caller
 from holdfast.bootstrap.services import Services, open_services
 from holdfast.errors import EngineError
 from holdfast.http.contract.message import Answer, Request
-from holdfast.http.protection.session_cookie import session_in
+from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.schemas.operate import KeyIn
+from holdfast.http.endpoints.keys import KeyEndpoints
+from holdfast.http.protection.session_cookie import PENDING, PLAIN_PENDING, pending_in, session_in
 from holdfast.http.server.app import App
+from holdfast.ledger.access.keys import EVERY_SCOPE, Scope
 from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
-from holdfast.ledger.tables.access import operator_actions
+from holdfast.ledger.tables.access import operator_actions, operators
+from holdfast.ledger.tables.money import refunds
 from holdfast.settings import load_settings
 
 PASSWORD = "correct horse battery"
@@ -41,11 +48,12 @@ class Window:
     key: str | None = None
     cookies: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    address: str = "127.0.0.1"
 
     async def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer:
         parts, sent = urlsplit(path), b"" if body is None else json.dumps(body).encode()
         headers = CONSOLE | {"cookie": "; ".join(f"{n}={v}" for n, v in self.cookies.items())} | self.headers
-        connection = NoConnection(list(headers.items()), "127.0.0.1:1")
+        connection = NoConnection(list(headers.items()), f"{self.address}:1")
         authorization = f"Bearer {self.key}" if self.key else session_in(method, connection.header)
         request = Request(method, parts.path, parts.query, connection, "req-1", authorization, body=sent)
         request.idempotency_key = key
@@ -87,6 +95,9 @@ class Team:
         window = Window(self.app)
         await window.json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
         return window
+
+    async def execute(self, statement: Executable) -> None:
+        await self.services.database.write(partial(_execute, statement=statement))
 
     async def sale(self) -> str:
         sale_id = f"sale-{uuid4().hex[:8]}"
@@ -163,6 +174,56 @@ async def test_a_wrong_password_and_an_unknown_account_are_refused_alike_and_slo
         for _ in range(5)
     ]
     assert reasons == ["sign_in_refused"] * 4 + ["rate_limited"]
+
+
+async def test_guesses_at_once_are_counted_before_they_are_checked_and_a_right_one_clears_them(team: Team) -> None:
+    invited, token = await team.invited("viewer")
+    await Window(team.app).json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+    window, path, wrong = Window(team.app), "/v1/console/password", {"email": invited["email"], "password": "wrong"}
+    for _ in range(2):
+        assert [await window.refused("POST", path, wrong) for _ in range(4)] == ["sign_in_refused"] * 4
+        await window.json("POST", path, wrong | {"password": PASSWORD})
+    reasons = await asyncio.gather(*(window.refused("POST", path, wrong) for _ in range(8)))
+    assert sorted(reasons) == ["rate_limited"] * 3 + ["sign_in_refused"] * 5
+
+
+async def test_an_address_has_so_many_tries_whatever_the_accounts_and_invitations(team: Team) -> None:
+    window, reasons = Window(team.app, address="203.0.113.7"), list[str]()
+    for n in range(21):
+        given = {"email": f"{n}@example.com", "password": "wrong"}
+        reasons.append(await window.refused("POST", "/v1/console/password", given))
+    assert reasons == ["sign_in_refused"] * 20 + ["rate_limited"]
+    _, token = await team.invited("viewer")
+    given = {"token": token, "password": PASSWORD}
+    assert await window.refused("POST", "/v1/console/invitation", given) == "rate_limited"
+    await Window(team.app, address="203.0.113.8").json("POST", "/v1/console/invitation", given)
+
+
+async def test_no_password_is_hashed_for_an_invitation_that_is_not_open(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(passwords.Passwords, "hash")
+    given = {"token": "made.up", "password": PASSWORD}
+    assert await Window(team.app).refused("POST", "/v1/console/invitation", given) == "invitation_not_found"
+
+
+async def test_a_password_that_changes_while_it_is_verified_is_refused(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invited, first = await team.invited("viewer")
+    path = "/v1/console/invitation"
+    await Window(team.app).json("POST", path, {"token": first, "password": PASSWORD})
+    _, second = await team.invited("viewer", invited["email"])
+    verify = passwords.Passwords.is_right
+
+    async def is_right(self: passwords.Passwords, known: str | None, password: str) -> bool:
+        right = await verify(self, known, password)
+        await Window(team.app).json("POST", path, {"token": second, "password": f"{PASSWORD}, new"})
+        return right
+
+    monkeypatch.setattr(passwords.Passwords, "is_right", is_right)
+    given = {"email": invited["email"], "password": PASSWORD}
+    assert await Window(team.app).refused("POST", "/v1/console/password", given) == "sign_in_refused"
 
 
 async def test_another_sites_page_cannot_sign_its_visitor_in(team: Team) -> None:
@@ -243,6 +304,34 @@ async def test_an_answer_of_the_issuer_counts_only_in_the_window_that_asked(team
     assert dict((await victim.ask("GET", path)).headers)["location"] == refused
 
 
+async def test_an_invitation_that_expired_is_not_linked_to_an_identity(team: Team) -> None:
+    invited, _ = await team.invited("viewer")
+    await team.execute(_change(invited["operator_id"], invitation_expires_at=1))
+    team.issuer.claims = {"sub": uuid4().hex, "email": invited["email"]}
+    assert await browse(Window(team.app)) == "/console#/sign-in/not_invited"
+
+
+async def test_an_operator_who_was_disabled_begins_anew_when_invited_again(team: Team) -> None:
+    invited, token = await team.invited("viewer")
+    await Window(team.app).json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+    team.issuer.claims = {"sub": uuid4().hex, "email": invited["email"]}
+    assert await browse(Window(team.app)) == "/console"
+    await team.admin.json("POST", f"/v1/ops/operators/{invited['operator_id']}/disable")
+    await team.invited("viewer", invited["email"])
+    given = {"email": invited["email"], "password": PASSWORD}
+    assert await Window(team.app).refused("POST", "/v1/console/password", given) == "sign_in_refused"
+    team.issuer.claims |= {"email": "renamed@example.com"}
+    assert await browse(Window(team.app)) == "/console#/sign-in/not_invited"
+
+
+def test_a_pending_sign_in_that_a_plain_connection_may_have_planted_does_not_count_with_tls() -> None:
+    planted = {"cookie": f"{PLAIN_PENDING}=planted"}.get
+    assert pending_in(planted, is_tls=False) == "planted"
+    assert pending_in(planted, is_tls=True) is None
+    own = {"cookie": f"{PLAIN_PENDING}=planted; {PENDING}=own"}.get
+    assert pending_in(own, is_tls=True) == "own"
+
+
 # --- roles and sessions
 
 
@@ -257,8 +346,8 @@ async def test_a_role_may_do_what_its_scopes_allow(team: Team, role: Role) -> No
         "POST", "/v1/wallets/b/credit", {"amount": 1, "currency": "EUR", "idempotency_key": uuid4().hex}
     )
     assert wallet.status == (200 if role in (Role.FINANCE, Role.ADMIN) else 403)
-    operators = await window.ask("GET", "/v1/ops/operators")
-    assert operators.status == (200 if role is Role.ADMIN else 403)
+    listed = await window.ask("GET", "/v1/ops/operators")
+    assert listed.status == (200 if role is Role.ADMIN else 403)
 
 
 async def test_a_disabled_operator_is_out_at_once_with_the_keys_they_made(team: Team) -> None:
@@ -273,6 +362,29 @@ async def test_a_disabled_operator_is_out_at_once_with_the_keys_they_made(team: 
     assert await key.refused("GET", "/v1/sales") == "unauthorized"
     given = {"email": disabled["email"], "password": PASSWORD}
     assert await Window(team.app).refused("POST", "/v1/console/password", given) == "sign_in_refused"
+
+
+async def test_a_lesser_role_takes_the_keys_along_that_may_do_more(team: Team) -> None:
+    window = await team.operator("admin")
+    keys = list[Window]()
+    for scopes in (["read"], ["read", "money"]):
+        made = await window.json("POST", "/v1/ops/keys", {"name": "mine", "scopes": scopes}, 201)
+        keys.append(Window(team.app, made["key"]))
+    operator_id = (await window.json("GET", "/v1/console/session"))["operator_id"]
+    known = (await team.admin.json("GET", "/v1/ops/operators"))["data"]
+    [email] = [one["email"] for one in known if one["operator_id"] == operator_id]
+    await team.invited("viewer", email)
+    await keys[0].json("GET", "/v1/sales")
+    assert await keys[1].refused("GET", "/v1/sales") == "unauthorized"
+
+
+async def test_a_session_that_ended_while_its_request_arrived_makes_no_key(team: Team) -> None:
+    invited, _ = await team.invited("admin")
+    request = Request("POST", "/v1/ops/keys", "", NoConnection([]), "req-1")
+    request.caller = Caller(scopes=EVERY_SCOPE, session_id="ended", operator_id=invited["operator_id"])
+    with pytest.raises(Problem) as refused:
+        await KeyEndpoints(team.services).create(request, KeyIn("mine", [Scope.ADMIN]))
+    assert refused.value.reason == "unauthorized"
 
 
 async def test_operators_see_and_end_their_own_sessions_and_admins_everybodys(team: Team) -> None:
@@ -334,12 +446,32 @@ async def test_the_record_has_no_secret_and_no_buyer(team: Team) -> None:
         assert hidden not in text
 
 
+async def test_the_reason_of_a_refund_is_text_and_stays_out_of_the_record(team: Team) -> None:
+    order_id, refund_id, said = f"ord_{uuid4().hex}", f"rfd_{uuid4().hex}", f"moved to {uuid4().hex}"
+    path = f"/v1/orders/{order_id}/refund"
+    assert (await team.admin.ask("POST", path, {"reason": "a\x00b"}, key="k")).status == 422
+    assert (await team.admin.ask("POST", path, {"reason": said, "restock": True}, key="k")).status == 404
+    [refused] = await team.actions(f"order:{order_id}")
+    assert refused["request"] == {"restock": True}
+    row = {"refund_id": refund_id, "payment_key": "p", "sku_id": "s", "amount": 1, "currency": "EUR", "note": said}
+    row |= {"cause": "requested", "due_at": 0, "created_at": 0, "state": "parked"}
+    await team.execute(insert(refunds).values(row))
+    await team.admin.ask("POST", f"/v1/ops/parked/refund:{refund_id}/drop")
+    [dropped] = await team.actions(f"refund:{refund_id}")
+    assert dropped["before"]["refunds"]["refund_id"] == refund_id
+    assert said not in json.dumps(dropped)
+
+
 async def test_nothing_on_record_can_be_changed_or_deleted(team: Team) -> None:
     await team.sale()
     for statement in (update(operator_actions).values(operator="Eve"), delete(operator_actions)):
         with pytest.raises((DatabaseError, EngineError)):
-            await team.services.database.write(partial(_execute, statement=statement))
+            await team.execute(statement)
 
 
 def _execute(connection: Connection, statement: Executable) -> None:
     connection.execute(statement)
+
+
+def _change(operator_id: str, **values: object) -> Executable:
+    return update(operators).where(operators.c.operator_id == operator_id).values(**values)

@@ -22,6 +22,9 @@ class Operators:
 
     async def accept(self, token: str, password: str) -> Begun | None:
         """Take up an invitation. None if there is none (any more)."""
+        database = self._database
+        if not await database.read(lambda c: ledger.is_open_invitation(c, token, database.now_ms(c))):
+            return None
         hashed = await self._passwords.hash(password)
 
         def work(connection: Connection) -> Begun | None:
@@ -35,10 +38,14 @@ class Operators:
         if not await self._passwords.is_right(None if found is None else found.password_hash, password):
             return None
         assert found is not None
-        operator = found
+        operator_id, verified = found.operator_id, found.password_hash
 
         def work(connection: Connection) -> Begun | None:
-            if not ledger.lock_enabled_operator(connection, operator.operator_id):
+            if not ledger.lock_enabled_operator(connection, operator_id):
+                return None
+            operator = ledger.find_operator(connection, operator_id)
+            # Hashing takes a while, and the password may have been changed or cleared since.
+            if operator is None or operator.password_hash != verified:
                 return None
             return self._begin(connection, operator, "password")
 
@@ -63,6 +70,8 @@ class Operators:
         if invited is None or invited.disabled_at is not None:
             return None
         now = self._database.now_ms(connection)
+        if invited.invitation_expires_at is not None and invited.invitation_expires_at <= now:
+            return None
         is_linked = ledger.link_subject(connection, invited.operator_id, identity.issuer, identity.subject, now)
         return invited if is_linked else None
 

@@ -8,6 +8,7 @@ from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, caller_of, json, no_content
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.operate import KeyIn, NewServiceKeyOut, ServiceKeyList, ServiceKeyOut
+from holdfast.ledger.access.console_sessions import is_standing_session
 from holdfast.ledger.access.keys import (
     Scope,
     ServiceKey,
@@ -58,8 +59,11 @@ class KeyEndpoints:
 
 
 def _ensure_standing(connection: Connection, caller: Caller) -> None:
-    """Its key may have been revoked since it was identified: its request may have taken seconds to arrive."""
+    """Its key or session may have ended since it was identified: its request may have taken seconds to arrive."""
     if caller.key_id is not None and not lock_standing_key(connection, caller.key_id):
         raise Problem(problems.UNAUTHORIZED, "This service key was revoked.")
     if caller.operator_id is not None and not lock_enabled_operator(connection, caller.operator_id):
         raise Problem(problems.UNAUTHORIZED, "This operator was disabled.")
+    # After the lock, because a change of role holds the same one while it ends the operator's sessions.
+    if caller.session_id is not None and not is_standing_session(connection, caller.session_id):
+        raise Problem(problems.UNAUTHORIZED, "This session was ended.")

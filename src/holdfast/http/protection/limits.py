@@ -59,6 +59,9 @@ class Buckets:
         full_at = self._full_at.get(key)
         return full_at is not None and not take(self.policy, full_at, now).is_allowed
 
+    def refill(self, key: Hashable) -> None:
+        self._full_at.pop(key, None)
+
     def __len__(self) -> int:
         return len(self._full_at)
 

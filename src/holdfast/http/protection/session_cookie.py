@@ -53,10 +53,10 @@ def is_same_origin(header: Header) -> bool:
     return origin is not None and host is not None and origin.partition("://")[2] == host
 
 
-def pending_in(header: Header) -> str | None:
-    """Of a sign-in at the issuer, which sends the browser back."""
+def pending_in(header: Header, *, is_tls: bool) -> str | None:
+    """Of a sign-in at the issuer, which sends the browser back: its `Referer` may be the issuer's, and not ours."""
     cookies = header("cookie") or ""
-    return _cookie(cookies, PENDING, MAX_PENDING) or _cookie(cookies, PLAIN_PENDING, MAX_PENDING)
+    return _cookie(cookies, PENDING, MAX_PENDING) or (None if is_tls else _cookie(cookies, PLAIN_PENDING, MAX_PENDING))
 
 
 def _cookie(cookies: str, wanted: str, longest: int = MAX_TOKEN) -> str | None:
@@ -72,7 +72,7 @@ def set_cookie(token: str, lasts_s: int, header: Header) -> str:
     return f"{name}={token}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}"
 
 
-def set_pending_cookie(value: str, lasts_s: int, header: Header) -> str:
+def set_pending_cookie(value: str, lasts_s: int, *, is_tls: bool) -> str:
     """Lax: the browser comes back from another site, and must send it."""
-    name, secure = (PENDING, "; Secure") if is_https(header) else (PLAIN_PENDING, "")
+    name, secure = (PENDING, "; Secure") if is_tls else (PLAIN_PENDING, "")
     return f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"

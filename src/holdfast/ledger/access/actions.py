@@ -23,8 +23,12 @@ _HIDDEN = frozenset(
     {
         *("secret", "previous_secret", "secret_hash", "password_hash", "invitation_hash", "key_hash"),
         *("buyer_id", "owner_id", "history", "body", "tracking", "method", "customer", "entry", "reference"),
+        # Why an order was refunded, in somebody's own words.
+        "note",
     }
 )
+# By action: fields of what was sent that are hidden there only.
+_HIDDEN_SENT = {"refund_order": frozenset({"reason"})}
 _encode = msgspec.json.Encoder(order="deterministic").encode
 # By the name of the path parameter: the tables that have its state, and the column it is found by.
 _SUBJECTS: Mapping[str, tuple[tuple[Table, str], ...]] = {
@@ -80,13 +84,17 @@ class RecordedAction(Struct, frozen=True):
 def begin_action(
     connection: Connection, action: Action, subjects: Mapping[str, str], request: bytes | None, now: int
 ) -> None:
-    _write(connection, action, BEGUN, now, state=_state(connection, subjects), request=_sent(request))
+    _write(connection, action, BEGUN, now, state=_state(connection, subjects), request=_sent(action, request))
 
 
-def _sent(body: bytes | None) -> str | None:
+def _sent(action: Action, body: bytes | None) -> str | None:
     """The fields of a body that was accepted."""
     given = msgspec.json.decode(body) if body else None
-    return _encode(_without_hidden(given)).decode() if isinstance(given, dict) else None
+    if not isinstance(given, dict):
+        return None
+    hidden = _HIDDEN_SENT.get(action.action, frozenset())
+    shown = {name: value for name, value in _without_hidden(given).items() if name not in hidden}
+    return _encode(shown).decode()
 
 
 def end_action(

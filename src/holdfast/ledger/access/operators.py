@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from holdfast.ledger.access.keys import EVERY_SCOPE, Scope, revoke_key
+from holdfast.ledger.access.keys import EVERY_SCOPE, Scope, revoke_key, scopes_of
 from holdfast.ledger.tables.access import console_sessions, operators, service_keys
 
 INVITATION_MS = 7 * 24 * 3_600_000
@@ -67,28 +67,43 @@ def invite(
     token = secrets.token_urlsafe(32)
     values: dict[str, object] = {"name": name, "role": role.value, "invitation_hash": _hash(token)}
     values |= {"invitation_expires_at": now + INVITATION_MS, "disabled_at": None}
-    known = connection.execute(select(operators.c.operator_id).where(operators.c.email == email.lower())).scalar()
+    has_email = select(operators).where(operators.c.email == email.lower())
+    known = connection.execute(has_email.with_for_update()).one_or_none()
+    operator_id = secrets.token_hex(6) if known is None else known.operator_id
     if known is None:
-        known = secrets.token_hex(6)
-        made = {"operator_id": known, "email": email.lower(), "created_at": now, "created_by": created_by}
+        made = {"operator_id": operator_id, "email": email.lower(), "created_at": now, "created_by": created_by}
         connection.execute(insert(operators).values(**made, **values))
     else:
-        connection.execute(update(operators).where(operators.c.operator_id == known).values(**values))
+        if known.disabled_at is not None:
+            # Others may know the old password or have the old identity: that may be why they were disabled.
+            values |= {"password_hash": None, "issuer": None, "subject": None}
+        connection.execute(update(operators).where(operators.c.operator_id == operator_id).values(**values))
         # Sessions have the role they were begun with no longer.
-        end_sessions_of(connection, known)
-    operator = find_operator(connection, known)
+        end_sessions_of(connection, operator_id)
+        _revoke_keys_beyond(connection, operator_id, role, now)
+    operator = find_operator(connection, operator_id)
     assert operator is not None
-    return operator, f"{known}.{token}"
+    return operator, f"{operator_id}.{token}"
+
+
+def _revoke_keys_beyond(connection: Connection, operator_id: str, role: Role, now: int) -> None:
+    """The keys they made that may do more than this role."""
+    made = select(service_keys).where(service_keys.c.created_by == operator_id, service_keys.c.revoked_at.is_(None))
+    for key in connection.execute(made).all():
+        if not scopes_of(key) <= SCOPES_OF_ROLE[role]:
+            revoke_key(connection, key.key_id, now)
+
+
+def is_open_invitation(connection: Connection, token: str, now: int) -> bool:
+    return _open_invitation(connection, token, now) is not None
 
 
 def accept(connection: Connection, token: str, password_hash: str, now: int) -> Operator | None:
     """Set the password of an invitation. None if it does not exist, was used or has expired."""
-    operator_id, _, secret = token.partition(".")
-    row = connection.execute(select(operators).where(operators.c.operator_id == operator_id)).one_or_none()
-    if row is None or row.disabled_at is not None or row.invitation_hash is None or row.invitation_expires_at <= now:
+    row = _open_invitation(connection, token, now)
+    if row is None:
         return None
-    if not hmac.compare_digest(row.invitation_hash, _hash(secret)):
-        return None
+    operator_id = row.operator_id
     used = {"invitation_hash": None, "invitation_expires_at": None, "password_hash": password_hash}
     joined = {"joined_at": row.joined_at or now}
     is_it = (operators.c.operator_id == operator_id, operators.c.invitation_hash == row.invitation_hash)
@@ -96,6 +111,14 @@ def accept(connection: Connection, token: str, password_hash: str, now: int) -> 
         return None
     end_sessions_of(connection, operator_id)
     return find_operator(connection, operator_id)
+
+
+def _open_invitation(connection: Connection, token: str, now: int) -> Row[Any] | None:
+    operator_id, _, secret = token.partition(".")
+    row = connection.execute(select(operators).where(operators.c.operator_id == operator_id)).one_or_none()
+    if row is None or row.disabled_at is not None or row.invitation_hash is None or row.invitation_expires_at <= now:
+        return None
+    return row if hmac.compare_digest(row.invitation_hash, _hash(secret)) else None
 
 
 def find_operator(connection: Connection, operator_id: str) -> Operator | None:

@@ -14,6 +14,7 @@ from holdfast.http.contract.schemas.inventory import PoolReportOut
 from holdfast.http.contract.schemas.quotes import QuotedPriceOut
 from holdfast.http.contract.schemas.values import (
     PRINTABLE,
+    TEXT,
     AnyId,
     Currency,
     IdempotencyKey,
@@ -141,7 +142,10 @@ class RefundIn(Struct, frozen=True, forbid_unknown_fields=True):
     amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT * 10**6, description="Left out: all that is left.")] | None = None
     restock: Annotated[bool, Meta(description="The units are for sale again; only with a full refund.")] = False
     reason: (
-        Annotated[str, Meta(min_length=1, max_length=300, description="For the books; the buyer does not see it.")]
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=300, pattern=TEXT, description="For the books; the buyer does not see it."),
+        ]
         | None
     ) = None
 

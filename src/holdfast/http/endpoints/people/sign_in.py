@@ -42,15 +42,16 @@ class SignInEndpoints:
     async def with_password(self, request: Request, given: PasswordIn) -> Answer:
         _ensure_console(request)
         account = given.email.lower()
-        self._limits.check(request, account)
+        self._limits.begin(request, account)
         begun = await self._operators.sign_in(account, given.password)
         if begun is None:
-            self._limits.count_wrong(request, account)
             raise Problem(team_problems.SIGN_IN_REFUSED)
+        self._limits.succeeded(request, account)
         return _signed_in(request, begun)
 
     async def accept(self, request: Request, given: InvitationIn) -> Answer:
         _ensure_console(request)
+        self._limits.begin(request)
         begun = await self._operators.accept(given.token, given.password)
         if begun is None:
             raise Problem(team_problems.INVITATION_NOT_FOUND)
@@ -64,10 +65,11 @@ class SignInEndpoints:
             url, pending = await oidc.begin(f"{self._origin(request)}{CALLBACK}")
         except SignInRefused as refused:
             return _back(refused.reason)
-        return _redirect(url, ("set-cookie", set_pending_cookie(pending, PENDING_S, request.header)))
+        return _redirect(url, ("set-cookie", set_pending_cookie(pending, PENDING_S, is_tls=self._is_tls(request))))
 
     async def finish_oidc(self, request: Request) -> Answer:
-        oidc, given, pending = self._operators.oidc, parse_qs(request.query), pending_in(request.header)
+        oidc, given, is_tls = self._operators.oidc, parse_qs(request.query), self._is_tls(request)
+        pending = pending_in(request.header, is_tls=is_tls)
         code, state = given.get("code", [""])[0], given.get("state", [""])[0]
         if oidc is None or not code or not state or pending is None:
             return _back("sign_in_expired")
@@ -75,8 +77,12 @@ class SignInEndpoints:
             token, _ = await self._operators.sign_in_as(await oidc.finish(pending, state, code))
         except SignInRefused as refused:
             return _back(refused.reason)
-        ended = ("set-cookie", set_pending_cookie("", 0, request.header))
+        ended = ("set-cookie", set_pending_cookie("", 0, is_tls=is_tls))
         return _redirect(_CONSOLE, ended, ("set-cookie", set_cookie(token, LASTS_S, request.header)))
+
+    def _is_tls(self, request: Request) -> bool:
+        """Whether the issuer sends the browser back by TLS."""
+        return self._origin(request).startswith("https://")
 
     def _origin(self, request: Request) -> str:
         if self._console_url:
