@@ -475,3 +475,17 @@ def _execute(connection: Connection, statement: Executable) -> None:
 
 def _change(operator_id: str, **values: object) -> Executable:
     return update(operators).where(operators.c.operator_id == operator_id).values(**values)
+
+
+async def test_the_record_is_read_page_by_page(team: Team) -> None:
+    subject = f"sale:{await team.sale()}"
+    sale_id = subject.partition(":")[2]
+    for name in ("One", "Two"):
+        await team.admin.json("PATCH", f"/v1/sales/{sale_id}", {"name": name})
+    every = [action["action_id"] for action in await team.actions(subject)]
+    path = f"/v1/ops/actions?subject={subject}&limit=1"
+    read, page = [], await team.admin.json("GET", path)
+    while page["has_more"]:
+        read += [action["action_id"] for action in page["data"]]
+        page = await team.admin.json("GET", f"{path}&starting_after={read[-1]}")
+    assert (read + [action["action_id"] for action in page["data"]], len(every) > 1) == (every, True)

@@ -29,7 +29,7 @@ export function revokeSession(session_id: string): Call<null> {
 }
 
 /** What operators did, newest first. */
-export function listActions(args: { operator_id?: string; subject?: string; limit?: number; starting_after?: number; } = {}): Call<ActionPage> {
+export function listActions(args: { operator_id?: string; subject?: string; limit?: number; starting_after?: string; } = {}): Call<ActionPage> {
   return { method: "GET", path: "/v1/ops/actions", answers: { 200: "json" }, query: { operator_id: args.operator_id, subject: args.subject, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 

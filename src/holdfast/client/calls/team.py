@@ -77,7 +77,7 @@ def list_actions(
     operator_id: str | None = None,
     subject: str | None = None,
     limit: int | UnsetType = UNSET,
-    starting_after: int | None = None,
+    starting_after: str | None = None,
 ) -> Call[ActionPage]:
     """What operators did, newest first.
 

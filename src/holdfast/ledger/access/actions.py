@@ -143,7 +143,7 @@ def list_actions(
     limit: int,
     operator_id: str | None = None,
     subject: str | None = None,
-    starting_after: int | None = None,
+    starting_after: str | None = None,
 ) -> tuple[list[RecordedAction], bool]:
     """The newest first, each with its outcome."""
     c = operator_actions.c
@@ -153,7 +153,9 @@ def list_actions(
     if subject is not None:
         wanted = wanted.where(c.subject == subject)
     if starting_after is not None:
-        wanted = wanted.where(c.seq < starting_after)
+        last = operator_actions.alias()
+        found = select(last.c.seq).where(last.c.action_id == starting_after, last.c.phase == BEGUN)
+        wanted = wanted.where(c.seq < found.scalar_subquery())
     begun = connection.execute(wanted).all()
     ids = [row.action_id for row in begun]
     ended = connection.execute(select(operator_actions).where(c.phase == ENDED, c.action_id.in_(ids)))

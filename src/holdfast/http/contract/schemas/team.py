@@ -76,7 +76,7 @@ class ActionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     operator_id: OperatorId | None = None
     subject: Annotated[AnyId, Meta(description="As in `sale:lamp`, `order:ord_…`.")] | None = None
     limit: Limit = 20
-    starting_after: Annotated[int, Meta(ge=1, description="The last `seq` of the page before.")] | None = None
+    starting_after: Annotated[AnyId, Meta(description="The last action ID of the page before.")] | None = None
 
 
 class ActionOut(Struct, frozen=True):

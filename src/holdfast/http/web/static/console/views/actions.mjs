@@ -16,8 +16,8 @@ export function ActionsView() {
   return html`<${Heading} title="What was done"><a class="button" href="#/team">Team</a><//>
     <p class="quiet lead">Every change by an operator or an operator's key. Nothing here can be changed or removed.</p>
     ${page?.data.length === 0 && html`<${Empty}>Nothing yet.<//>`}
-    <ul class="stack">${(page?.data || []).map((one) => html`<${Action} key=${one.seq} one=${one} />`)}</ul>
-    ${page?.has_more && html`<button class="button" onClick=${() => load(page.data.at(-1).seq)}>Show more</button>`}`;
+    <ul class="stack">${(page?.data || []).map((one) => html`<${Action} key=${one.action_id} one=${one} />`)}</ul>
+    ${page?.has_more && html`<button class="button" onClick=${() => load(page.data.at(-1).action_id)}>Show more</button>`}`;
 }
 
 function Action({ one }) {
