@@ -86,9 +86,10 @@ def start(
     stdout: IO[bytes] | int = 1,
     stderr: IO[bytes] | int = 2,
 ) -> Process:
-    """Like `Popen`. Other programs than Holdfast are started as usual."""
+    """Like `Popen`. Other programs than Holdfast, and other versions of it, are started as usual."""
     environment = dict(os.environ if env is None else env)
-    if tuple(command[:3]) != HOLDFAST:
+    is_here = environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH")
+    if tuple(command[:3]) != HOLDFAST or not is_here:
         return subprocess.Popen(command, cwd=cwd, env=environment, stdout=stdout, stderr=stderr)
     order = {"arguments": list(command[3:]), "cwd": str(cwd or Path.cwd()), "env": environment}
     ours, theirs = os.pipe()
