@@ -75,6 +75,18 @@ def test_orders_are_exported_as_they_are_filtered(orders: Page, tmp_path: Path) 
     assert all(row["number"] and row["order_id"].startswith("ord_") for row in rows)
 
 
+# The next key comes after the microtasks of this one, but possibly before the next frame.
+FOCUSED_BY_THE_NEXT_KEY = """async () => {
+  dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));
+  await null;
+  return document.activeElement.getAttribute("role");
+}"""
+
+
+def test_no_letter_is_lost_while_the_palette_opens(orders: Page) -> None:
+    assert orders.evaluate(FOCUSED_BY_THE_NEXT_KEY) == "combobox"
+
+
 def test_a_few_letters_lead_anywhere(orders: Page, store: Store) -> None:
     orders.keyboard.press("Control+k")
     expect(orders.get_by_role("dialog").get_by_role("option", name="Health")).to_be_visible()

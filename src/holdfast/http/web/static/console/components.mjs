@@ -1,5 +1,5 @@
 // Components shared by several views.
-import { html, useEffect, useRef, useState } from "./html.mjs";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.mjs";
 import { createStore, useStore } from "./store.mjs";
 
 export const notice = createStore(null);
@@ -59,7 +59,7 @@ export function ConfirmDialog() {
   const request = useStore(dialogRequest);
   const dialog = useRef(null);
   const [typed, setTyped] = useState("");
-  useEffect(() => {
+  useLayoutEffect(() => {
     setTyped("");
     if (request) dialog.current.showModal();
   }, [request]);

@@ -1,6 +1,6 @@
 // Ctrl+K or ⌘K: go anywhere by typing.
 import { get } from "./api.mjs";
-import { html, useEffect, useRef, useState } from "./html.mjs";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.mjs";
 import * as paths from "../paths.mjs";
 
 const SHOWN = 8;
@@ -9,23 +9,26 @@ export function Palette({ tabs }) {
   const dialog = useRef(null);
   const [isOpen, setOpen] = useState(false);
   const [text, setText] = useState("");
-  const [chosen, setChosen] = useState(0);
+  // By its address: the list may grow while it is open, as sales arrive.
+  const [chosenTo, setChosenTo] = useState(null);
   const [sales, setSales] = useState([]);
   useEffect(() => {
     const press = (event) => {
       if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || document.querySelector("dialog[open]")) return;
       event.preventDefault();
       setText("");
-      setChosen(0);
+      setChosenTo(null);
       setOpen(true);
       get(`${paths.listSales()}?limit=100`).then((page) => setSales(page.data), () => {});
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, []);
-  useEffect(() => { if (isOpen) dialog.current.showModal(); }, [isOpen]);
+  // Before the browser handles the next key: an effect after the paint would lose what is typed meanwhile.
+  useLayoutEffect(() => { if (isOpen) dialog.current.showModal(); }, [isOpen]);
   if (!isOpen) return null;
   const targets = targetsOf(text.trim(), tabs, sales);
+  const chosen = Math.max(targets.findIndex((target) => target.to === chosenTo), 0);
   const go = (target) => {
     setOpen(false);
     if (target) location.hash = target.to;
@@ -34,11 +37,11 @@ export function Palette({ tabs }) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !targets.length) return;
     event.preventDefault();
-    setChosen((chosen + step + targets.length) % targets.length);
+    setChosenTo(targets[(chosen + step + targets.length) % targets.length].to);
   };
   const type = (event) => {
     setText(event.target.value);
-    setChosen(0);
+    setChosenTo(null);
   };
   return html`<dialog ref=${dialog} class="palette" aria-label="Go to" onCancel=${(event) => { event.preventDefault(); setOpen(false); }}>
     <form onSubmit=${(event) => { event.preventDefault(); go(targets[chosen]); }}>

@@ -1,6 +1,6 @@
 // Orders: search, filter, refund, mark as sent, export.
 import { get, may, postOnce } from "../api.mjs";
-import { html, useEffect, useRef, useState } from "../html.mjs";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.mjs";
 import { attempt, Empty, Field, Heading, showNotice, Tag } from "../components.mjs";
 import { dateTime, minorUnits, number, price } from "../format.mjs";
 import * as paths from "../../paths.mjs";
@@ -84,7 +84,7 @@ function OrderRow({ order, act }) {
 function OrderDialog({ title, action, danger, close, submit, children }) {
   const dialog = useRef(null);
   const [isBusy, setBusy] = useState(false);
-  useEffect(() => { dialog.current.showModal(); }, []);
+  useLayoutEffect(() => { dialog.current.showModal(); }, []);
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
