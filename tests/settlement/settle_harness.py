@@ -22,12 +22,14 @@ from holdfast.ledger.stock.journal import position
 from holdfast.ledger.tables.money import refunds, settlements
 from holdfast.ledger.tables.sales import orders
 from holdfast.payments.port import PaymentProvider
+from holdfast.settlement.charge_lists import ChargeLists
 from holdfast.settlement.compensate import Compensator
 from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.payment_audit import PaymentAudit
 from holdfast.settlement.posting import Posting
 from holdfast.settlement.refund import Refunder
 from holdfast.settlement.settler import Settler
+from holdfast.settlement.unknown_charges import UnknownCharges
 
 Providers = Mapping[str, PaymentProvider]
 SKU = "sneaker"
@@ -69,6 +71,9 @@ class SettleHarness:
     def audit(self, settler: Settler | None = None, providers: Providers | None = None) -> PaymentAudit:
         known = providers or {}
         return PaymentAudit(self.database, settler or self.settler(known), known, self.compensator(known))
+
+    def charge_lists(self, settler: Settler, providers: Providers) -> ChargeLists:
+        return ChargeLists(self.database, settler, UnknownCharges(self.database, providers))
 
     async def open_sale(self, units: int, sale: Sale = SALE) -> None:
         def work(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The audit reads the provider's list of charges by itself: what the ledger does not know does not stay unknown."""
+"""Lists of charges are read regularly: what the ledger does not know does not stay unknown."""
 
 import pytest
 from settle_harness import PRICE, SKU, Providers, SettleHarness
@@ -9,7 +9,7 @@ from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.tables.money import payments, settlements
 from holdfast.ledger.tables.sales import orders
 from holdfast.payments.port import Charge
-from holdfast.settlement import payment_audit
+from holdfast.settlement import charge_lists
 
 pytest_plugins = ("settle_fixtures",)
 pytestmark = pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
@@ -28,8 +28,8 @@ async def charged_elsewhere(
 @pytest.fixture(autouse=True)
 def _only_new_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sandbox also has the charges of earlier tests."""
-    monkeypatch.setattr(payment_audit, "LISTS_FIRST_MS", 0)
-    monkeypatch.setattr(payment_audit, "LISTS_OVERLAP_MS", 0)
+    monkeypatch.setattr(charge_lists, "FIRST_MS", 0)
+    monkeypatch.setattr(charge_lists, "OVERLAP_MS", 0)
 
 
 @pytest.mark.parametrize(("units", "sold"), [(1, 1), (0, 0)])
@@ -38,14 +38,14 @@ async def test_an_unknown_charge_becomes_an_order_or_is_returned(
 ) -> None:
     await harness.open_sale(units, REMOTE)
     settler = harness.settler(providers)
-    audit = harness.audit(settler, providers)
-    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    lists = harness.charge_lists(settler, providers)
+    lists._read_until = await harness.database.read(harness.database.now_ms)
     bought = await charged_elsewhere(providers)
-    found = await audit.read_lists()
+    found = await lists.read()
     assert [(one.finding, one.subject, one.is_repaired) for one in found] == [
         ("unknown_charge", payment_key_of(bought), True)
     ]
-    assert await audit.read_lists() == []
+    assert await lists.read() == []
     await harness.settle_all(settler)
     assert [row.reservation_id for row in await harness.rows(orders)] == [bought] * sold
     assert (await harness.one(payments)).state == ("captured" if sold else "voided")
@@ -53,27 +53,27 @@ async def test_an_unknown_charge_becomes_an_order_or_is_returned(
 
 async def test_a_charge_without_a_sale_needs_a_person(harness: SettleHarness, providers: Providers) -> None:
     await harness.open_sale(1, REMOTE)
-    audit = harness.audit(harness.settler(providers), providers)
-    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    lists = harness.charge_lists(harness.settler(providers), providers)
+    lists._read_until = await harness.database.read(harness.database.now_ms)
     await charged_elsewhere(providers, "no-such-sale")
-    [found] = await audit.read_lists()
+    [found] = await lists.read()
     assert (found.is_repaired, (await harness.one(settlements)).state) == (False, "parked")
 
 
 async def test_a_charge_in_another_currency_needs_a_person(harness: SettleHarness, providers: Providers) -> None:
     await harness.open_sale(1, REMOTE)
-    audit = harness.audit(harness.settler(providers), providers)
-    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    lists = harness.charge_lists(harness.settler(providers), providers)
+    lists._read_until = await harness.database.read(harness.database.now_ms)
     await charged_elsewhere(providers, currency="USD")
-    [found] = await audit.read_lists()
+    [found] = await lists.read()
     assert (found.is_repaired, (await harness.one(settlements)).state) == (False, "parked")
 
 
 async def test_a_charge_of_another_ledger_is_left_alone(harness: SettleHarness, providers: Providers) -> None:
     """Its sale has the same ID as one of ours."""
     await harness.open_sale(1, REMOTE)
-    audit = harness.audit(harness.settler(providers), providers)
-    audit._listed_until = await harness.database.read(harness.database.now_ms)
+    lists = harness.charge_lists(harness.settler(providers), providers)
+    lists._read_until = await harness.database.read(harness.database.now_ms)
     await charged_elsewhere(providers, mark="another-ledger.1.00")
-    assert await audit.read_lists() == []
+    assert await lists.read() == []
     assert await harness.rows(settlements) == []

@@ -39,8 +39,8 @@ PADDING_BYTES = 256 * 1024
 
 # The background work of a worker; in Redis mode also the drainer, with Kafka also its relay.
 ROLES = (
-    "archivist", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pool_updates", "pruner",
-    "reconciler", "refunder", "relay", "sale_lifecycle", "settler",
+    "archivist", "charge_lists", "deliverer", "expirer", "line_advancer", "linker", "payment_audit", "pool_updates",
+    "pruner", "reconciler", "refunder", "relay", "sale_lifecycle", "settler",
 )  # fmt: skip
 DRAINER = "drainer"
 KAFKA_RELAY = "kafka_relay"

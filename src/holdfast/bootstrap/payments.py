@@ -21,6 +21,7 @@ from holdfast.payments.providers import open_providers
 from holdfast.payments.rates import FixedRates, RateProvider, rates_from
 from holdfast.runtime.breaker import Breaker
 from holdfast.settings import Settings
+from holdfast.settlement.charge_lists import ChargeLists
 from holdfast.settlement.compensate import Compensator
 from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.parked import Parked
@@ -49,6 +50,7 @@ class PaymentServices(Struct, frozen=True, eq=False):
     parked: Parked
     compensator: Compensator
     audit: PaymentAudit
+    charge_lists: ChargeLists
     providers: Mapping[str, PaymentProvider]
     # One per provider, open while it does not answer.
     breakers: Sequence[Breaker] = ()
@@ -131,7 +133,8 @@ def build_payment_services(
         refunder,
         Parked(database, settler, providers),
         compensator,
-        PaymentAudit(database, settler, providers, compensator, restores=not settings.has_redis),
+        PaymentAudit(database, settler, providers, compensator),
+        ChargeLists(database, settler, UnknownCharges(database, providers), restores=not settings.has_redis),
         providers,
         [provider.breaker for provider in providers.values()],
     )

@@ -386,6 +386,7 @@ def background_agents(
         payments.settler.agent(),
         payments.refunder.agent(),
         payments.audit.agent(),
+        payments.charge_lists.agent(),
         SaleLifecycle(database, _loader(database, engine), _inspector(engine)).agent(),
         LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
         Relay(database, deliverer.wake).agent(),

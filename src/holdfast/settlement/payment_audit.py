@@ -13,7 +13,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import structlog
 from sqlalchemy import Connection, Row, Select, select, update
 
 from holdfast.domain.sale.sale import PaymentKind
@@ -37,12 +36,9 @@ from holdfast.payments.port import PaymentProvider, PaymentState
 from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
 from holdfast.settlement.compensate import Compensation, Compensator
 from holdfast.settlement.parked import count_parked
-from holdfast.settlement.payment_report import PaymentFinding, PaymentReport
+from holdfast.settlement.payment_report import PaymentFinding, PaymentReport, log_findings
 from holdfast.settlement.settler import Settler
-from holdfast.settlement.unknown_charges import UnknownCharge, UnknownCharges
 from holdfast.settlement.unpaid_orders import UnpaidOrders
-
-log = structlog.get_logger()
 
 PASS_INTERVAL_S = 30.0
 # What was paid earlier has been checked several times already.
@@ -56,11 +52,6 @@ STUCK_AFTER_MS = 300_000
 # How far back, and how many payments, a thorough pass asks the providers about.
 ASKED_SINCE_MS = 3_600_000
 ASKED_MAX = 200
-# How often the providers' lists of charges are read. Each reading begins some time before the last one: a charge may
-# be listed late. The first begins an hour back.
-LISTS_INTERVAL_S = 180.0
-LISTS_OVERLAP_MS = 600_000
-LISTS_FIRST_MS = 3_600_000
 # Orders that a finding names; the rest can be listed with the API.
 NAMED_MAX = 10
 
@@ -72,13 +63,7 @@ class PaymentAudit:
         settler: Settler,
         providers: Mapping[str, PaymentProvider],
         compensator: Compensator,
-        *,
-        restores: bool = True,
     ) -> None:
-        """`restores`: whether a reservation that the ledger lacks may be made again (`UnknownCharges.adopt`)."""
-        self._charges = UnknownCharges(database, providers)
-        self._restores = restores
-        self._lists_at, self._listed_until = monotonic(), 0
         self._database = database
         self._settler = settler
         self._providers = providers
@@ -105,14 +90,9 @@ class PaymentAudit:
         found += [_oversold(done) for done in await self._compensator.look(is_full=is_full)]
         if thorough:
             found += await self._ask_providers()
-        if monotonic() - self._lists_at >= LISTS_INTERVAL_S:
-            self._lists_at = monotonic()
-            found += await self.read_lists()
         if any(finding.is_repaired for finding in found):
             self._settler.nudge()
-        for finding in found:
-            about = {"subject": finding.subject, "detail": finding.detail}
-            log.warning("payments_inconsistent", finding=finding.finding, **about)
+        log_findings(found)
         now, parked = await self._database.read(lambda c: (self._database.now_ms(c), count_parked(c)))
         return PaymentReport(now, found, parked)
 
@@ -197,19 +177,6 @@ class PaymentAudit:
 
     # --- from the providers
 
-    async def read_lists(self) -> list[PaymentFinding]:
-        """Charges that the providers have and the ledger does not: each becomes an order, a refund or a parked item."""
-        now = await self._database.read(self._database.now_ms)
-        since = max(self._listed_until - LISTS_OVERLAP_MS if self._listed_until else now - LISTS_FIRST_MS, 0)
-        try:
-            unknown = (await self._charges.find(since, is_by_sale=False)).ours
-        except EngineError as exc:
-            # The next reading begins where this one did.
-            return [PaymentFinding("provider_not_asked", "charges", str(exc), is_repaired=False)]
-        adopted = [(each, await self._charges.adopt(each, restores=self._restores)) for each in unknown]
-        self._listed_until = now
-        return [_unknown(each, result) for each, result in adopted if result != "known"]
-
     async def _ask_providers(self) -> list[PaymentFinding]:
         missing = await self._database.read(lambda c: providers_not_among(c, self._providers))
         detail = "has payments in the ledger and is not configured here, so none of them was checked with it"
@@ -230,12 +197,6 @@ class PaymentAudit:
                 if finding.is_repaired:
                     await self.hint(row.payment_key)
         return found
-
-
-def _unknown(charge: UnknownCharge, result: str) -> PaymentFinding:
-    about = charge.listed.charge
-    detail = f"{charge.provider} has {about.amount} {about.currency} that the ledger does not know; now {result}"
-    return PaymentFinding("unknown_charge", about.key, detail, is_repaired=result != "parked")
 
 
 def _oversold(done: Compensation) -> PaymentFinding:

@@ -1,6 +1,11 @@
 """The findings of a payment audit."""
 
+from collections.abc import Iterable
+
+import structlog
 from msgspec import Struct
+
+log = structlog.get_logger()
 
 
 class PaymentFinding(Struct, frozen=True):
@@ -19,3 +24,8 @@ class PaymentReport(Struct, frozen=True):
     @property
     def is_ok(self) -> bool:
         return not self.findings and not any(self.parked.values())
+
+
+def log_findings(findings: Iterable[PaymentFinding]) -> None:
+    for finding in findings:
+        log.warning("payments_inconsistent", finding=finding.finding, subject=finding.subject, detail=finding.detail)
