@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from holdfast.domain.stock.command import Move, Provision, Transition
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import LedgerWentBack, Unavailable
 from holdfast.gate.sql import SqlGate
+from holdfast.ledger.chain.checkpoint import CheckpointKey
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.mark.mark import Acknowledged, KeptMark, Mark, begin_incarnation, read_mark
@@ -22,7 +24,10 @@ from holdfast.ledger.mark.watch import LedgerWatch
 from holdfast.ledger.stock.pruning import LEAST_KEPT_MS
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.stock import events, reservations
+from holdfast.runtime.signing import SigningKey
 from holdfast.testing.states import SKU, reserve
+from holdfast.verify.history import compare
+from linked import link_all
 
 PLACE = "postgresql://db/shop"
 
@@ -254,3 +259,19 @@ def test_a_mark_may_be_written_twice_at_once(tmp_path: Path) -> None:
         list(threads.map(lambda content: write_durably(file, content), contents))
     assert file.read_bytes() in contents
     assert list(tmp_path.iterdir()) == [file]
+
+
+async def test_a_stored_mark_has_the_signed_head_of_the_chain(opened: Database, file: MarkFile, tmp_path: Path) -> None:
+    """Webhooks carry it too (`tests/outbox/test_deliverer.py`)."""
+    watch = LedgerWatch(opened, PLACE, [file], tmp_path, key=CheckpointKey(SigningKey("k", "s" * 32)))
+    await watch.start()
+    assert watch.checkpoint is None
+    await sold(opened)
+    await link_all(opened)
+    await watch.stop()
+    stored = await file.read()
+    assert stored is not None
+    assert stored.checkpoint == watch.checkpoint
+    assert watch.checkpoint is not None
+    assert watch.checkpoint.is_signed
+    assert (await opened.read(partial(compare, checkpoints=[watch.checkpoint])))[0].ok

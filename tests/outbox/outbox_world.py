@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from holdfast.domain.stock.command import Command, Move, Provision, Transition
 from holdfast.gate.sql import SqlGate
+from holdfast.ledger.chain.checkpoint import Checkpoint
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import Delivery, list_deliveries
 from holdfast.ledger.events.webhooks import Webhook, create_webhook, find_webhook, latest_seq
@@ -91,11 +92,15 @@ class OutboxWorld:
 
     @asynccontextmanager
     async def delivering(
-        self, *, delays_s: Sequence[float] = QUICK_S, timeout_s: float = 60.0, parallel: int = 32
+        self,
+        *,
+        delays_s: Sequence[float] = QUICK_S,
+        timeout_s: float = 60.0,
+        parallel: int = 32,
+        checkpoint: Checkpoint | None = None,
     ) -> AsyncIterator[Deliverer]:
-        deliverer = Deliverer(
-            self.database, Sender(private=True, timeout_s=timeout_s), delays_s=delays_s, parallel=parallel
-        )
+        sender = Sender(private=True, timeout_s=timeout_s, checkpoint=lambda: checkpoint)
+        deliverer = Deliverer(self.database, sender, delays_s=delays_s, parallel=parallel)
         task = asyncio.create_task(deliverer.agent().run())
         try:
             yield deliverer

@@ -12,10 +12,13 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from holdfast.bootstrap.pruner import Pruner
 from holdfast.lab.load.engines import free_port
+from holdfast.ledger.chain.checkpoint import CheckpointKey, parse_checkpoints
+from holdfast.ledger.chain.links import Head
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import drop_delivery, retry_delivery
 from holdfast.ledger.events.webhooks import Webhook, change_webhook, new_secret, rotate_secret
 from holdfast.ledger.tables.webhooks import deliveries
+from holdfast.runtime.signing import SigningKey
 from holdfast.webhooks import admin as desk
 from holdfast.webhooks import deliverer as deliver
 from receiver import Received, Receiver, Reply, receiving
@@ -51,6 +54,19 @@ async def test_an_event_arrives_signed_and_a_forged_one_is_known(world: OutboxWo
     for forged, secret in ((received, new_secret()), (tampered, webhook.secret), (renamed, webhook.secret)):
         with pytest.raises(WebhookVerificationError):
             forged.verified(secret)
+
+
+async def test_deliveries_carry_the_latest_checkpoint(world: OutboxWorld) -> None:
+    key = CheckpointKey(SigningKey("k", "s" * 32))
+    made = key.sign("incarnation", Head(3, 17, "ab" * 32), 1)
+    with receiving() as receiver:
+        await world.add(receiver.url, "reservation.created")
+        await world.live()
+        await world.relay_all()
+        async with world.delivering(checkpoint=made):
+            [received] = await receiver.until_accepted(1)
+    sent = received.headers["holdfast-checkpoint"].encode()
+    assert parse_checkpoints(sent, "header", key.public_key) == [made]
 
 
 async def test_after_a_rotation_both_secrets_sign_for_a_while(world: OutboxWorld) -> None:

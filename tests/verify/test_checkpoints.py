@@ -142,9 +142,10 @@ async def test_checkpoints_are_appended_once_each_and_the_file_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "data" / "checkpoints.jsonl"
-    log, other = CheckpointLog(file, SIGNER), CheckpointLog(file, SIGNER)
-    marks = [KeptMark("here", Mark("i", head=Head(number, number, f"{number:064x}"))) for number in range(4)]
-    for mark in [marks[0], marks[1], marks[1], marks[2]]:
+    log, other = CheckpointLog(file), CheckpointLog(file)
+    heads = [Head(number, number, f"{number:064x}") for number in range(4)]
+    marks = [KeptMark("here", Mark("i", head=head), SIGNER.sign("i", head, NOW)) for head in heads]
+    for mark in [KeptMark("here", Mark("i")), marks[1], marks[1], marks[2]]:
         await log.write(mark)
         await other.write(mark)
     found = parse_checkpoints(file.read_bytes(), "file", SIGNER.public_key)

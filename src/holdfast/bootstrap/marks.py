@@ -29,8 +29,8 @@ async def watch_ledger(
 ) -> AsyncIterator[LedgerWatch]:
     """Compares the ledger with what was seen of it before, and goes on doing so."""
     key = CheckpointKey(parse_signing_keys(settings.signing_key_text())[0])
-    stores = [*mark_stores(settings, engine), CheckpointLog(settings.data / "checkpoints.jsonl", key)]
-    watch = LedgerWatch(database, place_of(settings), stores, settings.data, engine.acknowledged, last_resort)
+    stores = [*mark_stores(settings, engine), CheckpointLog(settings.data / "checkpoints.jsonl")]
+    watch = LedgerWatch(database, place_of(settings), stores, settings.data, engine.acknowledged, last_resort, key)
     await watch.start()
     agents = Agents()
     agents.start(watch.agent())

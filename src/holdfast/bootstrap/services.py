@@ -45,6 +45,7 @@ from holdfast.ledger.chain.linker import Linker
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.events.watcher import Watcher
+from holdfast.ledger.mark.watch import LedgerWatch
 from holdfast.ledger.replicas.reads import LedgerReads
 from holdfast.ledger.stock.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
@@ -145,9 +146,9 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
             open_reads(settings, database) as reads,
-            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)),
+            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
             open_payment_services(settings, database, engine) as payments,
-            _background(settings, database, engine, payments, wakeup, enabled=background) as agents,
+            _background(settings, database, engine, watch, payments, wakeup, enabled=background) as agents,
             _recording(settings) as refusals,
         ):
             readiness = await _start_heartbeats(settings, database, engine, agents)
@@ -173,9 +174,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
         async with (
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
-            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)),
+            watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
             open_payment_services(settings, database, engine) as payments,
-            _background(settings, database, engine, payments, Wakeup(), enabled=True) as agents,
+            _background(settings, database, engine, watch, payments, Wakeup(), enabled=True) as agents,
         ):
             agents.start(CounterFlusher(database).agent())
             await _start_heartbeats(settings, database, engine, agents)
@@ -359,11 +360,18 @@ def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _background(
-    settings: Settings, database: Database, engine: Engine, payments: PaymentServices, wakeup: Wakeup, *, enabled: bool
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    watch: LedgerWatch,
+    payments: PaymentServices,
+    wakeup: Wakeup,
+    *,
+    enabled: bool,
 ) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
-        sender = Sender(private=settings.webhook_private)
+        sender = Sender(private=settings.webhook_private, checkpoint=lambda: watch.checkpoint)
         for agent in background_agents(settings, database, engine, payments, wakeup, sender):
             agents.start(agent)
     try:

@@ -1,19 +1,23 @@
 """Sends one delivery: signed as in Standard Webhooks, with limits on the time and on the size of the response."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from time import monotonic
 
 import httpcore
+import msgspec
 from msgspec import Struct
 from standardwebhooks import Webhook as Signer
 
 from holdfast import __version__
+from holdfast.ledger.chain.checkpoint import Checkpoint
 from holdfast.ledger.events.cloud_event import CONTENT_TYPE
 from holdfast.ledger.events.deliveries import Attempt, Delivery
 from holdfast.ledger.events.webhooks import Webhook
 from holdfast.webhooks.address import AddressRefused, GuardedBackend
 
+CHECKPOINT_HEADER = "holdfast-checkpoint"
 # A receiver should answer first and process the event afterwards.
 SEND_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
@@ -27,8 +31,16 @@ class Answer(Struct, frozen=True):
 
 
 class Sender:
-    def __init__(self, *, private: bool, timeout_s: float = SEND_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        private: bool,
+        timeout_s: float = SEND_TIMEOUT_S,
+        checkpoint: Callable[[], Checkpoint | None] = lambda: None,
+    ) -> None:
+        """`checkpoint` is the latest of the ledger. Receivers keep it where nobody who can rewrite the ledger can."""
         self._timeout_s = timeout_s
+        self._checkpoint = checkpoint
         # The caller limits the number of connections.
         self._pool = httpcore.AsyncConnectionPool(
             max_connections=None, keepalive_expiry=5.0, network_backend=GuardedBackend(private=private)
@@ -56,10 +68,14 @@ class Sender:
 
     async def _post(self, webhook: Webhook, delivery: Delivery, now: int) -> tuple[int, float | None]:
         timeouts = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout_s, "write": self._timeout_s}
+        headers = signed_headers(webhook, delivery, now)
+        checkpoint = self._checkpoint()
+        if checkpoint is not None:
+            headers[CHECKPOINT_HEADER] = msgspec.json.encode(checkpoint).decode()
         async with self._pool.stream(
             "POST",
             webhook.url,
-            headers=list(signed_headers(webhook, delivery, now).items()),
+            headers=list(headers.items()),
             content=delivery.body.encode(),
             extensions={"timeout": timeouts},
         ) as response:

@@ -7,11 +7,10 @@ copy is enough.
 import asyncio
 import os
 from pathlib import Path
-from time import time
 
 import msgspec
 
-from holdfast.ledger.chain.checkpoint import Checkpoint, CheckpointKey
+from holdfast.ledger.chain.checkpoint import Checkpoint
 from holdfast.ledger.mark.mark import KeptMark
 from holdfast.runtime.private_files import make_private_directory
 
@@ -23,20 +22,17 @@ _LINE_MAX_BYTES = 1_024
 class CheckpointLog:
     """A `MarkStore` that is only written to."""
 
-    def __init__(self, path: Path, key: CheckpointKey) -> None:
-        self._path, self._key = path, key
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._root = ""
 
     async def read(self) -> KeptMark | None:
         return None
 
     async def write(self, kept: KeptMark) -> None:
-        """Nothing, if nothing was linked since the last one."""
-        head = kept.mark.head
-        if head.links and head.root != self._root:
-            checkpoint = self._key.sign(kept.mark.incarnation, head, int(time() * 1000))
-            await asyncio.to_thread(self._append, checkpoint)
-            self._root = head.root
+        if kept.checkpoint is not None and kept.checkpoint.root != self._root:
+            await asyncio.to_thread(self._append, kept.checkpoint)
+            self._root = kept.checkpoint.root
 
     def _append(self, checkpoint: Checkpoint) -> None:
         make_private_directory(self._path.parent)

@@ -21,6 +21,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, text
 
 from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.ledger.chain.checkpoint import Checkpoint
 from holdfast.ledger.chain.links import Head, read_head, root_at
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.stock import events, reservations
@@ -73,10 +74,12 @@ class Loss(Struct, frozen=True):
 
 
 class KeptMark(Struct, frozen=True):
-    """A mark outside the ledger. `place` is the database's address without its password."""
+    """A mark outside the ledger. `place` is the database's address without its password, `checkpoint` the head of the
+    chain, signed."""
 
     place: str
     mark: Mark
+    checkpoint: Checkpoint | None = None
 
 
 class Incarnation(Struct, frozen=True):

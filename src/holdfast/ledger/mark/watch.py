@@ -21,7 +21,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Protocol
 
 import msgspec
@@ -30,6 +30,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.errors import EngineError
+from holdfast.ledger.chain.checkpoint import Checkpoint, CheckpointKey
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import (
     Acknowledged,
@@ -73,12 +74,16 @@ class LedgerWatch:
         exports: Path,
         acknowledged: LatestAcknowledged = lambda _count: (),
         last_resort: LastResort | None = None,
+        key: CheckpointKey | None = None,
     ) -> None:
         """`exports` is the directory for what the ledger lacks. `acknowledged` gives the latest so many
-        reservations that the ledger certainly has. `last_resort` is asked if no store has a mark."""
+        reservations that the ledger certainly has. `last_resort` is asked if no store has a mark. `key` signs the
+        head of the chain."""
         self._database, self._guard = database, database.guard
         self._place, self._stores, self._exports = place, stores, exports
         self._acknowledged, self._last_resort = acknowledged, last_resort
+        self._key = key
+        self.checkpoint: Checkpoint | None = None
         self._seen: Mark | None = None
         self._stored: Mark | None = None
         self._stored_at = 0.0
@@ -180,11 +185,19 @@ class LedgerWatch:
         if self._seen is None or self.finding is not None:
             return
         if self._seen != self._stored:
+            self._sign(self._seen)
             for store in self._stores:
                 # Redis may be down; the file is kept all the same.
                 with suppress(EngineError):
-                    await store.write(KeptMark(self._place, self._seen))
+                    await store.write(KeptMark(self._place, self._seen, self.checkpoint))
         self._stored, self._stored_at = self._seen, monotonic()
+
+    def _sign(self, mark: Mark) -> None:
+        """Nothing, if nothing was linked since the last checkpoint."""
+        if self._key is None or not mark.head.links:
+            return
+        if self.checkpoint is None or self.checkpoint.root != mark.head.root:
+            self.checkpoint = self._key.sign(mark.incarnation, mark.head, int(time() * 1000))
 
     async def _export_once(self) -> None:
         """What this process knows and the ledger lacks."""
