@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -12,17 +11,13 @@ from holdfast.access.identity import Authenticator, BuyerKeys
 from holdfast.access.oidc import Oidc
 from holdfast.access.operators import Operators
 from holdfast.access.receipts import Receipts
-from holdfast.audit.archivist import Archivist
 from holdfast.audit.recorder import Recorder
+from holdfast.bootstrap.background import loader_of, run_background, sealer_of
 from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
-from holdfast.bootstrap.kafka import kafka_agents
 from holdfast.bootstrap.lag import LagGuard, LagReader
 from holdfast.bootstrap.marks import watch_ledger
 from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
-from holdfast.bootstrap.pruner import Pruner, retentions_of
 from holdfast.bootstrap.stores import database_file, open_engine, open_ledger, open_reads
-from holdfast.caches.purging import Purger, directories_from
-from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.checkout.address_limits import AddressLimits
 from holdfast.checkout.attempt_limits import AttemptLimits
 from holdfast.checkout.holds import Holds
@@ -39,13 +34,10 @@ from holdfast.errors import Cause
 from holdfast.gate.batcher import Batcher, SplitBatcher
 from holdfast.gate.confirmed_refusals import ConfirmedRefusals
 from holdfast.gate.engine import Engine, GateLink
-from holdfast.gate.expirer import Expirer
 from holdfast.gate.winners import Winners
-from holdfast.ledger.chain.linker import Linker
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.events.watcher import Watcher
-from holdfast.ledger.mark.watch import LedgerWatch
 from holdfast.ledger.replicas.reads import LedgerReads
 from holdfast.ledger.stock.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
@@ -53,26 +45,17 @@ from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
 from holdfast.room.arrival_stager import ArrivalStager
 from holdfast.room.challenge import Challenges, secrets_from
 from holdfast.room.join_queue import JoinQueue
-from holdfast.room.line_advancer import LineAdvancer
 from holdfast.room.snapshot import RoomSnapshot
 from holdfast.room.tokens import Tokens
 from holdfast.room.wakeup import Wakeup
-from holdfast.runtime.agent import Agent, Agents
+from holdfast.runtime.agent import Agents
 from holdfast.runtime.breaker import Breaker, Guarded
 from holdfast.runtime.readiness import Check, Readiness
-from holdfast.runtime.sealing import Sealer
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.sales.catalogue import Catalogue
-from holdfast.sales.inspection import Inspector
-from holdfast.sales.lifecycle import SaleLifecycle
-from holdfast.sales.loading import Loader
 from holdfast.sales.operations import SaleOperations
 from holdfast.settings import Settings
 from holdfast.streams.reservation_events import ReservationEvents
-from holdfast.webhooks.deliverer import Deliverer
-from holdfast.webhooks.pool_updates import PoolUpdates
-from holdfast.webhooks.relay import Relay
-from holdfast.webhooks.sender import Sender
 
 # The server exits within 10 s of SIGTERM. Most of that time is for requests in flight (http/server).
 DRAIN_S = 1.0
@@ -148,7 +131,7 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
             open_reads(settings, database) as reads,
             watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
             open_payment_services(settings, database, engine) as payments,
-            _background(settings, database, engine, watch, payments, wakeup, enabled=background) as agents,
+            run_background(settings, database, engine, watch, payments, wakeup, enabled=background) as agents,
             _recording(settings) as refusals,
         ):
             readiness = await _start_heartbeats(settings, database, engine, agents)
@@ -176,7 +159,7 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
             open_engine(settings, database) as engine,
             watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
             open_payment_services(settings, database, engine) as payments,
-            _background(settings, database, engine, watch, payments, Wakeup(), enabled=True) as agents,
+            run_background(settings, database, engine, watch, payments, Wakeup(), enabled=True) as agents,
         ):
             agents.start(CounterFlusher(database).agent())
             await _start_heartbeats(settings, database, engine, agents)
@@ -320,17 +303,8 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
 def build_sale_operations(settings: Settings, database: Database, engine: Engine) -> SaleOperations:
     missing = _missing_payment_settings(settings)
     sealer = sealer_of(settings)
-    loader = _loader(database, engine)
+    loader = loader_of(database, engine)
     return SaleOperations(database, engine.gate, loader, missing, sealer, engine.restocker, settings.origins)
-
-
-def sealer_of(settings: Settings) -> Sealer:
-    return Sealer(parse_signing_keys(settings.signing_key_text()))
-
-
-def purger_of(settings: Settings) -> Purger:
-    token = settings.edge_purge_token.get_secret_value()
-    return Purger(directories_from(settings.edge_cache_directories), settings.edge_purge_url, token)
 
 
 def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
@@ -342,67 +316,9 @@ def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
     return {kind: name for kind, (value, name) in needed.items() if not value}
 
 
-def _loader(database: Database, engine: Engine) -> Loader:
-    return Loader(database, engine.gate, _inspector(engine), engine.catch_up)
-
-
-def _inspector(engine: Engine) -> Inspector:
-    return Inspector(engine.reconciler, engine.catch_up)
-
-
 @contextmanager
 def _server_locks(settings: Settings, roles: list[str]) -> Iterator[None]:
     with ExitStack() as held:
         for role in roles if settings.is_embedded else []:
             held.callback(ServerLock(database_file(settings), role).acquire().release)
         yield
-
-
-@asynccontextmanager
-async def _background(
-    settings: Settings,
-    database: Database,
-    engine: Engine,
-    watch: LedgerWatch,
-    payments: PaymentServices,
-    wakeup: Wakeup,
-    *,
-    enabled: bool,
-) -> AsyncIterator[Agents]:
-    agents = Agents()
-    if enabled:
-        sender = Sender(private=settings.webhook_private, checkpoint=lambda: watch.checkpoint)
-        for agent in background_agents(settings, database, engine, payments, wakeup, sender):
-            agents.start(agent)
-    try:
-        yield agents
-    finally:
-        await agents.stop()
-
-
-def background_agents(
-    settings: Settings, database: Database, engine: Engine, payments: PaymentServices, wakeup: Wakeup, sender: Sender
-) -> list[Agent[Any]]:
-    """The background work of a server or a worker."""
-    deliverer = Deliverer(database, sender)
-    agents: list[Agent[Any]] = [
-        Expirer(database, engine.gate).agent(),
-        Pruner(database, retentions_of(settings.keep_days, has_archive=settings.has_archive)).agent(),
-        Archivist(settings.audit_directory, settings.audit_days).agent(),
-        Linker(database).agent(),
-        engine.reconciler.agent(),
-        payments.settler.agent(),
-        payments.refunder.agent(),
-        payments.audit.agent(),
-        payments.charge_lists.agent(),
-        SaleLifecycle(database, _loader(database, engine), _inspector(engine)).agent(),
-        LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
-        Relay(database, deliverer.wake).agent(),
-        PoolUpdates(database, has_stream=settings.has_kafka).agent(),
-        deliverer.agent(),
-    ]
-    purger = purger_of(settings)
-    if settings.edge_url or purger.is_needed:
-        agents.append(SaleWatcher(database, engine.look_at, purger, settings.edge_url).agent())
-    agents += kafka_agents(settings, database, payments.purchases)
-    return agents if engine.drainer is None else [*agents, engine.drainer.agent()]

@@ -9,7 +9,8 @@ from time import monotonic
 
 from msgspec import Struct
 
-from holdfast.bootstrap.services import Services, purger_of
+from holdfast.bootstrap.background import purger_of
+from holdfast.bootstrap.services import Services
 from holdfast.domain.room.room import RoomState, poll_in_line_ms
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id

@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from holdfast.bootstrap.background import background_agents
 from holdfast.bootstrap.heartbeat import build_readiness
 from holdfast.bootstrap.payments import PaymentServices, build_payment_services
-from holdfast.bootstrap.services import Services, background_agents, build_services
+from holdfast.bootstrap.services import Services, build_services
 from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
 from holdfast.http.server.app import App
