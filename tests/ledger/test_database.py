@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event, func, select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.util import await_only
 
 from holdfast.errors import SettingsError, Unavailable
 from holdfast.ledger.access.keys import Scope, create_key
-from holdfast.ledger.engine import postgres
+from holdfast.ledger.engine import postgres, sqlite, sqlite_writer
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.engine.sqlite import SqliteDatabase
@@ -99,12 +99,19 @@ async def test_a_reader_does_not_wait_for_a_writer_and_sees_only_what_is_committ
     assert await rows(database) == 1
 
 
-async def test_brief_work_that_changed_nothing_does_not_wait_for_a_thread_to_commit(tmp_path: Path) -> None:
+async def test_brief_work_that_changed_nothing_does_not_wait_for_a_thread_to_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'a.db'}")
     assert isinstance(database, SqliteDatabase)
     await migrate(database)
     by: list[threading.Thread] = []
-    event.listen(database._writer, "commit", lambda _: by.append(threading.current_thread()))
+
+    def commit(connection: Connection) -> None:
+        by.append(threading.current_thread())
+        sqlite_writer.commit(connection)
+
+    monkeypatch.setattr(sqlite, "commit", commit)
     await database.lock_free_read(lambda c: c.execute(text("SELECT 1")).scalar())
     await database.write(lambda c: c.execute(text("DELETE FROM pools WHERE total < 0")), brief=True)
     assert by == [threading.current_thread()] * 2

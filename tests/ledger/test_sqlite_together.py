@@ -4,14 +4,14 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, text
 
 from holdfast.errors import OutcomeUnknown, Unavailable
-from holdfast.ledger.engine import sqlite
+from holdfast.ledger.engine import sqlite, sqlite_writer
 from holdfast.ledger.engine.database import Database, Work
 from holdfast.ledger.engine.opening import open_database
 
@@ -33,12 +33,15 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def commits() -> Iterator[list[object]]:
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     seen: list[object] = []
-    see = seen.append
-    event.listen(Engine, "commit", see)
-    yield seen
-    event.remove(Engine, "commit", see)
+
+    def commit(connection: Connection) -> None:
+        sqlite_writer.commit(connection)
+        seen.append(connection)
+
+    monkeypatch.setattr(sqlite, "commit", commit)
+    return seen
 
 
 def note(number: int) -> Work[list[int]]:
@@ -111,7 +114,9 @@ async def test_if_the_transaction_is_given_up_nobody_has_written_anything(databa
     assert await database.read(numbers) == [3]
 
 
-async def test_if_the_commit_fails_nobody_is_told_either_way(database: Database, brief: bool) -> None:
+async def test_if_the_commit_fails_nobody_is_told_either_way(
+    database: Database, brief: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def orphan(connection: Connection) -> list[int]:
         connection.execute(text("INSERT INTO children VALUES (99)"))
         return []
@@ -119,17 +124,15 @@ async def test_if_the_commit_fails_nobody_is_told_either_way(database: Database,
     await database.write(
         lambda c: c.execute(text("CREATE TABLE children (n REFERENCES notes DEFERRABLE INITIALLY DEFERRED)"))
     )
-    event.listen(Engine, "begin", enforce, insert=True)
-    try:
-        seen = await all_at_once(database, [note(1), orphan, note(2)], brief=brief)
-    finally:
-        event.remove(Engine, "begin", enforce)
+    monkeypatch.setattr(sqlite, "begin", begin_enforcing)
+    seen = await all_at_once(database, [note(1), orphan, note(2)], brief=brief)
     assert [type(each) for each in seen] == [OutcomeUnknown] * 3
     assert await database.read(numbers) == []
 
 
-def enforce(connection: Connection) -> None:
-    connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+def begin_enforcing(connection: Connection) -> None:
+    sqlite_writer.driver_of(connection).execute("PRAGMA foreign_keys = ON")
+    sqlite_writer.begin(connection)
 
 
 async def test_who_comes_first_does_not_wait_for_everybody_else(

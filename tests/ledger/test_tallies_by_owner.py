@@ -22,8 +22,8 @@ async def fill(database: Database, sku_id: str) -> None:
 
 
 STATEMENTS = {
-    "tallies": BatchQueries("postgresql")._tallies,
-    "due": BatchQueries("postgresql")._due_of_owners,
+    "tallies": BatchQueries("postgresql")._tallies.statement,
+    "due": BatchQueries("postgresql")._due_of_owners.statement,
     "at once": SingleStatementGrant()._statement,
 }
 

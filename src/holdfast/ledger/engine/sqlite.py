@@ -35,11 +35,13 @@ from holdfast.ledger.engine.clock import shared_clock
 from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, T, Work
 from holdfast.ledger.engine.database_file import DatabaseFile
 from holdfast.ledger.engine.guard import LedgerGuard
+from holdfast.ledger.engine.sqlite_writer import SqliteWriter, begin, commit, driver_of, rows_changed
 from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, Failed, KeyedBatcher
 from holdfast.runtime.engine_clock import STEP_MS
 
 # How long a write waits for another process to finish its own.
 BUSY_TIMEOUT_S = 5.0
+BUSY_TIMEOUT_MS = round(BUSY_TIMEOUT_S * 1000)
 
 # A long listing must not keep a read of the stock waiting.
 READERS = 4
@@ -92,8 +94,11 @@ class SqliteDatabase:
         self.wrote_at = -inf
         # How long a commit has taken lately: rises with the slowest, and falls slowly.
         self._commit_s = inf
-        self._writer = _sqlite_engine(url, self._file, "BEGIN IMMEDIATE", connections=1)
-        self._reader = _sqlite_engine(url, self._file, "BEGIN", connections=READERS)
+        writing = _sqlite_engine(url, self._file, connections=1)
+        self._writer = SqliteWriter(partial(_connect, writing))
+        self._reader = _sqlite_engine(url, self._file, connections=READERS)
+        self._engines = (self._reader, writing)
+        event.listen(self._reader, "begin", _begin_reading)
         # SQLite has one writer. Readers wait neither for it (WAL) nor for each other.
         self._writes: KeyedBatcher[_Write, Any] = KeyedBatcher(
             self._write_batch, batch_max=BATCH_MAX, queue_max=QUEUE_MAX
@@ -123,22 +128,29 @@ class SqliteDatabase:
         return results + [NOT_STARTED] * (len(writes) - len(results))
 
     async def _transact_together(self, works: list[Work[Any]], *, brief: bool, is_alone: bool) -> list[object]:
-        loop = asyncio.get_running_loop()
-        connection = _begin_at_once(self._writer) if brief else None
-        if connection is None:
-            work = partial(_transact_all, self._writer, self._file, works)
-            results, changed = await loop.run_in_executor(self._write_thread, work)
-            self.wrote_at = monotonic() if changed else self.wrote_at
-            return results
-        with connection:
-            before = _rows_changed(connection)
+        if brief:
+            done = await self._transact_briefly(works, is_alone=is_alone)
+            if done is not None:
+                return done
+        work = partial(_transact_all, self._writer, self._file, works)
+        results, changed = await asyncio.get_running_loop().run_in_executor(self._write_thread, work)
+        self.wrote_at = monotonic() if changed else self.wrote_at
+        return results
+
+    async def _transact_briefly(self, works: list[Work[Any]], *, is_alone: bool) -> list[object] | None:
+        """None if another process is writing: the event loop must not wait for it."""
+        with self._writer.connected(waits_ms=0) as connection:
+            if not _has_begun(connection):
+                return None
+            before = rows_changed(connection)
             results = _do_all(connection, works)
-            rows = _rows_changed(connection) - before
+            rows = rows_changed(connection) - before
             if rows:
                 if is_alone and rows <= LONE_ROWS and self._commit_s < QUICK_COMMIT_S and not self._writes.waiting:
                     took_s = _commit_to(self._file, connection)
                 else:
-                    took_s = await loop.run_in_executor(self._write_thread, _commit_to, self._file, connection)
+                    run = asyncio.get_running_loop().run_in_executor
+                    took_s = await run(self._write_thread, _commit_to, self._file, connection)
                 self._note_commit(took_s)
                 return results
             # There is nothing to sync, so the thread is not needed.
@@ -179,12 +191,13 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         await self._writes.drain()
-        for thread, engine in ((self._read_threads, self._reader), (self._write_thread, self._writer)):
+        self._writer.close()
+        for thread, engine in zip((self._read_threads, self._write_thread), self._engines, strict=True):
             await asyncio.get_running_loop().run_in_executor(thread, engine.dispose)
             thread.shutdown()
 
 
-def _sqlite_engine(url: URL, file: DatabaseFile, begin: str, *, connections: int) -> Engine:
+def _sqlite_engine(url: URL, file: DatabaseFile, *, connections: int) -> Engine:
     engine = create_engine(
         url,
         poolclass=QueuePool,
@@ -207,10 +220,6 @@ def _sqlite_engine(url: URL, file: DatabaseFile, begin: str, *, connections: int
         ):
             connection.execute(f"PRAGMA {pragma}")
 
-    @event.listens_for(engine, "begin")
-    def begin_transaction(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
     return engine
 
 
@@ -228,50 +237,41 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _begin_at_once(engine: Engine) -> Connection | None:
-    """A transaction, or None if another process is writing: the event loop must not wait for it."""
-    connection = _connect(engine)
-    connection.connection.cursor().execute("PRAGMA busy_timeout = 0")
+def _begin_reading(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _has_begun(connection: Connection) -> bool:
     try:
-        connection.begin()
-    except DBAPIError:
-        connection.close()
-        return None
-    return connection
-
-
-def _rows_changed(connection: Connection) -> int:
-    """Rows changed by this connection since it was opened."""
-    return _raw(connection).total_changes
-
-
-def _raw(connection: Connection) -> sqlite3.Connection:
-    return connection.connection.dbapi_connection  # type: ignore[return-value]
+        begin(connection)
+    except sqlite3.Error:
+        return False
+    return True
 
 
 def _read(engine: Engine, work: Work[T]) -> T:
     with _connect_patiently(engine) as connection:
         until = monotonic() + READ_S
-        _raw(connection).set_progress_handler(lambda: monotonic() > until, READ_STEPS)
+        driver_of(connection).set_progress_handler(lambda: monotonic() > until, READ_STEPS)
         result = _do(connection, work)
         _commit(connection)
         return result
 
 
-def _transact_all(engine: Engine, file: DatabaseFile, works: Sequence[Work[Any]]) -> tuple[list[object], bool]:
+def _transact_all(writer: SqliteWriter, file: DatabaseFile, works: Sequence[Work[Any]]) -> tuple[list[object], bool]:
     """The results, and whether any row was changed."""
-    with _connect_patiently(engine) as connection:
-        _do(connection, Connection.begin)
-        before = _rows_changed(connection)
+    with writer.connected(waits_ms=BUSY_TIMEOUT_MS) as connection:
+        _do(connection, begin)
+        before = rows_changed(connection)
         results = _do_all(connection, works)
-        changed = _rows_changed(connection) != before
+        changed = rows_changed(connection) != before
         _commit_to(file, connection)
         return results, changed
 
 
 def _connect_patiently(engine: Engine) -> Connection:
     connection = _connect(engine)
-    connection.connection.cursor().execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
+    connection.connection.cursor().execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     return connection
 
 
@@ -335,12 +335,13 @@ def _commit_to(file: DatabaseFile, connection: Connection) -> float:
 
 def _commit(connection: Connection) -> None:
     try:
-        connection.commit()
-    except DBAPIError as exc:
+        commit(connection)
+    except (DBAPIError, sqlite3.Error) as exc:
+        error = getattr(exc, "orig", exc)
         if (cause := _cause(exc)) is not None:
             # The last page, which makes it a commit, was not written.
-            raise Unavailable(f"the database refused to commit: {exc.orig}", cause) from exc
-        raise OutcomeUnknown(f"the commit may or may not have happened: {exc.orig}") from exc
+            raise Unavailable(f"the database refused to commit: {error}", cause) from exc
+        raise OutcomeUnknown(f"the commit may or may not have happened: {error}") from exc
 
 
 def _cause(exc: BaseException) -> Cause | None:

@@ -30,6 +30,7 @@ from holdfast.domain.stock.rulebook import LIVE, RELEASED
 from holdfast.domain.stock.state import Changes, Counters, Remembered, State, Tally
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS, Clock
 from holdfast.ledger.engine.limits import DEFAULT_LOCK, LockLimits, holding_lock, waiting_for_lock
+from holdfast.ledger.engine.prepared import prepared
 from holdfast.ledger.engine.rows import encode_rows, rows_matching
 from holdfast.ledger.stock.batch_writes import BatchWrites, PostgresWrites, SqliteWrites, store_changes
 from holdfast.ledger.stock.pool_counts import count_returns
@@ -101,33 +102,31 @@ class BatchQueries:
         counted = [of_pool if dialect == "sqlite" else of_their_pool, reservations.c.counted]
 
         of_name = pools.c.sku_id == bindparam("sku_id")
-        self._lock_pool = _locked(dialect, select(pools).where(of_name))
+        self._lock_pool = prepared(dialect, _locked(dialect, select(pools).where(of_name)))
         self._lock_name = select(func.pg_advisory_xact_lock(func.hashtext(bindparam("sku_id"))))
-        self._named = rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool)
-        self._keys = rows_matching(
-            dialect,
-            idempotency,
-            [idempotency.c.owner_id, idempotency.c.key],
-            idempotency.c.sku_id == bindparam("sku_id"),
-        )
-        self._due_of_owners = rows_matching(
-            dialect, reservations, by_owner, *counted, is_active, reservations.c.expires_at <= bindparam("now")
+        self._named = prepared(dialect, rows_matching(dialect, reservations, [reservations.c.reservation_id], of_pool))
+        by_key, of_key = [idempotency.c.owner_id, idempotency.c.key], idempotency.c.sku_id == bindparam("sku_id")
+        self._keys = prepared(dialect, rows_matching(dialect, idempotency, by_key, of_key))
+        is_due = reservations.c.expires_at <= bindparam("now")
+        self._due_of_owners = prepared(
+            dialect, rows_matching(dialect, reservations, by_owner, *counted, is_active, is_due)
         )
         theirs = rows_matching(dialect, reservations, by_owner, *counted).subquery("theirs")
         live_units = func.sum(case((_is_one_of(theirs.c.status, LIVE), theirs.c.quantity), else_=0))
         released = func.sum(case((_is_one_of(theirs.c.status, RELEASED), 1), else_=0))
-        self._tallies = select(theirs.c.owner_id, live_units, released).group_by(theirs.c.owner_id)
+        self._tallies = prepared(dialect, select(theirs.c.owner_id, live_units, released).group_by(theirs.c.owner_id))
         earliest = (
             select(reservations)
             .where(of_pool, is_active)
             .order_by(reservations.c.expires_at, reservations.c.reservation_id)
             .limit(bindparam("limit"))
         )
-        self._due = earliest.where(reservations.c.expires_at <= bindparam("now"))
-        self._later = earliest.where(reservations.c.expires_at > bindparam("now"))
+        self._due = prepared(dialect, earliest.where(is_due))
+        self._later = prepared(dialect, earliest.where(reservations.c.expires_at > bindparam("now")))
         first = earliest.limit(1).subquery("first")
         named = [c.label(f"first_{c.name}") for c in first.c]
         self.see_pool = select(pools, *named).select_from(pools.outerjoin(first, true())).where(of_name)
+        self._see_pool = prepared(dialect, self.see_pool)
 
     def _prepare_writes(self) -> None:
         dialect = self._dialect_name
@@ -147,12 +146,12 @@ class BatchQueries:
         limits: LockLimits = DEFAULT_LOCK,
     ) -> LockedPool:
         given = {"sku_id": sku_id, "wait_ms": str(limits.wait_ms), "hold_ms": str(limits.hold_ms)}
-        row = connection.execute(self._lock_pool, given).one_or_none()
+        row = next(iter(self._lock_pool.all(connection, given)), None)
         creating = row is None and any(isinstance(c, Provision) for c in commands)
         if creating and self._dialect_name == "postgresql":
             # There is no row to lock yet, so two processes that create one pool take turns on its name.
             connection.execute(self._lock_name, {"sku_id": sku_id})
-            row = connection.execute(self._lock_pool, given).one_or_none()
+            row = next(iter(self._lock_pool.all(connection, given)), None)
         return LockedPool(sku_id, row, commands)
 
     def see(self, connection: Connection, sku_id: str, attempts: Sequence[Reserve]) -> tuple[State, int]:
@@ -160,7 +159,7 @@ class BatchQueries:
 
         Of the reservations that is the one with the earliest deadline: if it is due, something will change.
         """
-        row = connection.execute(self.see_pool, {"sku_id": sku_id}).one_or_none()
+        row = next(iter(self._see_pool.all(connection, {"sku_id": sku_id})), None)
         if row is None:
             return State(sku_id), 0
         pool, first = pool_from_row(row), first_in(row)
@@ -180,13 +179,13 @@ class BatchQueries:
             if not pool.rules.count_owners:
                 connection.execute(self._count_all, {"of_sku_id": sku_id})
             given = {"sku_id": sku_id, "rows": _owners_of(commands)}
-            found += _reservations(connection.execute(self._due_of_owners, {**given, "now": now}))
+            found += _reservations(self._due_of_owners.all(connection, {**given, "now": now}))
             tallies = self._load_tallies(connection, sku_id, commands)
             # Ending overdue holds also changes tallies of owners without a command here; those are not needed.
         needed = needed_by_deadline(pool, commands, len(found))
         for statement, limit in ((self._due, needed.due), (self._later, needed.later)):
             if limit:
-                found += _reservations(connection.execute(statement, {"sku_id": sku_id, "now": now, "limit": limit}))
+                found += _reservations(statement.all(connection, {"sku_id": sku_id, "now": now, "limit": limit}))
         return State(
             sku_id,
             pool,
@@ -200,10 +199,10 @@ class BatchQueries:
         ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
         if not ids:
             return []
-        return _reservations(connection.execute(self._named, {"sku_id": sku_id, "rows": encode_rows(ids)}))
+        return _reservations(self._named.all(connection, {"sku_id": sku_id, "rows": encode_rows(ids)}))
 
     def _load_tallies(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> dict[str, Tally]:
-        rows = connection.execute(self._tallies, {"sku_id": sku_id, "rows": _owners_of(commands)})
+        rows = self._tallies.all(connection, {"sku_id": sku_id, "rows": _owners_of(commands)})
         return {row[0]: Tally(int(row[1]), int(row[2])) for row in rows}
 
     def _load_keys(
@@ -212,7 +211,7 @@ class BatchQueries:
         keys = {(c.owner_id, c.key) for c in commands if type(c) is Reserve and c.key is not None}
         if not keys:
             return {}
-        rows = connection.execute(self._keys, {"sku_id": sku_id, "rows": encode_rows(keys)})
+        rows = self._keys.all(connection, {"sku_id": sku_id, "rows": encode_rows(keys)})
         return {(row.owner_id, row.key): remembered_from_row(row) for row in rows}
 
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:

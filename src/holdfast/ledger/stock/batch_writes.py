@@ -18,6 +18,7 @@ from holdfast.domain.stock.pool import Pool
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.domain.stock.state import Changes, Event, Remembered
 from holdfast.ledger.engine.facts import NO_FACTS, encode_facts
+from holdfast.ledger.engine.prepared import prepared
 from holdfast.ledger.engine.rows import encode_rows, insert_rows, insertion, update_rows
 from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
 
@@ -25,6 +26,11 @@ _EVENT_COLUMNS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
 _MOVED_COLUMNS = [reservations.c[name] for name in ("status", "expires_at", "attempts", "confirmed_at")]
+# What `_pool_values` gives.
+_POOL_COLUMNS = (
+    *("total", "held", "sold", "active_reservations", "ready"),
+    *("per_owner_limit", "hold_budget", "required_tier", "opens_at", "ends_at", "paused", "decided_at"),
+)
 _insert_pool = insert(pools)
 _of_pool = pools.c.sku_id == bindparam("of_sku_id")
 CREATED, SETTLING = "reservation.created", "reservation.settling"
@@ -68,9 +74,10 @@ def store_changes(
 
 class SqliteWrites:
     def __init__(self) -> None:
-        self._update_pool = update(pools).where(_of_pool)
+        self._update_pool = prepared("sqlite", update(pools).where(_of_pool), sets=_POOL_COLUMNS)
         self._insert_reservations = insert_rows("sqlite", reservations, list(reservations.c))
-        self._update_reservations = update_rows("sqlite", reservations, reservations.c.reservation_id, _MOVED_COLUMNS)
+        key = reservations.c.reservation_id
+        self._update_reservations = prepared("sqlite", update_rows("sqlite", reservations, key, _MOVED_COLUMNS))
         self._insert_events = insert_rows("sqlite", events, _EVENT_COLUMNS)
         self._insert_keys = insert_rows("sqlite", idempotency, list(idempotency.c))
 
@@ -79,10 +86,10 @@ class SqliteWrites:
     ) -> None:
         self._insert_reservations(connection, reservation_rows(changes.created, counted))
         if changes.moved:
-            connection.execute(self._update_reservations, {"rows": encode_rows(_moved_rows(changes.moved))})
+            self._update_reservations.run(connection, {"rows": encode_rows(_moved_rows(changes.moved))})
         self._insert_events(connection, told)
         self._insert_keys(connection, key_rows(changes.remembered))
-        connection.execute(self._update_pool, pool)
+        self._update_pool.run(connection, pool)
 
 
 class PostgresWrites:

@@ -1,0 +1,85 @@
+"""Statements of hot paths, compiled once.
+
+SQLAlchemy takes several times as long as SQLite to execute a statement that finds one row, so there it goes to the
+driver. Values are those of the driver, apart from booleans. On PostgreSQL statements run as everywhere else.
+"""
+
+import sqlite3
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Boolean, Connection
+from sqlalchemy.dialects.sqlite import dialect
+from sqlalchemy.sql.expression import UpdateBase
+
+from holdfast.ledger.engine.sqlite_writer import driver_of
+
+Given = Mapping[str, object]
+
+
+class Prepared(Protocol):
+    statement: Any
+
+    def all(self, connection: Connection, given: Given) -> list[Any]:
+        """The rows that it finds; columns are attributes."""
+
+    def run(self, connection: Connection, given: Given) -> None:
+        """For a statement that returns no rows."""
+
+
+def prepared(dialect_name: str, statement: Any, sets: Sequence[str] = ()) -> Prepared:
+    """`sets`: the columns that an update is given, if it does not say what to set."""
+    return _OnSqlite(statement, sets) if dialect_name == "sqlite" else _Elsewhere(statement)
+
+
+class _Elsewhere:
+    def __init__(self, statement: Any) -> None:
+        self.statement = statement
+
+    def all(self, connection: Connection, given: Given) -> list[Any]:
+        return list(connection.execute(self.statement, given))
+
+    def run(self, connection: Connection, given: Given) -> None:
+        connection.execute(self.statement, given)
+
+
+class _OnSqlite:
+    def __init__(self, statement: Any, sets: Sequence[str]) -> None:
+        self.statement = statement
+        compiled = statement.compile(dialect=dialect(paramstyle="named"), column_keys=sets or None)
+        self._text = str(compiled)
+        # Constants that SQLAlchemy made parameters of.
+        self._constants = {name: bound.value for name, bound in compiled.binds.items() if not bound.required}
+        columns = [] if isinstance(statement, UpdateBase) else list(statement.selected_columns)
+        self._make = _row_type([c.name for c in columns])
+        self._booleans = [at for at, c in enumerate(columns) if isinstance(c.type, Boolean)]
+
+    def all(self, connection: Connection, given: Given) -> list[Any]:
+        found = _begun(connection).execute(self._text, {**self._constants, **given}).fetchall()
+        if found and self._booleans:
+            found = [self._with_booleans(row) for row in found]
+        return list(map(self._make, found))
+
+    def run(self, connection: Connection, given: Given) -> None:
+        _begun(connection).execute(self._text, {**self._constants, **given})
+
+    def _with_booleans(self, row: tuple[Any, ...]) -> list[Any]:
+        values = list(row)
+        for at in self._booleans:
+            values[at] = None if values[at] is None else bool(values[at])
+        return values
+
+
+def _row_type(names: list[str]) -> Callable[[Iterable[Any]], Any]:
+    row: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc] # noqa: PYI024 - known at run time only
+    make: Callable[[Iterable[Any]], Any] = row._make
+    return make
+
+
+def _begun(connection: Connection) -> sqlite3.Connection:
+    """What is read belongs to one snapshot."""
+    driver = driver_of(connection)
+    if not driver.in_transaction and not connection.in_transaction():
+        connection.begin()
+    return driver
