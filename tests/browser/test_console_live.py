@@ -1,10 +1,12 @@
 """The live view of a sale while a crowd buys, and its controls."""
 
+import re
 from typing import Literal
 
 import pytest
 from browsing import assert_accessible, keep, window
 from console_page import answer, crowd, figure, watch
+from http_calling import body_of
 from http_sales import Store
 from playwright.sync_api import Browser, Page, expect
 
@@ -50,6 +52,24 @@ def test_a_sale_is_paused_resumed_restocked_and_closed_after_confirmation(page: 
     close.click()
     expect(page.locator(".view-head .tag")).to_have_text("Ended")
     assert quick.show()["state"] == "closed"
+
+
+def test_charts_and_events_survive_a_reload(page: Page, quick: Store) -> None:
+    quick.open(total_units=30)
+    crowd(quick, 12)
+    body_of(quick.act("pause"))
+    body_of(quick.server.client.post(f"{quick.path}/restock", json={"units": 5}, headers={"Idempotency-Key": "more"}))
+    watch(page, quick)
+    events = page.locator(".events-of-sale li")
+    for shown in (page.get_by_role("button", name="Last 5 minutes"), page.get_by_role("button", name="Whole sale")):
+        page.reload()
+        shown.click()
+        for event in ("Restocked +5 units by the admin key", "Paused by the admin key", "Opened on schedule"):
+            expect(events.filter(has_text=event)).to_be_visible()
+        # What was counted before the page was opened is in the chart.
+        expect(page.locator("figure.chart").first).to_have_attribute("data-highest", re.compile(r"^([1-9]|1[0-2])$"))
+    keep(page, "console-history")
+    assert_accessible(page)
 
 
 def test_units_are_added_once_even_if_the_response_is_lost(page: Page, quick: Store) -> None:

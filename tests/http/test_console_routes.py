@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from http_calling import body_of, eventually, problem_of
+from http_rooms import person
 from http_sales import Store
 from http_sales import body_of as sale_body
 from http_serving import SERVICE_KEY, Server
@@ -161,3 +162,27 @@ def test_the_console_is_a_page_like_the_others(embedded: Server) -> None:
     assert "unsafe" not in page.headers["content-security-policy"]
     assert "<style" not in page.text
     assert "style=" not in page.text
+
+
+def test_the_history_has_counts_by_the_second_and_what_operators_did(quick: Store) -> None:
+    quick.open(total_units=4, room={"mode": "fifo", "rate_per_second": 5})
+    for name in ("ada", "bob"):
+        with person(quick, name) as buyer:
+            body_of(buyer.join())
+            sale_body(buyer.buy(buyer.await_pass()), 201)
+    body_of(quick.act("pause"))
+    body_of(quick.server.client.post(f"{quick.path}/room", json={"rate_per_second": 9}))
+    path = f"/v1/ops/sales/{quick.sale_id}/history"
+
+    def counted() -> bool:
+        points = body_of(quick.server.client.get(path))["points"]
+        joined = max([point["room"]["joined"] for point in points if point["room"]], default=0)
+        return (sum(point["attempts"]["granted"] for point in points), joined) == (2, 2)
+
+    eventually(counted)
+    history = body_of(quick.server.client.get(path, params={"window_seconds": 60}))
+    assert history["seconds"] == 1
+    assert {(mark["kind"], mark["by"], mark["detail"]) for mark in history["marks"]} == {
+        ("opened", None, None), ("paused", "the admin key", None), ("rate_changed", "the admin key", "9 per second")
+    }  # fmt: skip
+    problem_of(quick.server.client.get("/v1/ops/sales/nothing/history"), 404, "sale_not_found")

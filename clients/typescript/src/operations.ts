@@ -139,6 +139,8 @@ export abstract class Operations {
   getAudit(...args: Parameters<typeof operate.getAudit>) { return this.run(operate.getAudit(...args)); }
   /** A sale while it sells: poll it every second. */
   getLive(...args: Parameters<typeof operate.getLive>) { return this.run(operate.getLive(...args)); }
+  /** A sale over time: its counts, and what was done to it. */
+  getSaleHistory(...args: Parameters<typeof operate.getSaleHistory>) { return this.run(operate.getSaleHistory(...args)); }
   /** How far the visitors of a sale came, and why they were refused. */
   getFunnel(...args: Parameters<typeof operate.getFunnel>) { return this.run(operate.getFunnel(...args)); }
   /** Each dependency of the server. */

@@ -39,7 +39,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.events.watcher import Watcher
 from holdfast.ledger.replicas.reads import LedgerReads
-from holdfast.ledger.stock.counter_flusher import CounterFlusher
+from holdfast.ledger.sales.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
 from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
 from holdfast.room.arrival_stager import ArrivalStager

@@ -79,6 +79,7 @@ class AsyncMethods:
     compensate = async_method(operate_calls.compensate)
     get_audit = async_method(operate_calls.get_audit)
     get_live = async_method(operate_calls.get_live)
+    get_sale_history = async_method(operate_calls.get_sale_history)
     get_funnel = async_method(operate_calls.get_funnel)
     get_health = async_method(operate_calls.get_health)
     list_keys = async_method(operate_calls.list_keys)

@@ -79,6 +79,7 @@ class Methods:
     compensate = method(operate_calls.compensate)
     get_audit = method(operate_calls.get_audit)
     get_live = method(operate_calls.get_live)
+    get_sale_history = method(operate_calls.get_sale_history)
     get_funnel = method(operate_calls.get_funnel)
     get_health = method(operate_calls.get_health)
     list_keys = method(operate_calls.list_keys)

@@ -1,7 +1,7 @@
 """Counters of each pool, for the live view of a sale: answers by outcome, how long they took, units returned.
 
 They are counted per batch in memory. Each process adds its increments to shared rows in the ledger twice a second
-(`ledger/stock/counter_flusher.py`), so the sums are those of all processes on all machines, and survive restarts. A
+(`ledger/sales/counter_flusher.py`), so the sums are those of all processes on all machines, and survive restarts. A
 process that is killed loses its last half second; no decision depends on these counters.
 """
 

@@ -38,6 +38,7 @@ FREE = FreeColumns(
         "parked_entries": "A list of work for a person.",
         "parked_messages": "As `parked_entries`.",
         "pool_counts": "Counters for metrics.",
+        "pool_history": "As `pool_counts`, over time.",
         "pool_updates": "The counts that `pool.updated` had last, derived from the pools, which are compared.",
         "purchase_attempts": "Counts against a limit while a sale runs. What was granted is in the events.",
         "quoted_prices": "What a reservation was to cost. Its order has the same in its event, and is compared.",

@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import { type Call, pathOf } from "../call.js";
-import type { Compensation, Features, FullReconciliation, Funnel, Health, Lags, Live, NewServiceKey, ParkedPage, Pools, Ready, Retried, Scope, ServiceKeyList, SystemHealth, Timeline } from "../types.js";
+import type { Compensation, Features, FullReconciliation, Funnel, Health, Lags, Live, NewServiceKey, ParkedPage, Pools, Ready, Retried, SaleHistory, Scope, ServiceKeyList, SystemHealth, Timeline } from "../types.js";
 
 /** The process runs. */
 export function live(): Call<Health> {
@@ -71,6 +71,11 @@ export function getAudit(args: { buyer_id: string; sale_id?: string; sku_id?: st
 /** A sale while it sells: poll it every second. */
 export function getLive(sale_id: string): Call<Live> {
   return { method: "GET", path: pathOf("/v1/ops/sales/{sale_id}/live", sale_id), answers: { 200: "json" }, isRepeatable: true };
+}
+
+/** A sale over time: its counts, and what was done to it. */
+export function getSaleHistory(sale_id: string, args: { window_seconds?: number; } = {}): Call<SaleHistory> {
+  return { method: "GET", path: pathOf("/v1/ops/sales/{sale_id}/history", sale_id), answers: { 200: "json" }, query: { window_seconds: args.window_seconds }, isRepeatable: true };
 }
 
 /** How far the visitors of a sale came, and why they were refused. */

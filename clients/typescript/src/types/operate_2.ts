@@ -21,6 +21,46 @@ export interface Live {
   health: Load;
 }
 
+export interface HistoryRoom {
+  joined: number;
+  serving: number;
+  inside: number;
+}
+
+/** Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out. */
+export interface HistoryPoint {
+  /** When the span begins. */
+  at: string;
+  /** How long it is. */
+  seconds: number;
+  attempts: Attempts;
+  returned_units: Returned;
+  turned_away: TurnedAway;
+  answer_ms: AnswerTimes;
+  room: HistoryRoom | null;
+  settlement: Settlement;
+}
+
+export interface SaleMark {
+  at: string;
+  /** `opened`, `closed`, `paused`, `resumed`, `restocked`, `changed`, `rate_changed`, `line_paused`, `line_resumed` or `admitted`. */
+  kind: string;
+  /** The operator or key; null: by schedule, or from the command line. */
+  by: string | null;
+  detail: string | null;
+}
+
+export interface SaleHistory {
+  sale_id: string;
+  as_of: string;
+  since: string;
+  /** How long a span is, unless it says otherwise. */
+  seconds: number;
+  points: HistoryPoint[];
+  /** What was done to the sale, and by whom. */
+  marks: SaleMark[];
+}
+
 export interface FunnelStep {
   /** `view`, `join`, `pass`, `attempt` or `pay`. */
   step: string;

@@ -19,7 +19,15 @@ from holdfast.client.types.operate import (
     Retried,
     Timeline,
 )
-from holdfast.client.types.operate_2 import Funnel, Live, NewServiceKey, Scope, ServiceKeyList, SystemHealth
+from holdfast.client.types.operate_2 import (
+    Funnel,
+    Live,
+    NewServiceKey,
+    SaleHistory,
+    Scope,
+    ServiceKeyList,
+    SystemHealth,
+)
 
 
 def live() -> Call[Health]:
@@ -194,6 +202,21 @@ def get_live(sale_id: str) -> Call[Live]:
         method="GET",
         path=path_of("/v1/ops/sales/{sale_id}/live", sale_id),
         answers={200: (Live,)},
+    )
+
+
+def get_sale_history(sale_id: str, *, window_seconds: int | None = None) -> Call[SaleHistory]:
+    """A sale over time: its counts, and what was done to it.
+
+    At most 600 spans of equal length, of a second or more; made at most once a second for all callers. The first
+    and the last hour are kept by the second, the rest by the minute, and by ten minutes after a day. Counts are of
+    all server processes.
+    """
+    return Call(
+        method="GET",
+        path=path_of("/v1/ops/sales/{sale_id}/history", sale_id),
+        answers={200: (SaleHistory,)},
+        query={"window_seconds": optional(window_seconds)},
     )
 
 

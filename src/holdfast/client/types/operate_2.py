@@ -42,6 +42,41 @@ class Live(Struct, frozen=True, kw_only=True):
     health: Load
 
 
+class HistoryRoom(Struct, frozen=True, kw_only=True):
+    joined: int
+    serving: int
+    inside: int
+
+
+class HistoryPoint(Struct, frozen=True, kw_only=True):
+    """Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out."""
+
+    at: datetime  # When the span begins.
+    seconds: int  # How long it is.
+    attempts: Attempts
+    returned_units: Returned
+    turned_away: TurnedAway
+    answer_ms: AnswerTimes
+    room: HistoryRoom | None = None
+    settlement: Settlement
+
+
+class SaleMark(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: str
+    by: str | None = None  # The operator or key; null: by schedule, or from the command line.
+    detail: str | None = None
+
+
+class SaleHistory(Struct, frozen=True, kw_only=True):
+    sale_id: str
+    as_of: datetime
+    since: datetime
+    seconds: int  # How long a span is, unless it says otherwise.
+    points: list[HistoryPoint]
+    marks: list[SaleMark]  # What was done to the sale, and by whom.
+
+
 class FunnelStep(Struct, frozen=True, kw_only=True):
     step: str  # `view`, `join`, `pass`, `attempt` or `pay`.
     clicks: int  # How often, signed in or not.

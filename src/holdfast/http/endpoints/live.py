@@ -17,7 +17,6 @@ from holdfast.bootstrap.services import Services
 from holdfast.domain.room.pacing import why
 from holdfast.domain.room.room import RoomState
 from holdfast.domain.sale.sale import RoomMode, Sale
-from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Pool
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
@@ -25,22 +24,18 @@ from holdfast.http.contract.message import Answer, Request, json
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.operate import (
     AnswerTimesOut,
-    AttemptsOut,
     DriftOut,
     LiveOut,
     LiveRoomOut,
-    ReturnedOut,
     SettlementOut,
     StockOut,
-    TurnedAwayOut,
 )
 from holdfast.http.contract.schemas.sales import OperatorSaleOut
 from holdfast.http.endpoints.health import load_of
+from holdfast.http.endpoints.ops.counted import answer_times_of, attempts_of, returned_of, took_of, turned_away_of
 from holdfast.http.protection.shedding import Shedder
 from holdfast.ledger.sales.figures import SaleFigures, figures_of
 from holdfast.ledger.stock.queries import PoolView
-from holdfast.runtime.counters import BOUNDS_MS, RETURNED, TOLD, TOOK
-from holdfast.runtime.histogram import quantile
 from holdfast.runtime.times import optional_rfc3339, rfc3339
 from holdfast.settlement.parked import count_parked
 
@@ -48,9 +43,6 @@ FRESH_S = 0.5
 # Answer times cover about this many seconds.
 WINDOW_S = 10.0
 KEPT_MAX = 100
-_ANSWERS = list(Outcome)
-# Every outcome of an attempt to reserve except success.
-_REFUSALS = _ANSWERS[_ANSWERS.index(Outcome.KEY_REUSED) : _ANSWERS.index(Outcome.RESERVED)]
 
 
 class _Seen(Struct, frozen=True):
@@ -129,14 +121,14 @@ class LiveEndpoint:
             sale=OperatorSaleOut.of_pool(seen.sale, pool, figures.at),
             stock=None if pool is None else _stock(pool, figures),
             next_return_at=None if view is None else optional_rfc3339(view.next_return_at),
-            attempts=_attempts(figures),
-            returned_units=ReturnedOut(*(figures.counts.get(RETURNED + name, 0) for name in _RETURNS)),
+            attempts=attempts_of(figures.counts),
+            returned_units=returned_of(figures.counts),
             answer_ms=_answer_times(watched, figures),
             settlement=_settlement(figures),
             room=None if seen.room is None else _room(seen.sale, seen.room),
             parked=seen.parked,
             drift=self._drift(seen.sale.sku_id, figures.at),
-            turned_away=TurnedAwayOut(*(_sum(figures, kind) for kind in ("shed", "limited"))),
+            turned_away=turned_away_of(figures.of_server),
             health=load_of(self._services, self._shedder),
         )
 
@@ -156,36 +148,21 @@ class LiveEndpoint:
         )
 
 
-_RETURNS = ("expired", "cancelled", "failed")
-
-
 def _stock(pool: Pool, figures: SaleFigures) -> StockOut:
     """Settling units are held, too; the ledger knows which, a moment before or after the gate."""
     settling = min(figures.settling_units + figures.parked_units, pool.held)
     return StockOut(pool.total, pool.available, pool.held - settling, settling, pool.sold)
 
 
-def _attempts(figures: SaleFigures) -> AttemptsOut:
-    counts = {outcome: figures.counts.get(TOLD + outcome, 0) for outcome in Outcome}
-    refused = {outcome.value: counts[outcome] for outcome in _REFUSALS if counts[outcome]}
-    granted, repeated = counts[Outcome.RESERVED], counts[Outcome.REPLAYED]
-    return AttemptsOut(granted + repeated + sum(refused.values()), granted, repeated, refused)
-
-
 def _answer_times(watched: _Watched, figures: SaleFigures) -> AnswerTimesOut:
     now = monotonic()
-    took = [figures.counts.get(f"{TOOK}{index}", 0) for index in range(len(BOUNDS_MS) + 1)]
+    took = took_of(figures.counts)
     while len(watched.waits) > 1 and watched.waits[0][0] < now - WINDOW_S:
         watched.waits.popleft()
     watched.waits.append((now, took))
     first = watched.waits[0][1]
     lately = [after - before for before, after in zip(first, took, strict=True)]
-    return AnswerTimesOut(_quantile(lately, 0.5), _quantile(lately, 0.99), sum(lately))
-
-
-def _quantile(lately: list[int], share: float) -> float | None:
-    found = quantile(BOUNDS_MS, lately, share)
-    return None if found is None else round(found, 1)
+    return answer_times_of(lately)
 
 
 def _settlement(figures: SaleFigures) -> SettlementOut:
@@ -195,8 +172,3 @@ def _settlement(figures: SaleFigures) -> SettlementOut:
 
 def _room(sale: Sale, room: RoomState) -> LiveRoomOut:
     return LiveRoomOut.of(sale, room, inside=max(room.called, 0) + max(room.passes, 0), why=why(room))
-
-
-def _sum(figures: SaleFigures, kind: str) -> int:
-    """Requests that were turned away, of any kind of endpoint."""
-    return sum(number for name, number in figures.of_server.items() if name.startswith(f"{kind}."))

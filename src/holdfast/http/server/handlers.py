@@ -27,6 +27,7 @@ from holdfast.http.endpoints.operate import OperateEndpoints
 from holdfast.http.endpoints.ops.features import FeaturesEndpoint
 from holdfast.http.endpoints.ops.funnel import FunnelEndpoint
 from holdfast.http.endpoints.ops.lag import LagEndpoint
+from holdfast.http.endpoints.ops.sale_history import SaleHistoryEndpoint
 from holdfast.http.endpoints.orders import OrderEndpoints
 from holdfast.http.endpoints.parked import ParkedEndpoints
 from holdfast.http.endpoints.people.auditing import Auditor, may_be_audited
@@ -144,6 +145,7 @@ def _operate(services: Services, admission: AdmissionControl) -> dict[Endpoint, 
         operate_table.COMPENSATE: parked.compensate,
         operate_table.GET_AUDIT: AuditEndpoint(services, shedder).search,
         operate_table.GET_LIVE: LiveEndpoint(services, shedder).live,
+        operate_table.GET_SALE_HISTORY: SaleHistoryEndpoint(services).history,
         operate_table.GET_FUNNEL: FunnelEndpoint(services).funnel,
         operate_table.LIST_KEYS: keys.list,
         operate_table.CREATE_KEY: keys.create,

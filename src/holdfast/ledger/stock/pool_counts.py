@@ -1,9 +1,10 @@
 """Counters per pool (`runtime/counters.py`), summed over all processes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Table, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -15,9 +16,13 @@ from holdfast.runtime import counters
 _RETURNS = {f"reservation.{why}": f"{counters.RETURNED}{why}" for why in ("expired", "cancelled", "failed")}
 
 
+def insert_for(connection: Connection) -> Callable[[Table], Any]:
+    """The insert of its dialect, which has `on_conflict_do_update`."""
+    return sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
+
+
 def add_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
-    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
-    statement = insert(pool_counts)
+    statement = insert_for(connection)(pool_counts)
     added = statement.on_conflict_do_update(
         index_elements=["sku_id", "name"], set_={"number": pool_counts.c.number + statement.excluded.number}
     )

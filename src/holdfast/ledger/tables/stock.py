@@ -204,3 +204,16 @@ pool_counts = Table(
     Column("name", String, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
+
+# The same over time (`ledger/stock/history.py`).
+pool_history = Table(
+    "pool_history",
+    metadata,
+    Column("sku_id", Id, primary_key=True),
+    # How long a span is, and when it begins.
+    Column("seconds", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Millis, primary_key=True, autoincrement=False),
+    Column("name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)

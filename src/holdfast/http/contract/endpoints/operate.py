@@ -31,11 +31,13 @@ from holdfast.http.contract.schemas.operate import (
     FeaturesOut,
     FunnelOut,
     HealthOut,
+    HistoryQuery,
     KeyIn,
     LagsOut,
     LiveOut,
     NewServiceKeyOut,
     ReadyOut,
+    SaleHistoryOut,
     ServiceKeyList,
     SystemHealthOut,
     TimelineOut,
@@ -206,6 +208,18 @@ GET_LIVE = _endpoint(
     # A few operators, who read what is kept for all of them: above all when there is much to do.
     priority=Priority.FINISH,
     answers={200: Answers("The sale's figures", LiveOut)},
+    problems=(problems.SALE_NOT_FOUND,),
+)
+GET_SALE_HISTORY = _endpoint(
+    "get_sale_history",
+    "GET /v1/ops/sales/{sale_id}/history",
+    summary="A sale over time: its counts, and what was done to it",
+    description="At most 600 spans of equal length, of a second or more; made at most once a second for all callers. "
+    "The first and the last hour are kept by the second, the rest by the minute, and by ten minutes after a day. "
+    "Counts are of all server processes.",
+    access=READ_OPERATE,
+    query=HistoryQuery,
+    answers={200: Answers("The history", SaleHistoryOut)},
     problems=(problems.SALE_NOT_FOUND,),
 )
 GET_FUNNEL = _endpoint(

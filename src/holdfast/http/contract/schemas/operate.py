@@ -300,3 +300,51 @@ class LiveOut(Struct, frozen=True):
     drift: Annotated[DriftOut | None, Meta(description="Null where this process does no background work.")]
     turned_away: TurnedAwayOut
     health: LoadOut
+
+
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    window_seconds: (
+        Annotated[int, Meta(ge=10, le=7_776_000, description="Only the last so many seconds; left out: all of it.")]
+        | None
+    ) = None
+
+
+class HistoryRoomOut(Struct, frozen=True):
+    joined: int
+    serving: int
+    inside: int
+
+
+class HistoryPointOut(Struct, frozen=True):
+    """Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out."""
+
+    at: Annotated[Timestamp, Meta(description="When the span begins.")]
+    seconds: Annotated[int, Meta(description="How long it is.")]
+    attempts: AttemptsOut
+    returned_units: ReturnedOut
+    turned_away: TurnedAwayOut
+    answer_ms: AnswerTimesOut
+    room: HistoryRoomOut | None
+    settlement: SettlementOut
+
+
+class SaleMarkOut(Struct, frozen=True):
+    at: Timestamp
+    kind: Annotated[
+        str,
+        Meta(
+            description="`opened`, `closed`, `paused`, `resumed`, `restocked`, `changed`, `rate_changed`, "
+            "`line_paused`, `line_resumed` or `admitted`."
+        ),
+    ]
+    by: Annotated[str | None, Meta(description="The operator or key; null: by schedule, or from the command line.")]
+    detail: str | None
+
+
+class SaleHistoryOut(Struct, frozen=True):
+    sale_id: str
+    as_of: Timestamp
+    since: Timestamp
+    seconds: Annotated[int, Meta(description="How long a span is, unless it says otherwise.")]
+    points: list[HistoryPointOut]
+    marks: Annotated[list[SaleMarkOut], Meta(description="What was done to the sale, and by whom.")]

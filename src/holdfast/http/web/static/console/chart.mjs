@@ -27,7 +27,7 @@ function drawNext() {
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-function optionsOf(series, width) {
+function optionsOf(series, width, view) {
   const axis = { stroke: colour("quiet"), font: "11px system-ui", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
   return {
     width,
@@ -35,8 +35,9 @@ function optionsOf(series, width) {
     padding: [8, 24, 0, 0],
     legend: { show: false },
     cursor: { show: false },
+    hooks: { draw: [(chart) => drawMarks(chart, view.marks)] },
     scales: {
-      x: { time: true, range: (_chart, least, most) => windowOf(least, most) },
+      x: { time: true, range: (_chart, least, most) => windowOf(least, most, view.isWhole) },
       y: { range: (_chart, _least, most) => [0, Math.max(most ?? 0, 4) * 1.1] },
     },
     axes: [
@@ -54,20 +55,42 @@ function optionsOf(series, width) {
   };
 }
 
-function windowOf(least, most) {
+/** A line where something was done to the sale. What it was is in the list of events. */
+function drawMarks(chart, marks) {
+  const { left, top, width, height } = chart.bbox;
+  const { ctx } = chart;
+  ctx.save();
+  ctx.strokeStyle = colour("quiet");
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const mark of marks) {
+    const x = Math.round(chart.valToPos(Date.parse(mark.at) / 1000, "x", true));
+    if (x < left || x > left + width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, top);
+    ctx.lineTo(x, top + height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+function windowOf(least, most, isWhole) {
   const until = most ?? Date.now() / 1000;
+  if (isWhole) return [Math.min(least ?? until, until - MIN_WINDOW_S), until];
   return [until - Math.min(Math.max(until - (least ?? until), MIN_WINDOW_S), MAX_WINDOW_S), until];
 }
 
 /** `series`: [{name, label, colour, show}]; a new `version` means that the history has grown. */
-export function Chart({ title, history, series, version }) {
+export function Chart({ title, history, series, version, marks, isWhole }) {
+  const view = useRef({}).current;
+  Object.assign(view, { marks, isWhole });
   const container = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
     const element = container.current;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(series, element.clientWidth), dataOf(history, series), element);
+      plot.current = new uPlot(optionsOf(series, element.clientWidth, view), dataOf(history, series), element);
     };
     make();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
@@ -83,7 +106,8 @@ export function Chart({ title, history, series, version }) {
   useEffect(() => {
     scheduleDraw(plot, () => plot.current?.setData(dataOf(history, series)));
   }, [history, version]);
-  return html`<figure class="chart card">
+  const highest = Math.round(Math.max(0, ...history.columns[series[0].name]));
+  return html`<figure class="chart card" data-highest=${highest}>
     <figcaption><h2>${title}</h2></figcaption>
     <ul class="legend figures">${series.map((one) => html`<li key=${one.name}><i class="swatch ${one.dash ? "dashed" : ""}" style=${{ borderColor: `var(--${one.colour})` }}></i>${one.label}${" "}
       <b>${one.show(history.latest(one.name))}</b></li>`)}</ul>

@@ -1,5 +1,7 @@
-// The last minutes of a sale, as bounded columns of equal length for the charts.
-const POINTS_MAX = 600;
+// A sale over time, as bounded columns of equal length for the charts.
+const POINTS_MAX = 900;
+// Between spans of the server in which nothing happened, a line is drawn at zero.
+const EMPTY = { attempts: { total: 0, granted: 0, refused: {} }, turned_away: { shed: 0, limited: 0 }, returned_units: { expired: 0, cancelled: 0, failed: 0 }, answer_ms: { p50: null, p99: null } };
 const REFUSALS = {
   out_of_stock: ["sold_out", "insufficient"],
   all_held: ["all_held"],
@@ -16,6 +18,7 @@ export class History {
   constructor() {
     this.columns = Object.fromEntries(COLUMNS.map((name) => [name, []]));
     this.last = null;
+    this.isFilled = false;
   }
 
   /** Adds a sample if it is newer than the last one. Counters become rates per second since then. */
@@ -34,6 +37,36 @@ export class History {
     this.append(row);
   }
 
+  /** What the server has kept, in place of what is here; samples that are newer stay. */
+  fill({ points, since, as_of }) {
+    const newer = this.rowsAfter(Date.parse(as_of) / 1000);
+    for (const column of Object.values(this.columns)) column.length = 0;
+    let until = Date.parse(since) / 1000;
+    let last = null;
+    for (const point of points) {
+      const at = Date.parse(point.at) / 1000;
+      if (last && at > until) this.addGap(until, at, last);
+      this.append(rowOf(at, point, point.seconds));
+      until = at + point.seconds;
+      last = point;
+    }
+    const end = Date.parse(as_of) / 1000;
+    if (last && end > until) this.addGap(until, end, last);
+    for (const row of newer) this.append(row);
+    this.isFilled = true;
+  }
+
+  addGap(from, until, { room, settlement }) {
+    this.append(rowOf(from, { ...EMPTY, room, settlement }, 1));
+    if (until - from > 2) this.append(rowOf(until - 1, { ...EMPTY, room, settlement }, 1));
+  }
+
+  rowsAfter(at) {
+    const first = this.columns.at.findIndex((one) => one > at);
+    if (first < 0) return [];
+    return this.columns.at.slice(first).map((_, index) => Object.fromEntries(COLUMNS.map((name) => [name, this.columns[name][first + index]])));
+  }
+
   append(row) {
     for (const [name, column] of Object.entries(this.columns)) {
       column.push(row[name] ?? null);
@@ -44,6 +77,11 @@ export class History {
   latest(name) {
     return this.columns[name].at(-1) ?? null;
   }
+}
+
+function rowOf(at, point, seconds) {
+  const counts = Object.entries(countsOf(point)).map(([name, count]) => [name, count / seconds]);
+  return { at, ...Object.fromEntries(counts), ...levelsOf(point) };
 }
 
 function countsOf(live) {

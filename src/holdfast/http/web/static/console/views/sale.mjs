@@ -7,6 +7,7 @@ import { Empty, Heading, Tag } from "../components.mjs";
 import { useEvery, useStore } from "../store.mjs";
 import { milliseconds, dateTime, number, OUTCOMES, PHASES, plural, price, rate, seconds, time } from "../format.mjs";
 import { Controls } from "./controls.mjs";
+import { EventStrip } from "./event-strip.mjs";
 import { StockBar } from "./stock.mjs";
 import { FunnelPanel } from "./funnel.mjs";
 import { WaitingRoomPanel } from "./waiting-room.mjs";
@@ -15,6 +16,9 @@ import * as paths from "../../paths.mjs";
 // Below a second, so that the figures change every second despite the response time.
 const POLL_MS = 800;
 const STALE_MS = 3000;
+// How much of what the server has kept is shown first, by the second; the rest is shown on request.
+const RECENT_S = 300;
+const PAST_POLL_MS = 5000;
 // Kept while other views are open.
 const histories = new Map();
 
@@ -66,12 +70,33 @@ export function SaleView({ id }) {
     }
   };
   useEvery(POLL_MS, refresh, [id]);
+  const past = usePast(id, history);
   if (missing) return html`<${Heading} title=${id}><//><${Empty}>${missing}<//>`;
   if (!live) return html`<${Heading} title=${id}><//><${Empty}>Loading…<//>`;
-  return html`<${LiveSale} live=${live} history=${history} onChange=${refresh} />`;
+  return html`<${LiveSale} live=${live} history=${history} past=${past} onChange=${refresh} />`;
 }
 
-function LiveSale({ live, history, onChange }) {
+/** What the server has kept: the last minutes, or all of it, and what was done to the sale. */
+function usePast(id, recent) {
+  const whole = useRef(new History()).current;
+  const [isWhole, setWhole] = useState(false);
+  const [marks, setMarks] = useState([]);
+  const [version, setVersion] = useState("");
+  useEvery(PAST_POLL_MS, async () => {
+    try {
+      const kept = await get(`${paths.getSaleHistory(id)}${isWhole ? "" : `?window_seconds=${RECENT_S}`}`);
+      // Recent samples have more than the server keeps, so they go on from what it had at first.
+      if (isWhole || !recent.isFilled) (isWhole ? whole : recent).fill(kept);
+      setMarks(kept.marks);
+      setVersion(kept.as_of);
+    } catch {
+      // Keep what is shown.
+    }
+  }, [id, isWhole]);
+  return { isWhole, setWhole, marks, version, history: isWhole ? whole : recent };
+}
+
+function LiveSale({ live, history, past, onChange }) {
   const { sale, stock } = live;
   const [phase, kind] = PHASES[sale.phase];
   return html`<div class="live" data-as-of=${live.as_of}>
@@ -88,8 +113,11 @@ function LiveSale({ live, history, onChange }) {
     ${stock && html`<${StockBar} stock=${stock} />`}
     <${Tiles} live=${live} history=${history} />
     <div class="live-columns">
-      <div class="charts">${CHARTS.filter(([, , needs]) => needs !== "room" || live.room).map(([title, series]) =>
-        html`<${Chart} key=${title} title=${title} series=${series} history=${history} version=${live.as_of} />`)}</div>
+      <div class="stack"><${EventStrip} marks=${past.marks} history=${past.history} />
+        <div class="time-range" role="group" aria-label="Time shown">${[[false, "Last 5 minutes"], [true, "Whole sale"]].map(([value, label]) =>
+          html`<button key=${label} class="button small" aria-pressed=${past.isWhole === value} onClick=${() => past.setWhole(value)}>${label}</button>`)}</div>
+        <div class="charts">${CHARTS.filter(([, , needs]) => needs !== "room" || live.room).map(([title, series]) =>
+          html`<${Chart} key=${title} title=${title} series=${series} history=${past.history} marks=${past.marks} isWhole=${past.isWhole} version=${past.isWhole ? past.version : live.as_of + past.version} />`)}</div></div>
       <aside aria-label="Controls">
         ${may("sales") && html`<${Controls} live=${live} onChange=${onChange} />`}
         ${live.room && html`<${WaitingRoomPanel} sale=${sale} room=${live.room} onChange=${onChange} />`}

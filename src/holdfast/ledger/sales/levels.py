@@ -1,0 +1,48 @@
+"""What stands at a moment of the sales that are not closed: the line, and the payments that are open."""
+
+from sqlalchemy import Connection, func, select
+
+from holdfast.domain.sale.sale import SaleState
+from holdfast.domain.stock.shards import whole_of
+from holdfast.ledger.room.rooms import room_from_row
+from holdfast.ledger.stock.history import LEVEL
+from holdfast.ledger.tables.money import is_open_settlement, settlements
+from holdfast.ledger.tables.room import rooms
+from holdfast.ledger.tables.sales import sales
+
+# By SKU and name.
+Levels = dict[tuple[str, str], int]
+SALES_MAX = 50
+# People may stand in line for this long before a sale opens, and it is in the history.
+EARLY_MS = 3_600_000
+
+
+def levels_of_sales(connection: Connection, now: int) -> Levels:
+    """Three queries, however many sales there are."""
+    wanted = select(sales.c.sale_id, sales.c.sku_id).where(
+        sales.c.state != SaleState.CLOSED, sales.c.starts_at <= now + EARLY_MS
+    )
+    found = connection.execute(wanted.order_by(sales.c.starts_at.desc(), sales.c.sale_id).limit(SALES_MAX)).all()
+    if not found:
+        return {}
+    sku_of = {row.sale_id: row.sku_id for row in found}
+    levels: Levels = {}
+    for sku_id in sku_of.values():
+        levels |= {(sku_id, f"{LEVEL}open"): 0, (sku_id, f"{LEVEL}oldest_ms"): 0}
+    for row in connection.execute(select(rooms).where(rooms.c.sale_id.in_(sku_of))):
+        room, sku_id = room_from_row(row), sku_of[row.sale_id]
+        inside = max(room.called, 0) + max(room.passes, 0)
+        for name, number in (("joined", room.joined), ("serving", room.serving), ("inside", inside)):
+            levels[sku_id, LEVEL + name] = number
+    _add_settlements(connection, levels, now)
+    return levels
+
+
+def _add_settlements(connection: Connection, levels: Levels, now: int) -> None:
+    wanted = select(settlements.c.sku_id, func.count(), func.min(settlements.c.created_at)).where(is_open_settlement)
+    for pool, count, oldest in connection.execute(wanted.group_by(settlements.c.sku_id)):
+        sku_id = whole_of(pool)
+        if (sku_id, f"{LEVEL}open") in levels:
+            levels[sku_id, f"{LEVEL}open"] += count
+            age, name = max(now - oldest, 0), (sku_id, f"{LEVEL}oldest_ms")
+            levels[name] = max(levels[name], age)
