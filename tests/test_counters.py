@@ -92,7 +92,7 @@ async def test_the_middle_of_a_long_sale_becomes_coarser_and_loses_no_count(data
             add_to_history(connection, {("sku", "told.reserved"): 1}, at)
             add_levels(connection, {("sku", "level.joined"): number}, at)
 
-    await database.write(fill)
+    await database.write(fill, timeout_s=60)
     for _ in range(2):
         await database.write(lambda c: coarsen(c, until))
     spans = await _history(database, BEGIN, until)

@@ -10,9 +10,21 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from holdfast.access.cell_stores import CellsText, check_cells
 from holdfast.access.origins import parse_origins
 from holdfast.access.setting_errors import TOML, blame_toml, explain_setting, refuse_renamed
-from holdfast.access.setting_values import StripePublicKey, StripeSecretKey, http_url, is_webhook_secret, networks
+from holdfast.access.setting_values import (
+    MIN_SECRET_BYTES,
+    MIN_SERVICE_KEY,
+    LongSecret,
+    ServiceKeyText,
+    SigningKeys,
+    StripePublicKey,
+    StripeSecretKey,
+    WebhookSecret,
+    http_url,
+    networks,
+)
 from holdfast.domain.sale.rates import parse_rates
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
@@ -22,14 +34,10 @@ from holdfast.ledger.engine.database_url import (
     parse_replica_urls,
     with_hosts_as_options,
 )
+from holdfast.messages.mail_settings import check_mail
 from holdfast.runtime.client_address import Networks, parse_networks
 from holdfast.runtime.private_files import generated_secret
 from holdfast.streams.kafka.kafka_url import parse_kafka_url
-
-# HS256 signs with SHA-256: a secret shorter than its output is easier to guess than the signature is to forge.
-MIN_SECRET_BYTES = 32
-# The prefix `hf_` and 16 characters: 64 bits of entropy even if they are only hexadecimal.
-MIN_SERVICE_KEY = 19
 
 # Refused by name, because an ignored setting would silently fall back to its default.
 RENAMED = {"line_max": "queue_max", "patience_ms": "queue_timeout_ms", "sold_out_memory_ms": "sold_out_cache_ms"}
@@ -49,6 +57,11 @@ class Settings(BaseSettings):
     )
     database_replica_urls: str = Field(
         "", description="Read replicas of PostgreSQL, as `postgresql://h2/name,postgresql://h3/name`."
+    )
+    cells: CellsText = Field(
+        "",
+        description="Spread sales over cells with stores of their own, as "
+        "`a=postgresql://h1/a|redis://h2;b=postgresql://h3/b`; `HOLDFAST_DATABASE_URL` is then the control database.",
     )
     redis_url: str = Field(
         "",
@@ -84,12 +97,11 @@ class Settings(BaseSettings):
     start_timeout_s: int = Field(60, ge=0, description="Seconds that a starting server or worker waits for its stores.")
     database_connections: int = Field(8, ge=2, le=100, description="PostgreSQL connections per server process.")
 
-    service_key: SecretStr = Field(
+    service_key: ServiceKeyText = Field(
         SecretStr(""), description="Admin key, a bearer token with every scope; generated if unset."
     )
-    buyer_secret: SecretStr = Field(
-        SecretStr(""),
-        description="HS256 secret that signs buyers' JWTs, at least 32 bytes; generated if unset.",
+    buyer_secret: LongSecret = Field(
+        SecretStr(""), description="HS256 secret that signs buyers' JWTs, at least 32 bytes; generated if unset."
     )
     buyer_jwks_url: str = Field(
         "", description="JWKS URL to verify buyers' JWTs with public keys instead (RS256, ES256, EdDSA)."
@@ -108,24 +120,23 @@ class Settings(BaseSettings):
         description="Origins of your shop's pages, as in `https://shop.example.com`: they may call the API from a "
         "browser (CORS), and the waiting room may send its visitors there.",
     )
-    signing_key: SecretStr = Field(
+    signing_key: SigningKeys = Field(
         SecretStr(""),
         description="Signs receipts, tickets and passes: a secret of at least 32 bytes, or `id:secret,id:secret` to "
         "rotate (the first signs); must be the same on all servers; generated if unset.",
     )
     oidc_issuer: str = Field(
-        "",
-        description="OpenID Connect issuer that operators sign in with at the console, as in `https://id.example.com`.",
+        "", description="OpenID Connect issuer that operators sign in with, as in `https://id.example.com`."
     )
     oidc_client_id: str = Field("", description="Client ID of the console at that issuer.")
     oidc_client_secret: SecretStr = Field(SecretStr(""), description="Its client secret; unset for a public client.")
-    console_url: str = Field(
-        "", description="URL of this server as operators' browsers see it, for links; taken from the request if unset."
-    )
+    approvals: bool = Field(False, description="Whether a second operator must approve what cannot be undone.")
+    approval_refunds_per_hour: int = Field(20, ge=0, description="Refunds in an hour by one operator without approval.")
+    console_url: str = Field("", description="URL of this server as operators' browsers see it; for links.")
     demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
 
     payment_sandbox_url: str = Field("", description="URL of a running `holdfast sandbox`, to let sales pay there.")
-    payment_sandbox_webhook_secret: SecretStr = Field(
+    payment_sandbox_webhook_secret: WebhookSecret = Field(
         SecretStr(""), description="Verifies the sandbox's webhooks: `whsec_` and base64, the same on both sides."
     )
     stripe_api_key: StripeSecretKey = Field(
@@ -136,7 +147,7 @@ class Settings(BaseSettings):
         "", description="Stripe publishable key `pk_…`: the storefront takes cards in Stripe's Payment Element."
     )
     stripe_api_base: str = Field("", description="Alternative Stripe URL for the API and script, for tests.")
-    stripe_webhook_secret: SecretStr = Field(SecretStr(""), description="Verifies Stripe's webhooks: `whsec_…`.")
+    stripe_webhook_secret: WebhookSecret = Field(SecretStr(""), description="Verifies Stripe's webhooks: `whsec_…`.")
     rates: str = Field("", description="Exchange rates for quotes, as in `EUR/USD=1.0842,EUR/GBP=0.853`.")
     rates_url: str = Field("", description="A service that is asked for exchange rates instead, by HTTP.")
     payment_timeout_ms: int = Field(
@@ -167,6 +178,13 @@ class Settings(BaseSettings):
     rate_per_address: int = Field(100, ge=0, description="Requests per second per client address; 0 for no limit.")
     rate_per_buyer: int = Field(50, ge=0, description="Requests per second per buyer; 0 for no limit.")
     places_per_address: int = Field(1000, ge=0, description="Waiting-room places per client address; 0 for no limit.")
+    accounts_per_device: int = Field(0, ge=0, le=1000, description="Accounts per device in a sale's room; 0: any.")
+    captcha_verify_url: str = Field("", description="Where captcha tokens are verified (`siteverify`), if anywhere.")
+    captcha_secret: SecretStr = Field(SecretStr(""), description="Secret key of your site at that service.")
+    captcha_required: bool = Field(False, description="Take no proof of work instead, while that service answers.")
+    risk_url: str = Field("", description="A service that is asked at every join whether to trust the buyer.")
+    risk_token: SecretStr = Field(SecretStr(""), description="Bearer token for that service.")
+    risk_timeout_ms: int = Field(50, ge=1, le=2000, description="How long a join waits for it before it is allowed.")
     shared_addresses: str = Field(
         "", description="Networks that many people share, exempt from `units_per_address`, as in `198.51.100.0/24`."
     )
@@ -180,6 +198,13 @@ class Settings(BaseSettings):
     )
     edge_purge_token: SecretStr = Field(SecretStr(""), description="Bearer token of that CDN.")
     webhook_private: bool = Field(False, description="Allow webhooks to loopback and private addresses.")
+    smtp_url: SecretStr = Field(
+        SecretStr(""),
+        description="Send messages by mail: `smtp://user:password@host:587` or `smtps://user:password@host`.",
+    )
+    mail_from: str = Field("", description="The sender of mail, as in `Shop <noreply@shop.example>`.")
+    public_url: str = Field("", description="URL of this server as buyers see it, for links in messages.")
+    message_templates: str = Field("", description="Folder with templates of your own for messages.")
     keep_days: int = Field(
         0,
         ge=0,
@@ -194,6 +219,12 @@ class Settings(BaseSettings):
         "files need `holdfast[archive]`. If unset, there is none.",
     )
     audit_days: int = Field(30, ge=1, description="Days that refusals are kept for `holdfast audit`.")
+    otel_endpoint: str = Field(
+        "", description="Collector that gets traces by OTLP, as in `http://127.0.0.1:4318`; needs `holdfast[otel]`."
+    )
+    otel_sample_percent: float = Field(
+        1.0, ge=0, le=100, description="Requests that are traced if their caller sends no `traceparent`, in percent."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum log level: `debug`, `info`, `warning` or `error`."
     )
@@ -209,14 +240,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
-    @field_validator("service_key")
-    @classmethod
-    def _service_key_has_prefix(cls, key: SecretStr) -> SecretStr:
-        text = key.get_secret_value()
-        if text and not (text.startswith("hf_") and len(text) >= MIN_SERVICE_KEY and text.isascii()):
-            raise ValueError("must be hf_ followed by at least 16 characters")
-        return key
-
     @field_validator("trusted_proxies", "shared_addresses")
     @classmethod
     def _proxies_are_networks(cls, text: str) -> str:
@@ -228,11 +251,6 @@ class Settings(BaseSettings):
         (parse_rates if info.field_name == "rates" else parse_origins)(text)
         return text
 
-    @field_validator("buyer_jwks_url")
-    @classmethod
-    def _jwks_url_is_http(cls, url: str) -> str:
-        return http_url(url, "https://login.example.com/.well-known/jwks.json")
-
     @field_validator("buyer_token_url")
     @classmethod
     def _token_url_is_http(cls, url: str) -> str:
@@ -242,33 +260,11 @@ class Settings(BaseSettings):
 
     @field_validator(
         "payment_sandbox_url", "stripe_api_base", "rates_url", "edge_url", "edge_purge_url", "oidc_issuer",
-        "console_url",
+        "console_url", "risk_url", "captcha_verify_url", "buyer_jwks_url", "public_url", "otel_endpoint",
     )  # fmt: skip
     @classmethod
     def _provider_url_is_http(cls, url: str) -> str:
-        return http_url(url, "http://127.0.0.1:8081")
-
-    @field_validator("payment_sandbox_webhook_secret", "stripe_webhook_secret")
-    @classmethod
-    def _webhook_secret_has_prefix(cls, secret: SecretStr) -> SecretStr:
-        if secret.get_secret_value() and not is_webhook_secret(secret.get_secret_value()):
-            raise ValueError("must be whsec_ followed by base64")
-        return secret
-
-    @field_validator("buyer_secret")
-    @classmethod
-    def _secret_is_long(cls, secret: SecretStr) -> SecretStr:
-        if 0 < len(secret.get_secret_value().encode()) < MIN_SECRET_BYTES:
-            raise ValueError(f"must have at least {MIN_SECRET_BYTES} bytes")
-        return secret
-
-    @field_validator("signing_key")
-    @classmethod
-    def _signing_secrets_are_long(cls, keys: SecretStr) -> SecretStr:
-        parts = [part.strip().rpartition(":") for part in keys.get_secret_value().split(",") if part]
-        if any(len(secret.encode()) < MIN_SECRET_BYTES for _, _, secret in parts):
-            raise ValueError(f"each secret must have at least {MIN_SECRET_BYTES} bytes")
-        return keys
+        return http_url(url, "https://service.example.com or http://127.0.0.1:8081")
 
     @model_validator(mode="after")
     def _default_database(self) -> "Settings":
@@ -290,6 +286,11 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _cells_have_the_stores(self) -> "Settings":
+        check_cells(self.cells, self.__dict__)
+        return self
+
+    @model_validator(mode="after")
     def _kafka_url_is_one(self) -> "Settings":
         if self.kafka_url:
             parse_kafka_url(self.kafka_url)
@@ -297,6 +298,11 @@ class Settings(BaseSettings):
             raise SettingsError("HOLDFAST_CLICKS_TO=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
         elif self.settlement_source == "kafka":
             raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
+        return self
+
+    @model_validator(mode="after")
+    def _mail_can_be_sent(self) -> "Settings":
+        check_mail(self.smtp_url.get_secret_value(), self.mail_from, self.message_templates)
         return self
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ import pytest
 from audit_directory import SOLD_OUT, count, found, record
 
 from holdfast.audit.archivist import DAY_MS, Archivist
+from holdfast.audit.erasing import erase_refusals
 from holdfast.audit.recorder import Recorder
 from holdfast.audit.segments import PARQUET, RAW, archived, raw
 from holdfast.runtime import metrics
@@ -49,6 +50,18 @@ def test_a_refusal_is_found_before_and_after_it_is_archived(tmp_path: Path) -> N
     assert raw(tmp_path) == []
     assert [path.suffix for path in tmp_path.iterdir()] == [PARQUET]
     assert found(tmp_path, "ada") == before
+
+
+def test_an_erased_buyer_is_in_no_segment_and_the_others_are_still_found(tmp_path: Path) -> None:
+    record(tmp_path, *OWNERS, OWNERS[1])
+    archive(tmp_path)
+    record(tmp_path, *OWNERS, OWNERS[1])
+    for owner_id in OWNERS[:-1]:
+        expected = 4 if owner_id == OWNERS[1] else 2
+        assert erase_refusals(tmp_path, owner_id, trial=True) == expected
+        assert erase_refusals(tmp_path, owner_id) == expected
+        assert (erase_refusals(tmp_path, owner_id), count(tmp_path, owner_id)) == (0, 0)
+    assert count(tmp_path, OWNERS[-1]) == 2
 
 
 def test_buyer_ids_may_be_any_text(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli_running import Here
+from sqlalchemy import func, select, update
 
 from holdfast.audit.engine import open_engine
 from holdfast.domain.stock.command import Command, Move, Reserve, Transition
@@ -14,6 +15,7 @@ from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.stock.pool_counts import add_counts
+from holdfast.ledger.tables.sales import orders
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -60,7 +62,7 @@ def test_a_report_has_what_was_sold_refused_and_proven(here: Here, sold: str) ->
     assert {name: body[name] for name in ("total", "available", "held", "sold")} == {
         "total": 3, "available": 0, "held": 1, "sold": 2,
     }  # fmt: skip
-    assert body["orders"]["confirmed"] == {"number": 2, "units": 2, "amount": 9_998}
+    assert body["orders"]["confirmed"] == {"number": 2, "units": 2, "amounts": {"EUR": 9_998}}
     assert {status: each["units"] for status, each in body["reservations"].items()} == {
         "active": 1, "cancelled": 1, "confirmed": 2,
     }  # fmt: skip
@@ -92,6 +94,27 @@ def test_the_page_needs_nothing_else_and_is_safe_to_open(here: Here, sold: str, 
             "SELECT count(*), sum(value) FROM read_parquet(?)", [str(tmp_path / "r.parquet")]
         ).fetchall()
     assert stored == [(len(rows), sum(int(row["value"]) for row in rows))]
+
+
+def test_amounts_of_different_currencies_are_not_added_up(here: Here, sold: str, tmp_path: Path) -> None:
+    async def pay_in_yen() -> None:
+        database = open_database(sold)
+        one = orders.c.order_id == select(func.min(orders.c.order_id)).scalar_subquery()
+        in_yen = update(orders).where(one).values(currency="JPY", amount=800, refunded_amount=300)
+        await database.write(lambda connection: connection.execute(in_yen))
+        await database.close()
+
+    asyncio.run(pay_in_yen())
+    body = here("report", "drop", "--json", DATABASE_URL=sold).json
+    assert body["orders"]["confirmed"] == {"number": 2, "units": 2, "amounts": {"EUR": 4_999, "JPY": 800}}
+    assert body["refunded_amounts"] == {"JPY": 300}
+    shown = here("sales", "report", "drop", DATABASE_URL=sold).out
+    assert "49.99 EUR, 800 JPY" in shown
+    here("report", "drop", "--csv", "r.csv", DATABASE_URL=sold)
+    assert "49.99 EUR, 800 JPY" in (tmp_path / "drop-report.html").read_text()
+    rows = csv.DictReader((tmp_path / "r.csv").read_text().splitlines())
+    ordered = [(row["value"], row["unit"]) for row in rows if row["section"] == "orders"]
+    assert ordered == [("2", "number"), ("4999", "EUR"), ("800", "JPY")]
 
 
 def test_pauses_are_incidents(here: Here, sold: str) -> None:

@@ -43,6 +43,19 @@ def test_a_sale_is_created_with_a_waiting_room_and_proof_of_work(here: Here) -> 
     assert (refused.code, "--room fifo" in refused.err) == (2, True)
 
 
+def test_a_drop_is_created_filled_shown_and_listed(here: Here) -> None:
+    made = here("drops", "create", "winter", "--per-buyer-limit", "2", "--room", "fifo", "--json").json
+    assert (made["per_buyer_limit"], made["room"]["mode"], made["sales"]) == (2, "fifo", [])
+    sale = here("sales", "create", *DROP, "--drop", "winter", "--json").json
+    assert (sale["drop_id"], sale["room"]["mode"]) == ("winter", "fifo")
+    shown = here("drops", "show", "winter").lines
+    assert (shown[1].split()[0], shown[-1].split()[:2]) == ("winter", ["drop", "drop"])
+    [listed] = here("drops", "list", "--json").json["data"]
+    assert [one["sale_id"] for one in listed["sales"]] == ["drop"]
+    missing = here("drops", "show", "nope")
+    assert (missing.code, "no drop with this ID" in missing.err) == (1, True)
+
+
 def test_an_existing_sale_is_never_created_again(here: Here) -> None:
     assert here("sales", "create", *DROP).code == 0
     again = here("sales", "create", *DROP)  # With another start time.

@@ -65,6 +65,31 @@ def test_a_long_poll_is_answered_after_the_plain_timeout() -> None:
         assert client.with_options(attempts=1).get_reservation("rsv_1", wait=2).reservation_id == "rsv_1"
 
 
+SETTLING, CONFIRMED = (Scripted(200, RESERVATION | {"status": status}) for status in ("settling", "confirmed"))
+PATH = "/v1/reservations/rsv_1"
+
+
+def test_waiting_lets_the_server_answer_when_something_changes() -> None:
+    with scripted(GRANTED, SETTLING, LOST, CONFIRMED) as server, Client(server.url) as client:
+        assert client.with_options(**QUICK).wait_for("rsv_1", timeout_s=15.9).status == "confirmed"
+        asked = [path for _, path, _, _ in server.received]
+    assert asked == [PATH, f"{PATH}?wait=15", f"{PATH}?wait=15", f"{PATH}?wait=15"]
+
+
+async def test_the_async_client_waits_in_the_same_way_and_sees_a_declined_payment() -> None:
+    with scripted(SETTLING, GRANTED) as server:
+        async with AsyncClient(server.url) as client:
+            assert (await client.wait_for("rsv_1")).status == "active"
+        assert [path for _, path, _, _ in server.received] == [PATH, f"{PATH}?wait=20"]
+
+
+def test_a_server_without_a_place_for_a_long_poll_is_not_asked_without_a_pause() -> None:
+    begun = time.monotonic()
+    with scripted(*[SETTLING] * 4, CONFIRMED) as server, Client(server.url) as client:
+        client.wait_for("rsv_1")
+    assert time.monotonic() - begun >= 0.1 + 0.15 + 0.225
+
+
 @pytest.mark.parametrize("trouble", [LOST, UNKNOWN, Scripted(502, "")])
 def test_what_may_not_be_done_twice_is_not_sent_again_if_it_may_have_been_done(trouble: Scripted) -> None:
     assert not create_key_call(name="suite", scopes=["read"]).is_repeatable

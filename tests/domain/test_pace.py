@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.domain.room.pace import (
+    LATE_MS,
     LEAST_SHARE,
     MAX_CREDIT_S,
     MAX_STEP_MS,
@@ -88,6 +89,27 @@ def test_free_units_are_offered_to_another_within_two_seconds_if_those_called_do
     assert all(later - earlier <= 2_000 for earlier, later in pairwise(offers))
     # Nobody comes: it ends with four people for each unit, until their calls expire.
     assert seen.called == OFFERED_MAX * 2
+
+
+def test_every_unit_kept_for_people_who_do_not_come_is_offered_to_another_at_once() -> None:
+    """Six units came back, and six people were called for them, of whom one came and bought."""
+    pace = replace(begin(100, 60, 0), serving=6, called_at=0, at=LATE_MS)
+    seen = Observation(joined=100, called=5, late=5, passes=0, available=5)
+    pace = advance(pace, seen, LATE_MS + 200)
+    assert pace.serving == 6 + 5
+    # Those are on time, and nobody else is called until they are late, too, but for one every two seconds.
+    seen = replace(seen, called=10)
+    assert advance(pace, seen, LATE_MS + 400).serving == pace.serving
+    assert advance(pace, seen, LATE_MS + 2_200).serving == pace.serving + 1
+    assert advance(pace, replace(seen, called=20, late=20), LATE_MS + 3_400).serving == pace.serving, "four for each"
+
+
+def test_a_buyer_who_pays_with_a_second_card_does_not_count_as_one_who_takes_two() -> None:
+    """Otherwise the room is too small for the last units: of two free ones only one would be offered."""
+    pace = replace(begin(100, 60, 0), units_each_max=1.0)
+    pace = advance(pace, replace(PLENTY, counts=Counts(passes_used=10, units_taken=12)), 100)
+    assert pace.units_each == 1
+    assert room_for(pace, replace(PLENTY, available=2)) == 2
 
 
 def test_nobody_more_is_called_for_units_that_are_taken_in_time() -> None:

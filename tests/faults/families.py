@@ -123,6 +123,7 @@ FAMILIES = {
         "a provider or receiver drips, answers without end, explodes when decompressed",
         ("settlement/test_hostile_provider.py", "http/test_http_buyer_jwks.py", "outbox/test_deliverer.py"),
     ),
+    34: Family("a whole cell is lost", ("faults/test_cell_lost.py",)),
     35: Family(
         "writes fail while reads work",
         (
@@ -177,5 +178,4 @@ FAMILIES = {
 # Families that have no test yet, because their part of the product does not exist.
 NOT_BUILT = {
     33: "edge",
-    34: "cells",
 }

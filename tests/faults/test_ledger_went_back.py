@@ -191,7 +191,7 @@ async def test_a_promoted_replica_that_lagged_gets_no_write_and_what_it_lacks_is
         assert (answer.status_code, answer.json()["reason"]) == (503, "not_ready"), answer.text
         assert pair.replica.sql("SELECT count(*) FROM reservations") == str(HOLDS)
         found = await exported(holdfast)
-        assert {r["reservation"]["reservation_id"] for r in found["reservations"]} == set(lost)
+        assert {r["reservation"]["reservation_id"] for r in found["reservations"]} >= set(lost)
         assert found["ledger"]["timeline"] > found["seen"]["timeline"]
         shown = await recover(holdfast)
         assert (shown.returncode, json.loads(shown.stdout)["ok"]) == (1, False)

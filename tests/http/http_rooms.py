@@ -51,8 +51,8 @@ class Person:
 
 
 @contextmanager
-def person(store: Store, buyer_id: str = "ada") -> Iterator[Person]:
-    with store.server.connect(buyer_token(buyer_id)) as client:
+def person(store: Store, buyer_id: str = "ada", **claims: object) -> Iterator[Person]:
+    with store.server.connect(buyer_token(buyer_id, **claims)) as client:
         yield Person(client, store)
 
 

@@ -32,9 +32,10 @@ BUYER_SECRET = "b0ye45ec" * 4
 # Exempt from limits by address.
 LOOPBACK = "127.0.0.1:1"
 VALUES = {
-    "sku_id": "sku", "sale_id": "sale", "reservation_id": "rsv", "order_id": "ord", "buyer_id": "a/b",
+    "sku_id": "sku", "drop_id": "drop",
+    "sale_id": "sale", "reservation_id": "rsv", "order_id": "ord", "buyer_id": "a/b",
     "key_id": "0" * 12, "operator_id": "0" * 12, "session_id": "0" * 16, "parked_id": "p", "webhook_id": "w",
-    "path": "docs.css",
+    "approval_id": "a", "path": "docs.css", "message_id": "msg_1", "token": "t",
 }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ SIGN_INS = {"/v1/console/sign-in", "/v1/console/password", "/v1/console/invitati
 PUBLIC = {f"/v1/sales/{{sale_id}}{rest}" for rest in ("", "/now", "/challenge", "/lottery/entries")} | {
     "/.well-known/jwks.json",
     "/v1/features",
+    "/v1/drops/{drop_id}",
 }
 # A reservation that was cancelled is still there to look at, by contract. And JSON Schema can say neither that a
 # minimum must not be above the quantity nor that 1.0 is no integer, so some of what it thinks valid is not.

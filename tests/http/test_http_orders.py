@@ -1,5 +1,6 @@
 """Orders: buyers see their own, services all."""
 
+import httpx
 from http_calling import problem_of, wrong_fields
 from http_sales import Store, body_of
 from http_serving import Server
@@ -55,6 +56,32 @@ def test_services_list_orders_page_by_page_and_by_sale_and_buyer(store: Store) -
     assert [o["order_id"] for o in by_buyer["data"]] == [ids[1]]
     assert "starting_after" in wrong_fields(client.get("/v1/orders", params={"starting_after": "x"}))
     assert "colour" in wrong_fields(client.get("/v1/orders", params={"colour": "red"}))
+
+
+def test_an_order_is_found_by_its_number_as_people_type_it(store: Store) -> None:
+    store.open(payment="external", total_units=5)
+    ids, client = [sold_to(store, buyer) for buyer in ("ada", "bob")], store.server.client
+    number = body_of(client.get(f"/v1/orders/{ids[0]}"))["number"]
+    for typed in (number, number.lower().replace("-", ""), number.replace("0", "o").replace("1", "l")):
+        assert [one["order_id"] for one in body_of(client.get("/v1/orders", params={"number": typed}))["data"]] == ids[
+            :1
+        ]
+    assert body_of(client.get("/v1/orders", params={"number": "none"}))["data"] == []
+    assert [one["order_id"] for one in store.server.command("orders", "list", "--number", number)["data"]] == ids[:1]
+
+
+def test_a_fulfilment_with_the_same_key_and_another_tracking_number_is_refused(store: Store) -> None:
+    store.open(payment="external", total_units=5)
+    path, client = f"/v1/orders/{sold_to(store, 'ada')}/fulfil", store.server.client
+
+    def fulfil(key: str, tracking: str) -> httpx.Response:
+        return client.post(path, json={"tracking": tracking}, headers={"Idempotency-Key": key})
+
+    assert body_of(fulfil("k", "t1"))["tracking"] == "t1"
+    assert body_of(fulfil("k", "t1")) == body_of(fulfil("other", "t1"))
+    problem_of(fulfil("k", "t2"), 422, "idempotency_key_reused")
+    problem_of(fulfil("other", "t2"), 409, "order_fulfilled")
+    assert store.server.command("verify")["ok"]
 
 
 def test_only_the_scope_sales_sees_all_orders(embedded: Server) -> None:

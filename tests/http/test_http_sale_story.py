@@ -133,7 +133,9 @@ def test_an_order_is_pending_then_confirmed_then_fulfilled(store: Store) -> None
         assert (sent["status"], sent["tracking"], sent["number"]) == ("fulfilled", "1Z999", order["number"])
         assert body_of(buyer.client.get(path)) == sent
     assert sent["updated_at"] >= sent["confirmed_at"] >= sent["created_at"]
-    problem_of(store.server.client.post(f"{path}/fulfil", json={}, headers=key), 409, "order_fulfilled")
+    problem_of(store.server.client.post(f"{path}/fulfil", json={}, headers=key), 422, "idempotency_key_reused")
+    again = {"Idempotency-Key": "sent again"}
+    problem_of(store.server.client.post(f"{path}/fulfil", json={}, headers=again), 409, "order_fulfilled")
     problem_of(store.server.client.post(f"{path}/fulfil", json={}), 400, "idempotency_key_required")
     for status, count in (("fulfilled", 1), ("pending", 0)):
         listed = body_of(store.server.client.get(f"/v1/orders?sale_id={store.sale_id}&status={status}"))

@@ -3,111 +3,31 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from functools import partial
-from http.cookies import SimpleCookie
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
 import pytest
-from argon2 import PasswordHasher
 from joserfc.jwk import ECKey
 from oidc_issuer import CLIENT, Issuer, issuing
-from sqlalchemy import Connection, Executable, delete, insert, update
+from sqlalchemy import Executable, delete, insert, update
 from sqlalchemy.exc import DatabaseError
+from teams import PASSWORD, Team, Window, open_team
 
 from asking_inside import NoConnection
 from holdfast.access import passwords
 from holdfast.access.identity import Caller
-from holdfast.bootstrap.services import Services, open_services
 from holdfast.errors import EngineError
-from holdfast.http.contract.message import Answer, Request
+from holdfast.http.contract.message import Request
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.operate import KeyIn
 from holdfast.http.endpoints.keys import KeyEndpoints
-from holdfast.http.protection.session_cookie import PENDING, PLAIN_PENDING, pending_in, session_in
-from holdfast.http.server.app import App
+from holdfast.http.protection.session_cookie import PENDING, PLAIN_PENDING, pending_in
 from holdfast.ledger.access.keys import EVERY_SCOPE, Scope
 from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
 from holdfast.ledger.tables.access import operator_actions, operators
 from holdfast.ledger.tables.money import refunds
-from holdfast.settings import load_settings
-
-PASSWORD = "correct horse battery"
-CONSOLE = {"holdfast-console": "1", "sec-fetch-site": "same-origin", "host": "127.0.0.1:8000"}
-
-
-@dataclass
-class Window:
-    """A browser window of the console, with its cookies."""
-
-    app: App
-    key: str | None = None
-    cookies: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
-    address: str = "127.0.0.1"
-
-    async def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer:
-        parts, sent = urlsplit(path), b"" if body is None else json.dumps(body).encode()
-        headers = CONSOLE | {"cookie": "; ".join(f"{n}={v}" for n, v in self.cookies.items())} | self.headers
-        connection = NoConnection(list(headers.items()), f"{self.address}:1")
-        authorization = f"Bearer {self.key}" if self.key else session_in(method, connection.header)
-        request = Request(method, parts.path, parts.query, connection, "req-1", authorization, body=sent)
-        request.idempotency_key = key
-        answer = await self.app.answer(request)
-        assert answer is not None
-        for name, value in answer.headers:
-            if name == "set-cookie":
-                self.cookies |= {cookie: morsel.value for cookie, morsel in SimpleCookie(value).items()}
-        return answer
-
-    async def json(self, method: str, path: str, body: object = None, status: int = 200) -> Any:
-        answer = await self.ask(method, path, body)
-        assert answer.status == status, answer.body
-        return json.loads(answer.body) if answer.body else None
-
-    async def refused(self, method: str, path: str, body: object = None) -> str:
-        answer = await self.ask(method, path, body)
-        assert answer.status >= 400, answer.body
-        return str(json.loads(answer.body)["reason"])
-
-
-@dataclass(frozen=True)
-class Team:
-    services: Services
-    app: App
-    issuer: Issuer
-
-    @property
-    def admin(self) -> Window:
-        return Window(self.app, self.services.settings.service_key_text())
-
-    async def invited(self, role: str, email: str | None = None) -> tuple[dict[str, Any], str]:
-        given = {"email": email or f"{uuid4().hex}@example.com", "name": f"Ada {role}", "role": role}
-        invited = await self.admin.json("POST", "/v1/ops/operators", given, 201)
-        return invited, invited["link"].rpartition("/")[2]
-
-    async def operator(self, role: str) -> Window:
-        _, token = await self.invited(role)
-        window = Window(self.app)
-        await window.json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
-        return window
-
-    async def execute(self, statement: Executable) -> None:
-        await self.services.database.write(partial(_execute, statement=statement))
-
-    async def sale(self) -> str:
-        sale_id = f"sale-{uuid4().hex[:8]}"
-        terms = {"sale_id": sale_id, "sku_id": sale_id, "name": "Lamp", "total_units": 5, "payment": "external"}
-        terms |= {"price": {"amount": 100, "currency": "EUR"}, "starts_at": "2030-01-01T00:00:00Z"}
-        await self.admin.json("POST", "/v1/sales", terms, 201)
-        return sale_id
-
-    async def actions(self, subject: str) -> list[dict[str, Any]]:
-        return list((await self.admin.json("GET", f"/v1/ops/actions?subject={subject}"))["data"])
 
 
 @pytest.fixture(scope="module")
@@ -118,21 +38,8 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture(scope="module")
 async def team(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> AsyncIterator[Team]:
-    settings = load_settings(
-        data=tmp_path_factory.mktemp("team"),
-        buyer_secret="b0ye45ec" * 4,
-        oidc_issuer=issuer.url,
-        oidc_client_id=CLIENT,
-        console_url="http://127.0.0.1:8000",
-    )
-    async with AsyncExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        # As slow as it has to be, a hash takes longer than everything else here.
-        patch.setattr(passwords, "PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1))
-        services = await stack.enter_async_context(open_services(settings, background=False))
-        app = App(services)
-        stack.push_async_callback(app.finish)
-        yield Team(services, app, issuer)
+    async with open_team(tmp_path_factory.mktemp("team"), oidc_issuer=issuer.url, oidc_client_id=CLIENT) as opened:
+        yield replace(opened, issuer=issuer)
 
 
 # --- by invitation and password
@@ -467,10 +374,6 @@ async def test_nothing_on_record_can_be_changed_or_deleted(team: Team) -> None:
     for statement in (update(operator_actions).values(operator="Eve"), delete(operator_actions)):
         with pytest.raises((DatabaseError, EngineError)):
             await team.execute(statement)
-
-
-def _execute(connection: Connection, statement: Executable) -> None:
-    connection.execute(statement)
 
 
 def _change(operator_id: str, **values: object) -> Executable:

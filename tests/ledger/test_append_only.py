@@ -57,7 +57,7 @@ async def test_history_cannot_be_truncated(empty_postgres_database_url: str) -> 
 async def test_an_event_can_be_deleted_only_once_its_hash_is_kept(protected: Database) -> None:
     await trade(SetClock(protected))
     first, second, *_ = await protected.read(lambda c: c.execute(select(events.c.seq)).scalars().all())
-    await protected.write(lambda c: prune_events(c, hashes_of(c, [first]), 0))
+    await protected.write(lambda c: prune_events(c, [first], hashes_of(c, [first]), 0))
     with pytest.raises(IntegrityError, match="is append-only"):
         await protected.write(lambda c: c.execute(events.delete().where(events.c.seq == second)))
     assert first not in await protected.read(lambda c: c.execute(select(events.c.seq)).scalars().all())

@@ -17,6 +17,7 @@ from holdfast.ledger.archive.parquet import ParquetFile, digest_of, read_pages, 
 from holdfast.ledger.archive.runs import read_runs, write_run
 from holdfast.ledger.archive.writing import CONTENT, archive_months, month_began, month_of
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.erasure.trial import erase_buyer
 from holdfast.ledger.tables.stock import events, reservations
 from holdfast.testing.states import SKU
 from holdfast.verify.archives import check_archives
@@ -118,6 +119,25 @@ async def test_a_run_adds_only_what_is_new_and_what_came_late(clock: SetClock, t
 
 def directories_in(directory: Path) -> set[Path]:
     return {path for path in directory.rglob("*") if path.is_dir()}
+
+
+async def test_archives_from_before_and_after_a_buyer_was_erased_are_proven(
+    clock: SetClock, database: Database, tmp_path: Path
+) -> None:
+    ids = await trade(clock, 1)
+    to_next_month(clock)
+    await archive_months(clock, tmp_path)
+    await SqlGate(clock).apply(SKU, [Move(Transition.CONFIRM, ids["settling"])])
+    await erase_buyer(database, "ada")
+    await link_all(clock)
+    assert await refuted(database, tmp_path) == []
+    to_next_month(clock)
+    run = await archive_months(clock, tmp_path)
+    assert run is not None
+    clock.advance(KEEP_DAYS * DAY)
+    assert await drop_archived(clock, run, KEEP_DAYS) == 3
+    await link_all(clock)
+    assert await refuted(database, tmp_path) == []
 
 
 async def test_every_directory_of_an_archive_is_on_disk_before_anything_is_deleted(

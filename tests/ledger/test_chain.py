@@ -338,7 +338,7 @@ async def test_an_event_that_is_pruned_while_its_hash_is_read_counts_once(
 
     def read_and_prune(connection: Connection, *conditions: Any) -> list[tuple[int, str]]:
         found = read_contents(connection, *conditions)
-        prune_events(connection, dict(hashes[1:3]), last)
+        prune_events(connection, [seq for seq, _ in hashes[1:3]], dict(hashes[1:3]), last)
         return found
 
     monkeypatch.setattr(leaves_module, "read_contents", read_and_prune)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, delete, text, update
 
-from holdfast.domain.stock.command import Move, Provision, Transition
+from holdfast.domain.stock.command import Move, Provision, Transition, Verdict
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import LedgerWentBack, Unavailable
 from holdfast.gate.sql import SqlGate
@@ -120,7 +121,38 @@ async def test_an_acknowledged_reservation_that_is_gone_is_noticed_before_the_ne
     await opened.write(lose)
     await watch.pass_once()
     assert "rsv_9" in str(watch.finding)
-    assert [r["reservation"]["reservation_id"] for r in exported(tmp_path)["reservations"]] == ["rsv_9"]
+    assert reservations_of(exported(tmp_path)) == ["rsv_9", "rsv_2", "rsv_1", "rsv_0"], "latest first, lost or not"
+
+
+async def test_what_was_acknowledged_is_exported_even_if_the_ledger_does_not_answer(
+    opened: Database, file: MarkFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may decide meanwhile, and would not know of it."""
+    watch = watching(opened, file, tmp_path, gate := await sold(opened))
+    await watch.start()
+    await opened.write(lose_latest_event)
+    await opened.read(watch._sample)
+    monkeypatch.setattr(opened, "read", fail)
+    with pytest.raises(Unavailable):
+        await watch.pass_once()
+    assert len(exported(tmp_path)["reservations"]) == 3
+    # A batch that was under way is answered.
+    gate._answered.append((time.monotonic(), [reserve("rsv_9")], [held("rsv_9")]))
+    with pytest.raises(Unavailable):
+        await watch.pass_once()
+    assert reservations_of(exported(tmp_path))[0] == "rsv_9"
+
+
+async def fail(_work: object) -> None:
+    raise Unavailable("it hangs")
+
+
+def held(reservation_id: str) -> Verdict:
+    return Verdict(Outcome.RESERVED, Reservation(reservation_id, SKU, "ada", 1, Status.ACTIVE, 1, 2))
+
+
+def reservations_of(export: Any) -> list[str]:
+    return [each["reservation"]["reservation_id"] for each in export["reservations"]]
 
 
 @pytest.mark.parametrize("first_use", ["write", "read", "lock_free_read"])
@@ -171,6 +203,28 @@ async def test_the_latest_acknowledged_come_first_as_they_are_now_and_with_their
     assert latest[0].reservation.status is Status.CONFIRMED
     assert [each.key for each in latest[:2]] == ["k-8", "k-9"]
     assert len(gate.acknowledged(100)) == 5
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+async def test_a_grant_whose_answer_was_lost_is_remembered_by_the_server_that_repeats_it(
+    opened: Database, is_locked: bool
+) -> None:
+    await SqlGate(opened).apply(SKU, [Provision(1), reserve("rsv_8", "bob", key="k")])
+    gate = SqlGate(opened)
+    if not is_locked:
+        await gate.apply(SKU, [reserve("rsv_9")])
+        assert SKU in gate._unchanged
+    await gate.apply(SKU, [reserve("rsv_9", "bob", key="k")])
+    assert [(each.reservation_id, each.key) for each in gate.acknowledged(9)] == [("rsv_8", "k")]
+
+
+async def test_a_repeat_does_not_hide_what_became_of_the_reservation(opened: Database) -> None:
+    gate = SqlGate(opened)
+    await gate.apply(SKU, [Provision(1), reserve("rsv_8", "bob", key="k")])
+    await gate.apply(SKU, [Move(Transition.CONFIRM, "rsv_8")])
+    await gate.apply(SKU, [reserve("rsv_9", "bob", key="k")])
+    [latest] = gate.acknowledged(9)
+    assert (latest.reservation.status, latest.key) == (Status.CONFIRMED, "k")
 
 
 async def test_what_was_acknowledged_long_ago_may_have_been_deleted_since(

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from holdfast.domain.stock.command import Provision
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.pool import Rules
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
@@ -77,3 +78,23 @@ async def test_the_same_key_finds_the_restored_reservation(database: Database) -
     assert verdict.outcome is Outcome.REPLAYED
     assert verdict.reservation is not None
     assert verdict.reservation.reservation_id == "a"
+
+
+async def test_a_buyer_who_was_served_again_with_the_same_key_does_not_get_both(database: Database) -> None:
+    """Seed 68348: a server that had not noticed the loss served the buyer once more; both were settled and charged."""
+    gate = await pool(database, 10)
+    await gate.apply(SKU, [reserve("again", "ada", key="k")])
+    assert await restored(database, remembered("a", Status.SETTLING, key="k")) == []
+    # As what has ended, it comes back, so that its charge is returned.
+    assert await restored(database, remembered("a", Status.EXPIRED, key="k")) == ["a"]
+    [verdict] = await gate.apply(SKU, [reserve("b", "ada", key="k")])
+    assert verdict.reservation is not None
+    assert verdict.reservation.reservation_id == "again"
+
+
+async def test_nothing_comes_back_above_the_limit_per_buyer(database: Database) -> None:
+    gate = await pool(database, 10)
+    await gate.apply(SKU, [Provision(10, Rules(per_owner_limit=3)), reserve("again", "ada")])
+    lost = [remembered("a", quantity=2), remembered("b"), remembered("c", Status.CANCELLED)]
+    assert await restored(database, *lost) == ["a", "c"]
+    (await read_ledger_snapshot(database, SKU)).check()

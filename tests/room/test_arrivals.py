@@ -6,9 +6,10 @@ import pytest
 from room_setup import RoomSetup
 from sqlalchemy import select, update
 
-from holdfast.domain.room.room import Arrival, Join, Leave, Standing
+from holdfast.domain.room.room import Admit, Arrival, Join, Leave, Standing
 from holdfast.errors import Unavailable
 from holdfast.ledger.room.arrivals import MERGE_AFTER_MS, find_staged, stage
+from holdfast.ledger.room.queries import MAY_OVERTAKE_MS
 from holdfast.ledger.tables.room import places
 from holdfast.room.arrival_stager import ArrivalStager
 from holdfast.room.tokens import Provisional, Tokens
@@ -65,7 +66,7 @@ async def test_nobody_overtakes_staged_arrivals_or_is_called_before_they_are_mer
     await queue.step()
     await queue.join(["ada"])
     stager = stager_of(queue)
-    stager.stamp("drop", "bob", "ticket-of-bob", NOW - 10)
+    stager.stamp("drop", "bob", "ticket-of-bob", NOW - MAY_OVERTAKE_MS - 500)
     await stager.pass_once()
     newcomer, known = await queue.ask(Join("cleo", "ticket-of-cleo"), Join("ada", "another"))
     assert (newcomer.standing, newcomer.place) == (Standing.MERGING, None)
@@ -105,6 +106,68 @@ async def test_a_ticket_whose_place_was_left_gives_no_other(queue: RoomSetup) ->
     await queue.advancer.pass_once()
     assert await line(queue) == ["ada"]
     assert await queue.clock.read(find_staged) == []
+
+
+async def test_a_ticket_whose_pass_expired_or_whose_place_was_left_is_exchanged_for_nothing(queue: RoomSetup) -> None:
+    await queue.open()
+    shown = Join("ada", "of-ada", arrived_at=NOW, once=True)
+    [first] = await queue.ask(shown)
+    [again] = await queue.ask(shown)
+    assert first.place == again.place, "shown again, it is the same place"
+    await queue.step(5)
+    [admitted] = await queue.ask(Admit("ada", 0, "of-ada", 1_000))
+    assert admitted.standing is Standing.ADMITTED
+    queue.clock.advance(2_000)
+    [over] = await queue.ask(shown)
+    assert over.standing is Standing.OVER
+    [anew] = await queue.ask(Join("ada", "another"))
+    assert anew.place is not None
+    [after] = await queue.ask(shown)
+    assert after.place is not None
+    assert after.place.ticket_id == "another", "they have a place"
+    await queue.ask(Leave("ada", anew.place.arrival, "another"))
+    [used, other] = await queue.ask(shown, Join("ada", "another", once=True))
+    assert {used.standing, other.standing} == {Standing.USED}
+    assert await line(queue) == ["ada", "ada"]
+
+
+async def test_after_a_blip_the_room_is_normal_again_although_some_are_still_to_be_merged(queue: RoomSetup) -> None:
+    await queue.open()
+    stager = stager_of(queue)
+    stager.stamp("drop", "early", "of-early", NOW - 5_000)
+    await stager.pass_once()
+    [held] = await queue.ask(Join("bob", "of-bob"))
+    assert held.standing is Standing.MERGING
+    await merge(queue)
+    stager.stamp("drop", "bob", "of-bob", queue.clock.now - 300)
+    await stager.pass_once()
+    [newcomer] = await queue.ask(Join("cleo", "of-cleo", arrived_at=queue.clock.now))
+    assert newcomer.standing is Standing.WAITING, "as between two processes, nobody waits for those of this moment"
+    await merge(queue)
+    assert await line(queue) == ["early", "cleo", "bob"]
+    assert await wrong_order(queue) == []
+
+
+class Busy:
+    """A ledger: while it writes, others come."""
+
+    dialect_name = "sqlite"
+    writes = 0
+    stager: ArrivalStager
+
+    async def write(self, *_: object, **__: object) -> None:
+        self.writes += 1
+        assert self.writes < 10, "it never ends"
+        if self.stager.is_holding:
+            self.stager.stamp("drop", f"newcomer-{self.writes}", "", NOW)
+
+
+async def test_those_who_come_while_others_are_staged_do_not_keep_the_room_provisional() -> None:
+    ledger = Busy()
+    ledger.stager = ArrivalStager(ledger, Wakeup())  # type: ignore[arg-type]
+    ledger.stager.stamp("drop", "ada", "of-ada", NOW)
+    await ledger.stager.pass_once()
+    assert not ledger.stager.is_holding
 
 
 async def test_joins_of_one_batch_are_ordered_by_when_they_reached_the_socket(queue: RoomSetup) -> None:

@@ -14,7 +14,7 @@ from holdfast.ledger.tables.stock import pools, reservations
 REMOTE = other_sale(SKU, payment=PaymentKind.SANDBOX)
 
 
-async def note_method(harness: SettleHarness, reservation_id: str, method: str) -> None:
+async def note_method(harness: SettleHarness, reservation_id: str, method: str, amount: int = PRICE) -> None:
     """As a buyer who chooses a card before the payment starts."""
     values = {
         "payment_key": payment_key_of(reservation_id),
@@ -23,7 +23,7 @@ async def note_method(harness: SettleHarness, reservation_id: str, method: str) 
         "buyer_id": "ada",
         "provider": "sandbox",
         "method": method,
-        "amount": PRICE,
+        "amount": amount,
         "currency": "EUR",
         "state": "new",
         "created_at": 0,

@@ -4,7 +4,7 @@ import pytest
 from settle_harness import PRICE, SKU, SettleHarness, other_sale
 from sqlalchemy import insert, update
 
-from holdfast.domain.sale.sale import OrderStatus, OversellPolicy, order_id_of
+from holdfast.domain.sale.sale import OrderStatus, OversellPolicy, order_id_of, order_number_of
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.sales import shortage
 from holdfast.ledger.sales.sale_lists import list_orders
@@ -115,7 +115,8 @@ async def test_imported_orders_beyond_the_pool_are_found_by_counting(harness: Se
     ids = await sold(harness, OversellPolicy.FULFIL_FIRST, 1, units=2)
     row = dict((await harness.one(orders))._mapping) | {"payment": "external", "quantity": 2, "amount": 2 * PRICE}
     id_ = new_reservation_id(SKU, "bob")
-    imported = row | {"order_id": order_id_of(id_), "reservation_id": id_, "created_at": row["created_at"] + 1}
+    own = {"order_id": order_id_of(id_), "reservation_id": id_, "number": order_number_of(id_)}
+    imported = row | own | {"created_at": row["created_at"] + 1}
     await harness.database.write(lambda c: c.execute(insert(orders), [imported]))
     [finding] = (await harness.audit().look(thorough=True)).findings
     assert (finding.finding, "3 units are sold, 2 can be delivered" in finding.detail) == ("oversold", True)

@@ -2,7 +2,7 @@
 
 import pytest
 from settle_harness import PRICE, SKU, Providers, SettleHarness
-from settle_money import REMOTE
+from settle_money import REMOTE, note_method
 
 from holdfast.domain.sale.sale import payment_key_of
 from holdfast.domain.stock.reservation import new_reservation_id
@@ -49,6 +49,22 @@ async def test_an_unknown_charge_becomes_an_order_or_is_returned(
     await harness.settle_all(settler)
     assert [row.reservation_id for row in await harness.rows(orders)] == [bought] * sold
     assert (await harness.one(payments)).state == ("captured" if sold else "voided")
+
+
+async def test_a_charge_for_fewer_units_than_its_buyer_asked_for_is_booked_as_charged(
+    harness: SettleHarness, providers: Providers
+) -> None:
+    """The ledger went back to when the method was noted, with the amount of what was asked for."""
+    await harness.open_sale(2, REMOTE)
+    settler = harness.settler(providers)
+    lists = harness.charge_lists(settler, providers)
+    lists._read_until = await harness.database.read(harness.database.now_ms)
+    bought = await charged_elsewhere(providers)
+    await note_method(harness, bought, "card_ok", amount=2 * PRICE)
+    await lists.read()
+    await harness.settle_all(settler)
+    order, payment = await harness.one(orders), await harness.one(payments)
+    assert (order.quantity, order.amount, payment.amount) == (1, PRICE, PRICE)
 
 
 async def test_a_charge_without_a_sale_needs_a_person(harness: SettleHarness, providers: Providers) -> None:

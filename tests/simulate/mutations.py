@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import update
 
+from holdfast.domain.room import pace
 from holdfast.domain.sale.settling_case import Effect, PaymentStatus, ProviderReplied
 from holdfast.domain.stock import rulebook
 from holdfast.domain.stock.command import TRANSITIONS, Transition, Verdict
@@ -26,12 +27,14 @@ from holdfast.ledger.money.settle_batch import SettleQueries
 from holdfast.ledger.room.batch import RoomBatch
 from holdfast.ledger.tables.money import settlements
 from holdfast.payments.port import Charge
+from holdfast.room import line_advancer
 from holdfast.runtime import batching
 from holdfast.runtime.engine_clock import EngineClock
 from holdfast.settlement import interpreter
 from holdfast.settlement.interpreter import Interpreter
 from holdfast.settlement.posting import Posting, SettlementBatch
 from holdfast.settlement.record import Record
+from holdfast.settlement.unknown_charges import FoundCharges, UnknownCharges
 from holdfast.webhooks import deliverer
 from holdfast.webhooks.retry import judge
 
@@ -267,6 +270,36 @@ def ledger_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(watch, "went_back", lambda *_: None)
 
 
+def charges_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    """When a ledger went back, nobody asks the provider what it was paid since."""
+
+    async def find(*_: Any, **__: Any) -> FoundCharges:
+        return FoundCharges()
+
+    patch.setattr(UnknownCharges, "find", find)
+
+
+def place_not_stored(patch: pytest.MonkeyPatch) -> None:
+    """Of people who join together, one is told a place that nobody stores."""
+    real = RoomBatch.answer
+
+    def answer(self: RoomBatch, ask: Any) -> Any:
+        stand = real(self, ask)
+        if len(self.joined) > 1:
+            self.joined.pop()
+        return stand
+
+    patch.setattr(RoomBatch, "answer", answer)
+
+
+def called_too_fast(patch: pytest.MonkeyPatch) -> None:
+    """Time that was counted once is counted again at every step."""
+    real = pace.advance
+    patch.setattr(
+        line_advancer, "advance", lambda before, *rest: real(replace(before, credit=before.credit + 50), *rest)
+    )
+
+
 def pass_before_the_call(patch: pytest.MonkeyPatch) -> None:
     """A pass is given to those who will be called next, too."""
     real = RoomBatch._admit
@@ -331,6 +364,9 @@ EVERY: dict[str, Mutate] = {
         clock_step_believed,
         start_believes_the_store,
         ledger_not_compared,
+        charges_not_looked_for,
+        place_not_stored,
+        called_too_fast,
         pass_before_the_call,
         relay_marks_ahead,
         timeout_taken_for_delivery,

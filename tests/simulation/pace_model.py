@@ -9,7 +9,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from holdfast.domain.room.pace import FRESH_PART, Counts, Law, Observation, Pace, advance, aimd, begin, room_for
+from msgspec.structs import replace
+
+from holdfast.domain.room.pace import (
+    FRESH_PART,
+    LATE_MS,
+    Counts,
+    Law,
+    Observation,
+    Pace,
+    advance,
+    aimd,
+    begin,
+    room_for,
+)
 
 STEP_MS = 100
 
@@ -70,7 +83,7 @@ class World:
         self.scenario, self.law, self.random = scenario, law, Random(seed)
         self.now = 0
         self.available, self.sold, self.held = scenario.stock, 0, 0
-        self.called = self.passes = self.stale = 0
+        self.called = self.late = self.passes = self.stale = 0
         self.tally: dict[str, int] = defaultdict(int)
         self.due: dict[int, list[Callable[[], None]]] = defaultdict(list)
         self.gate: deque[tuple[int, Callable[[], None]]] = deque()
@@ -99,7 +112,8 @@ class World:
         self._work_payments()
         seen = self._observation(latency)
         before, self.pace = self.pace, advance(self.pace, seen, self.now, law=self.law)
-        room = room_for(self.pace, seen)
+        on_time = replace(seen, called=seen.called - seen.late)
+        room = max(room_for(self.pace, seen), room_for(self.pace, on_time))
         for _ in range(self.pace.serving - before.serving):
             self._call()
         self.moments.append(
@@ -121,6 +135,7 @@ class World:
         return Observation(
             joined=self.joined,
             called=self.called,
+            late=self.late,
             passes=self.passes,
             available=self.available,
             stale=self.stale,
@@ -140,10 +155,21 @@ class World:
     def _call(self) -> None:
         self.called += 1
         delay = self.random.expovariate(1 / 3)
-        if self.random.random() < self.scenario.shows and delay < self.scenario.grace_s:
-            self._after(delay, self._give_pass)
+        does_show = self.random.random() < self.scenario.shows and delay < self.scenario.grace_s
+        ends = delay if does_show else self.scenario.grace_s
+        if ends * 1_000 > LATE_MS:
+            self._after(LATE_MS / 1_000, self._turn_late)
+        self._after(ends, partial(self._answer, does_show=does_show, is_late=ends * 1_000 > LATE_MS))
+
+    def _turn_late(self) -> None:
+        self.late += 1
+
+    def _answer(self, *, does_show: bool, is_late: bool) -> None:
+        self.late -= is_late
+        if does_show:
+            self._give_pass()
         else:
-            self._after(self.scenario.grace_s, self._lapse_call)
+            self._lapse_call()
 
     def _lapse_call(self) -> None:
         self.called -= 1

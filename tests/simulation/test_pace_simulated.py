@@ -34,7 +34,7 @@ def test_the_queue_never_goes_back_and_nobody_is_called_beyond_the_bound(scenari
     world = played(scenario, seed)
     for before, after in pairwise(world.moments):
         assert before.serving <= after.serving <= world.joined
-        # A single person is called for units that nobody takes.
+        # Those who are late do not count, and a single person is called for units that nobody takes.
         if after.serving > before.serving + 1:
             assert after.inside <= after.room
     # Units are conserved whatever the pace does.

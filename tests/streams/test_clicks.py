@@ -13,6 +13,7 @@ import pytest
 from holdfast.runtime import metrics
 from holdfast.streams.clicks import recorder as recorder_module
 from holdfast.streams.clicks.click import Click, Naming
+from holdfast.streams.clicks.erasing import erase_clicks
 from holdfast.streams.clicks.funnel import read_funnel
 from holdfast.streams.clicks.parquet_sink import ParquetSink
 from holdfast.streams.clicks.recorder import POLLS_PER_SAMPLE, ClickRecorder, Sink
@@ -158,6 +159,18 @@ def test_parquet_files_by_sale_and_hour_give_the_funnel(tmp_path: Path) -> None:
     assert read_funnel(tmp_path, "other").refusals == []
     table = pyarrow.dataset.dataset(str(tmp_path), partitioning="hive").to_table()
     assert {"sale_id", "hour", "kind"} <= set(table.column_names)
+
+
+def test_an_erased_buyer_is_no_visitor_of_any_click(tmp_path: Path) -> None:
+    recorder = recorder_of(ParquetSink(str(tmp_path)))
+    walk(recorder)
+    recorder.flush()
+    key, clicks = b"key" * 20, read_funnel(tmp_path, "drop")
+    assert erase_clicks(tmp_path, key, "ada", trial=True) == erase_clicks(tmp_path, key, "ada") > 0
+    assert erase_clicks(tmp_path, key, "ada") == 0
+    assert erase_clicks(tmp_path, key, "bob", trial=True) > 0
+    left = read_funnel(tmp_path, "drop")
+    assert [step.clicks for step in left.steps] == [step.clicks for step in clicks.steps]
 
 
 @pytest.mark.slow

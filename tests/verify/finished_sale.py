@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, select, update
 
 from holdfast.checkout.quotes import Quotes
 from holdfast.domain.room.room import Admit, Join, Leave, Use
+from holdfast.domain.sale.drop import Drop
 from holdfast.domain.sale.quote import Quote
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Room, RoomMode, Sale
 from holdfast.domain.stock.command import Command, Extend, Move, Provision, Reserve, Transition, Verdict
@@ -40,6 +41,7 @@ from holdfast.room.join_queue import JoinQueue
 from holdfast.room.line_advancer import LineAdvancer
 from holdfast.runtime.sealing import Sealer
 from holdfast.runtime.signing import SigningKey
+from holdfast.sales.drop_operations import CreatedDrop, DropOperations
 from holdfast.sales.inspection import Inspector
 from holdfast.sales.lifecycle import SaleLifecycle
 from holdfast.sales.loading import Loader
@@ -155,6 +157,10 @@ class FinishedSale:
 
     async def _prepare(self) -> None:
         await self.gate.apply("loose", [Provision(5)])
+        drops = DropOperations(self.clock, SEALER)
+        drop = Drop(drop_id="winter", name="Winter", starts_at=STARTS_AT, per_buyer_limit=3)
+        assert isinstance(await drops.create(drop), CreatedDrop)
+        await drops.change("winter", {"per_buyer_limit": 2, "room": Room(RoomMode.FIFO, 50, 60)})
         for sale in (BY_WALLET, BY_CARD):
             created = await self.operations.create(sale)
             assert isinstance(created, Created), created

@@ -94,7 +94,7 @@ def an_order_was_made_at_another_time(connection: Connection) -> None:
     connection.execute(
         update(orders).where(orders.c.order_id == order.order_id).values(created_at=order.created_at + 5)
     )
-    rest = f',"currency":"EUR","order_id":"{order.order_id}"'
+    rest = f',"currency":"EUR","fulfil_key":null,"order_id":"{order.order_id}"'
     old, new = (f'"created_at":{at}{rest}' for at in (order.created_at, order.created_at + 5))
     replace_in_facts(connection, "order.confirmed", old, new)
 

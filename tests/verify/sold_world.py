@@ -5,10 +5,12 @@ their tables say, in the transactions they say. Its first event is of an earlier
 written by hand counts as not provable, and every other check can be seen at work.
 """
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Table, insert, select, update
 
+from holdfast.domain.sale.drop import Drop
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState, order_id_of, payment_key_of
 from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Transition
 from holdfast.domain.stock.pool import Rules
@@ -16,6 +18,8 @@ from holdfast.domain.stock.reservation import Reservation
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.facts import record
+from holdfast.ledger.sales.allowances import claim_units
+from holdfast.ledger.sales.drops import insert_drop
 from holdfast.ledger.sales.sales import insert_sale, put_pool_in_sale
 from holdfast.ledger.tables.money import payments, refunds, settlements, wallet_accounts, wallet_entries
 from holdfast.ledger.tables.sales import orders
@@ -34,6 +38,7 @@ SALE = Sale(
     currency="EUR",
     starts_at=NOW - MINUTE,
     per_buyer_limit=LIMIT,
+    drop_id="winter",
     checkout=Checkout.INSTANT,
     payment=PaymentKind.WALLET,
     state=SaleState.READY,
@@ -41,6 +46,10 @@ SALE = Sale(
     updated_at=NOW - MINUTE,
     opened_at=NOW - MINUTE,
 )
+
+
+# Far above what anyone has.
+DROP = Drop(drop_id="winter", name="Winter", starts_at=SALE.starts_at, per_buyer_limit=10 * LIMIT, created_at=NOW)
 
 
 def id_of(number: int) -> str:
@@ -82,6 +91,7 @@ class SoldWorld:
 
     async def _open(self) -> None:
         def in_sale(connection: Connection) -> None:
+            insert_drop(connection, DROP)
             insert_sale(connection, SALE)
             put_pool_in_sale(connection, SKU, SALE.sale_id, NOW)
 
@@ -118,6 +128,9 @@ class SoldWorld:
         await self._write(lambda c: insert_payment(c, number, buyer_id, PRICE, PaymentKind.SANDBOX, "claimed"))
 
     async def _decide(self, *commands: Command) -> None:
+        for command in commands:
+            if isinstance(command, Reserve):
+                await self._write(partial(claim_units, sale=SALE, command=command, now=NOW))
         for verdict in await self._gate.apply(SKU, commands):
             assert verdict.outcome.is_success, verdict
 

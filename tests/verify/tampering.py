@@ -7,9 +7,9 @@ from sold_world import PRICE, SKU, change_order, id_of, insert_payment, insert_r
 from sqlalchemy import Connection, Table, delete, insert, select, text, update
 
 from holdfast.domain.sale.sale import PaymentKind, order_id_of
-from holdfast.ledger.tables.chain import links
+from holdfast.ledger.tables.chain import links, redacted_events
 from holdfast.ledger.tables.money import payments, settlements, wallet_accounts, wallet_entries
-from holdfast.ledger.tables.sales import orders
+from holdfast.ledger.tables.sales import drop_units, drops, orders
 from holdfast.ledger.tables.stock import claims, events, idempotency, pools, reservations, splits, transfers
 from holdfast.testing.states import NOW
 
@@ -371,6 +371,19 @@ def a_pruning_that_cannot_be_read(connection: Connection) -> None:
     connection.execute(insert(events).values(sku_id=SKU, type="pool.pruned", at=NOW, subject="nothing"))
 
 
+# --- drops
+
+
+@names("drop_limits_kept")
+def a_buyer_has_more_in_a_drop_than_its_limit(connection: Connection) -> None:
+    connection.execute(update(drops).values(per_buyer_limit=2))
+
+
+@names("drop_units_claimed")
+def a_claim_is_missing(connection: Connection) -> None:
+    connection.execute(delete(drop_units).where(drop_units.c.reservation_id == id_of(8)))
+
+
 # --- history
 
 
@@ -378,3 +391,8 @@ def a_pruning_that_cannot_be_read(connection: Connection) -> None:
 def a_link_covers_other_events_than_there_are(connection: Connection) -> None:
     link = {"number": 1, "last_seq": 10**9, "events": 1, "root": "00", "peak": "00", "linked_at": NOW}
     connection.execute(insert(links).values(link))
+
+
+@names("erasures_recorded")
+def an_event_is_said_to_be_redacted_by_no_erasure(connection: Connection) -> None:
+    connection.execute(insert(redacted_events).values(seq=1, erased_by=2, hash="00" * 32))

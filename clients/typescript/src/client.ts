@@ -23,6 +23,8 @@ const DEFAULTS: Options = {
   fetch: (...args) => fetch(...args),
 };
 const FINAL: readonly string[] = ["confirmed", "failed", "cancelled", "expired"];
+/** Of one long poll: well below what proxies wait for an answer. */
+const LONGEST_WAIT_S = 20;
 const RETRY_STATUSES = [408, 429, 503];
 /** A proxy gave up: the server may have done it all the same. */
 const LOST_STATUSES = [502, 504];
@@ -66,22 +68,31 @@ export class Client extends Operations {
     else if (!(response.status in call.answers)) throw await failureOf(call, response);
   }
 
-  /** The reservation once its status is one of `until`, or its payment was declined. */
+  /** The reservation once its status is one of `until`, or its payment was declined. The server answers when it changes. */
   async waitFor(
     reservation: string | { reservation_id: string },
     { until = FINAL, timeoutMs = 60_000 }: { until?: readonly string[]; timeoutMs?: number } = {},
   ): Promise<Reservation | SaleReservation> {
     const id = typeof reservation === "string" ? reservation : reservation.reservation_id;
     const giveUpAt = Date.now() + timeoutMs;
-    let wasSettling = false;
-    for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 1.5, 2_000)) {
-      const found = await this.getReservation(id);
+    let before = "";
+    let waitS = 0;
+    let pauseMs = 100;
+    for (;;) {
+      const askedAt = Date.now();
+      const found = await this.getReservation(id, waitS > 0 ? { wait: waitS } : {});
       // A payment that was declined leaves the reservation active, to be tried again: that, too, is decided.
-      if (until.includes(found.status) || (wasSettling && found.status === "active")) return found;
-      wasSettling = found.status === "settling";
-      const leftMs = giveUpAt - Date.now();
+      if (until.includes(found.status) || (before === "settling" && found.status === "active")) return found;
+      const now = Date.now();
+      const leftMs = giveUpAt - now;
       if (leftMs <= 0) throw new WaitTimedOut(`${id} was still ${found.status} after ${timeoutMs} ms.`);
-      await sleep(Math.min(pauseMs, leftMs));
+      // The server answers at once if it has no place for a long poll: then look at longer and longer intervals.
+      if (found.status === before && (waitS === 0 || now - askedAt < waitS * 1_000)) {
+        await sleep(Math.min(pauseMs, leftMs));
+        pauseMs = Math.min(pauseMs * 1.5, 2_000);
+      }
+      before = found.status;
+      waitS = Math.floor(Math.min(leftMs / 1_000, LONGEST_WAIT_S));
     }
   }
 

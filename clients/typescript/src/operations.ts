@@ -1,9 +1,10 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import type { Call, StreamEvent } from "./call.js";
-import type { Action, Delivery, OperatorSale, Order, Parked, Reservation } from "./types.js";
+import type { Action, Delivery, Drop, Message, OperatorSale, Order, Parked, Reservation } from "./types.js";
 import * as inventory from "./calls/inventory.js";
 import * as sales from "./calls/sales.js";
+import * as drops from "./calls/drops.js";
 import * as purchase from "./calls/purchase.js";
 import * as room from "./calls/room.js";
 import * as reservations from "./calls/reservations.js";
@@ -11,6 +12,7 @@ import * as money from "./calls/money.js";
 import * as operate from "./calls/operate.js";
 import * as team from "./calls/team.js";
 import * as webhooks from "./calls/webhooks.js";
+import * as messages from "./calls/messages.js";
 import * as console from "./calls/console.js";
 
 /** One method for each operation, and an iterator for each list that has pages. */
@@ -50,6 +52,17 @@ export abstract class Operations {
   now(...args: Parameters<typeof sales.now>) { return this.run(sales.now(...args)); }
   /** A challenge to solve before joining. */
   challenge(...args: Parameters<typeof sales.challenge>) { return this.run(sales.challenge(...args)); }
+  /** Create a drop. */
+  createDrop(...args: Parameters<typeof drops.createDrop>) { return this.run(drops.createDrop(...args)); }
+  /** List drops, by ID. */
+  listDrops(...args: Parameters<typeof drops.listDrops>) { return this.run(drops.listDrops(...args)); }
+  iterDrops(args: Parameters<typeof drops.listDrops>[0] = {}) {
+    return this.pages<Drop>((after) => drops.listDrops({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "drop_id");
+  }
+  /** What a drop sells, and when. */
+  getDrop(...args: Parameters<typeof drops.getDrop>) { return this.run(drops.getDrop(...args)); }
+  /** Change a drop. */
+  changeDrop(...args: Parameters<typeof drops.changeDrop>) { return this.run(drops.changeDrop(...args)); }
   /** Reserve units, or pay for them at once. */
   purchase(...args: Parameters<typeof purchase.purchase>) { return this.run(purchase.purchase(...args)); }
   /** Fix what a purchase will cost. */
@@ -166,6 +179,12 @@ export abstract class Operations {
   iterActions(args: Parameters<typeof team.listActions>[0] = {}) {
     return this.pages<Action>((after) => team.listActions({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "action_id");
   }
+  /** What waits for a second operator, newest first. */
+  listApprovals(...args: Parameters<typeof team.listApprovals>) { return this.run(team.listApprovals(...args)); }
+  /** Approve what another operator asked for, and carry it out. */
+  approveRequest(...args: Parameters<typeof team.approveRequest>) { return this.run(team.approveRequest(...args)); }
+  /** Reject what another operator asked for, or withdraw your own request. */
+  rejectRequest(...args: Parameters<typeof team.rejectRequest>) { return this.run(team.rejectRequest(...args)); }
   /** How operators can sign in. */
   getSignIn(...args: Parameters<typeof team.getSignIn>) { return this.run(team.getSignIn(...args)); }
   /** Sign in to the console as an operator. */
@@ -193,6 +212,19 @@ export abstract class Operations {
   replay(...args: Parameters<typeof webhooks.replay>) { return this.run(webhooks.replay(...args)); }
   /** Send a test event. */
   sendTest(...args: Parameters<typeof webhooks.sendTest>) { return this.run(webhooks.sendTest(...args)); }
+  /** Where you get messages. */
+  getContact(...args: Parameters<typeof messages.getContact>) { return this.run(messages.getContact(...args)); }
+  /** Ask for messages. */
+  putContact(...args: Parameters<typeof messages.putContact>) { return this.run(messages.putContact(...args)); }
+  /** End all messages. */
+  deleteContact(...args: Parameters<typeof messages.deleteContact>) { return this.run(messages.deleteContact(...args)); }
+  /** What was sent to buyers, newest first. */
+  listMessages(...args: Parameters<typeof messages.listMessages>) { return this.run(messages.listMessages(...args)); }
+  iterMessages(args: Parameters<typeof messages.listMessages>[0] = {}) {
+    return this.pages<Message>((after) => messages.listMessages({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "message_id");
+  }
+  /** Send a message again that failed, was dropped or may be lost. */
+  resendMessage(...args: Parameters<typeof messages.resendMessage>) { return this.run(messages.resendMessage(...args)); }
   /** Sign in to the console with a service key. */
   signIn(...args: Parameters<typeof console.signIn>) { return this.run(console.signIn(...args)); }
   /** Who is signed in. */

@@ -17,12 +17,14 @@ const UNKNOWN = problem(503, "outcome_unknown", true);
 async function scripted(answers, act) {
   const received = [];
   const marks = [];
+  const paths = [];
   const server = createServer((request, response) => {
     let text = "";
     request.on("data", (part) => (text += part));
     request.on("end", () => {
       received.push(text ? JSON.parse(text) : null);
       marks.push(request.headers["holdfast-retry"]);
+      paths.push(request.url);
       const told = answers.shift();
       if (told.status === 0) return request.socket.destroy();
       setTimeout(() => {
@@ -33,7 +35,7 @@ async function scripted(answers, act) {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
-    await act(new Client(`http://127.0.0.1:${server.address().port}/`, { key: "hf_1", firstPauseMs: 5 }), received, marks);
+    await act(new Client(`http://127.0.0.1:${server.address().port}/`, { key: "hf_1", firstPauseMs: 5 }), received, marks, paths);
   } finally {
     server.close();
   }
@@ -49,6 +51,23 @@ for (const [name, trouble] of Object.entries({ lost: LOST, busy: BUSY, unknown: 
       assert.equal(new Set(received.map((body) => body.idempotency_key)).size, 1);
     }));
 }
+
+const SETTLING = { status: 200, body: { ...RESERVATION, status: "settling" } };
+const CONFIRMED = { status: 200, body: { ...RESERVATION, status: "confirmed" } };
+
+test("waiting lets the server answer when something changes", () =>
+  scripted([GRANTED, SETTLING, LOST, CONFIRMED], async (client, _received, _marks, paths) => {
+    assert.equal((await client.waitFor("rsv_1", { timeoutMs: 15_900 })).status, "confirmed");
+    const path = "/v1/reservations/rsv_1";
+    assert.deepEqual(paths, [path, `${path}?wait=15`, `${path}?wait=15`, `${path}?wait=15`]);
+  }));
+
+test("a server without a place for a long poll is not asked without a pause", () =>
+  scripted([SETTLING, SETTLING, SETTLING, SETTLING, CONFIRMED], async (client) => {
+    const begun = Date.now();
+    await client.waitFor("rsv_1");
+    assert.ok(Date.now() - begun >= 470);
+  }));
 
 test("a retry with a key is marked as one, so that a proxy lets it through", () =>
   scripted([BUSY, LOST, GRANTED], async (client, _received, marks) => {

@@ -59,6 +59,8 @@ JWKS_MAX_BYTES = 64 * 1024
 # stolen, so it is refused.
 MAX_TOKEN_LIFE_S = 30 * 24 * 3600
 MAX_BUYER_ID = 200
+# Far beyond any time, and small enough to reckon with.
+LATEST = 2**53
 # Whatever else the same keys sign (refresh tokens, ID tokens for others, our own receipts) is not a buyer's token.
 TOKEN_TYPES = frozenset({"jwt", "at+jwt"})
 _CUSTOMER = re.compile(r"cus_[A-Za-z0-9]{1,100}")
@@ -79,6 +81,8 @@ class Caller(Struct, frozen=True):
     operator_id: str | None = None
     # Stripe's ID of the buyer as a customer, whose saved cards may be charged.
     stripe_customer: str | None = None
+    # When the buyer's account was made, in seconds since 1970, as their token says.
+    account_created_at: int | None = None
 
     @property
     def is_revocable(self) -> bool:
@@ -131,12 +135,14 @@ class BuyerKeys:
         known = None if quick is None else quick.read(token, now)
         if known is not None:
             self.check_origin(known.aud, known.iss)
-            exp, buyer = known.exp, _buyer_from(known.sub, known.tier, known.stripe_customer)
+            exp = known.exp
+            buyer = _buyer_from(known.sub, known.tier, known.stripe_customer, known.account_created_at)
         else:
             claims = await self._claims(token)
             self.check_origin(claims.get("aud"), claims.get("iss"))
             exp = claims["exp"]
-            buyer = _buyer_from(claims["sub"], claims.get("tier", 0), claims.get("stripe_customer"))
+            others = (claims.get("stripe_customer"), claims.get("account_created_at"))
+            buyer = _buyer_from(claims["sub"], claims.get("tier", 0), *others)
         lifetime_s = exp + SKEW_S - now
         if lifetime_s > MAX_TOKEN_LIFE_S + SKEW_S:
             raise Unauthorized(f"The token's `exp` is more than {MAX_TOKEN_LIFE_S // 86_400} days ahead.")
@@ -316,11 +322,13 @@ class Authenticator:
 _CLAIMS = jwt.JWTClaimsRegistry(leeway=SKEW_S, exp={"essential": True}, sub={"essential": True})
 
 
-def _buyer_from(subject: object, tier: object, customer: object) -> Caller:
+def _buyer_from(subject: object, tier: object, customer: object, made_at: object) -> Caller:
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_BUYER_ID or not subject.isprintable():
         raise Unauthorized("The token's `sub` must be a printable text of 1 to 200 characters.")
     if not isinstance(tier, int) or isinstance(tier, bool):
         raise Unauthorized("The token's `tier` must be an integer.")
     if customer is not None and not (isinstance(customer, str) and _CUSTOMER.fullmatch(customer)):
         raise Unauthorized("The token's `stripe_customer` must be Stripe's ID of a customer, as in cus_….")
-    return Caller(buyer_id=subject, tier=tier, stripe_customer=customer)
+    if made_at is not None and (not isinstance(made_at, int) or isinstance(made_at, bool) or abs(made_at) > LATEST):
+        raise Unauthorized("The token's `account_created_at` must be an integer, in seconds since 1970.")
+    return Caller(buyer_id=subject, tier=tier, stripe_customer=customer, account_created_at=made_at)

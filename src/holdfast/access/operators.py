@@ -79,6 +79,6 @@ class Operators:
         begun = self._sessions.begin_in(connection, SignedIn(operator_id=operator.operator_id, method=method))
         now, by = self._database.now_ms(connection), Actor(operator.name, operator.operator_id)
         action = Action(f"act_{uuid7().hex}", "sign_in", f"operator:{operator.operator_id}", by)
-        begin_action(connection, action, {}, None, now)
-        end_action(connection, action, {}, 200, None, now)
+        begin_action(connection, action, None, None, now)
+        end_action(connection, action, None, 200, None, now)
         return begun

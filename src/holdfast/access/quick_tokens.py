@@ -37,6 +37,7 @@ class Claims(Struct, frozen=True):
     jti: str | UnsetType = UNSET
     aud: str | list[str] | UnsetType = UNSET
     stripe_customer: str | None = None
+    account_created_at: int | float | None = None
 
 
 class _Head(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +90,7 @@ class QuickTokens:
             and type(claims.exp) is int
             and int(now) - self._skew_s < claims.exp < LATEST_EXP
             and type(claims.tier) is int
+            and type(claims.account_created_at) is not float
             and _is_past(claims.nbf, latest)
             and _is_past(claims.iat, latest)
         )

@@ -7,10 +7,12 @@ up what a killed process left behind.
 import asyncio
 import os
 import time
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import get_native_id
+from typing import Any
 
 import structlog
 
@@ -21,14 +23,20 @@ from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
 log = structlog.get_logger()
 
 PASS_INTERVAL_S = 5.0
+# Longer than any transaction may take.
+SHARE_S = 60.0
 DAY_MS = 86_400_000
 # A lower priority than requests, where the operating system supports it.
 _NICENESS = 10
 
 
 class Archivist:
-    def __init__(self, directory: Path, keep_days: int) -> None:
+    def __init__(
+        self, directory: Path, keep_days: int, share: Callable[[Path], Coroutine[Any, Any, bool]] | None = None
+    ) -> None:
+        """`share` is called with each finished segment before it is archived, and says whether it may be."""
         self._directory = directory
+        self._share, self._loop = share, None if share is None else asyncio.get_running_loop()
         self._keep_days = keep_days
         self._stopped = False
 
@@ -57,10 +65,16 @@ class Archivist:
         """A segment that cannot be read must not block the others."""
         with taken(raw) as is_ours:
             try:
-                return is_ours and not self._stopped and _archive(raw)
+                return is_ours and not self._stopped and self._is_shared(raw) and _archive(raw)
             except Exception as exc:
                 log.warning("segment_not_archived", segment=raw.name, error=str(exc))
                 return False
+
+    def _is_shared(self, raw: Path) -> bool:
+        if self._share is None or raw.with_suffix(PARQUET).exists():
+            return True
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self._share(raw), self._loop).result(SHARE_S)
 
     def _delete_old(self) -> None:
         """Also deletes leftovers of a crash. No segment is written to for that long."""

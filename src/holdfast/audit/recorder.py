@@ -8,6 +8,9 @@ are only a record. Reservations, unlike them, are durable before they are acknow
 What happens when it fails. Buyers never notice. If the disk is full or not writable, the current refusals are dropped
 and counted, and the next ones are tried again. If the disk hangs, the list grows up to a limit, and further refusals
 are dropped and counted.
+
+Requests that are shed are not stored one by one: `count_shed` adds to a number per reason and second, and each number
+is written as one line, without an owner, when its second is over.
 """
 
 import time
@@ -16,8 +19,9 @@ from threading import Event, Thread
 
 import msgspec
 import structlog
+from msgspec import Struct
 
-from holdfast.audit.refusal import Refusal
+from holdfast.audit.refusal import NOBODY, Refusal
 from holdfast.audit.segments import RawSegment
 from holdfast.domain.stock.command import Verdict
 from holdfast.runtime import metrics
@@ -31,11 +35,28 @@ WAITING_MAX = 500_000
 ROLL_BYTES = 32 * 1024**2
 ROLL_AFTER_S = 3_600.0
 WARN_EVERY_S = 60.0
+# What other servers are to find soon waits here for a second. Beyond this they find it when the segment is finished.
+UNSHARED_MAX_BYTES = 8 * 1024**2
+# Counts of a second are written when nothing can be added to them any more.
+COUNTED_AFTER_S = 2
+
+
+class Written(Struct, frozen=True):
+    """Lines that are in a segment."""
+
+    segment: str
+    first_at: int
+    last_at: int
+    lines: bytes
 
 
 class Recorder:
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *, is_shared: bool = False) -> None:
+        """`is_shared`: other servers are to find the refusals too (audit/sharing.py)."""
+        self._directory, self._is_shared = directory, is_shared
+        self._shed: dict[tuple[int, str], int] = {}
+        self._unshared: list[Written] = []
+        self._unshared_bytes = 0
         self._waiting: list[Refusal] = []
         self._encode = msgspec.json.Encoder().encode_lines
         self._segment: RawSegment | None = None
@@ -70,6 +91,7 @@ class Recorder:
         tier: int = 0,
         available: int | None = None,
         next_return_at: int | None = None,
+        trace_id: str = "",
     ) -> None:
         waiting = self._waiting
         if not waiting:
@@ -89,8 +111,22 @@ class Recorder:
                 sale_id,
                 tier,
                 request_id,
+                trace_id,
             )
         )
+
+    def count_shed(self, reason: str) -> None:
+        """A request that was turned away before it was looked at."""
+        shed, key = self._shed, (int(time.time()), reason)
+        if not shed:
+            self._wake.set()
+        shed[key] = shed.get(key, 0) + 1
+
+    def take_unshared(self) -> list[Written]:
+        """What was written since the last call."""
+        taken, self._unshared = self._unshared, []
+        self._unshared_bytes = 0
+        return taken
 
     def start(self) -> None:
         self._thread.start()
@@ -104,20 +140,26 @@ class Recorder:
     def _run(self) -> None:
         is_stopping = False
         while not is_stopping:
-            self._wake.wait(ROLL_AFTER_S if self._segment is not None else None)
+            self._wake.wait(self._rest_s())
             self._wake.clear()
             # Refusals that arrive together are written together.
             is_stopping = self._stopping.wait(WRITE_EVERY_S)
-            self._pass()
+            self._pass(is_last=is_stopping)
             if self._waiting:  # Noted meanwhile by a thread that saw a non-empty list and did not wake us.
                 self._wake.set()
         self._close()
 
-    def _pass(self) -> None:
+    def _rest_s(self) -> float | None:
+        if self._shed:
+            return COUNTED_AFTER_S / 2
+        return ROLL_AFTER_S if self._segment is not None else None
+
+    def _pass(self, *, is_last: bool = False) -> None:
         # One statement each, so that concurrent appends are neither lost nor duplicated.
         count = len(self._waiting)
         refusals = self._waiting[:count]
         del self._waiting[:count]
+        refusals += self._counted(is_last=is_last)
         overflowed, self._overflowed = self._overflowed, 0
         if refusals:
             overflowed += self._write(refusals)
@@ -125,14 +167,25 @@ class Recorder:
             metrics.REFUSALS_DROPPED.inc(overflowed)
         self._roll_if_due()
 
+    def _counted(self, *, is_last: bool) -> list[Refusal]:
+        """Seconds that are over: nobody adds to their numbers any more."""
+        before = int(time.time()) - (0 if is_last else COUNTED_AFTER_S)
+        over = [key for key in list(self._shed) if key[0] <= before]
+        return [Refusal(second * 1000, "", NOBODY, reason, self._shed.pop((second, reason))) for second, reason in over]
+
     def _write(self, refusals: list[Refusal]) -> int:
         """Returns how many could not be written."""
         try:
             lines = self._encode(refusals)
-            self._open().append(lines)
+            segment = self._open()
+            segment.append(lines)
         except Exception as exc:  # The thread must survive any error.
             self._warn(exc)
             return len(refusals)
+        if self._is_shared and self._unshared_bytes + len(lines) <= UNSHARED_MAX_BYTES:
+            self._unshared_bytes += len(lines)
+            moments = [refusal.at_ms for refusal in refusals]
+            self._unshared.append(Written(segment.path.stem, min(moments), max(moments), lines))
         metrics.REFUSALS_RECORDED.inc(len(refusals))
         return 0
 

@@ -2,6 +2,9 @@
 
 from msgspec import Struct
 
+# The owner of a line that only counts: `quantity` requests were shed in that second.
+NOBODY = ""
+
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
     """`at_ms` is the host's clock, because querying the engine's would cost more than the refusal."""
@@ -16,6 +19,8 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
     sale_id: str | None = None
     tier: int = 0
     request_id: str = ""
+    # If the request was traced.
+    trace_id: str = ""
 
 
 # The SQL types of the same fields. A column added later is null in older segments.
@@ -30,4 +35,5 @@ COLUMNS = {
     "sale_id": "VARCHAR",
     "tier": "BIGINT",
     "request_id": "VARCHAR",
+    "trace_id": "VARCHAR",
 }

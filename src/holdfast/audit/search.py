@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holdfast.audit.engine import ARCHIVE, LINES, open_engine
-from holdfast.audit.refusal import COLUMNS, Refusal
+from holdfast.audit.refusal import COLUMNS, NOBODY, Refusal
 from holdfast.audit.segments import archived, raw
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 # A segment may be archived between listing the directory and reading the file. Then the search is repeated.
 LOOKS = 3
+_COUNTS = (
+    "SELECT outcome, CAST(sum(CASE WHEN owner_id = ? THEN quantity ELSE 1 END) AS BIGINT) FROM found "
+    "GROUP BY outcome ORDER BY outcome"
+)
 
 
 class Question(Struct, frozen=True):
@@ -25,6 +29,16 @@ class Question(Struct, frozen=True):
     until_ms: int | None = None
     limit: int = 500
 
+    def matches(self, refusal: Refusal) -> bool:
+        """The same as `_conditions`, for what is not in files."""
+        is_in_time = (self.since_ms is None or refusal.at_ms >= self.since_ms) and (
+            self.until_ms is None or refusal.at_ms < self.until_ms
+        )
+        is_of_sku = self.sku_id is None or refusal.sku_id == self.sku_id
+        of_sale = refusal.sale_id if self.sku_id is None else refusal.sale_id or self.sale_id
+        is_of_sale = self.sale_id is None or of_sale == self.sale_id
+        return refusal.owner_id == self.owner_id and is_in_time and is_of_sku and is_of_sale
+
 
 class Refusals(Struct, frozen=True):
     """The latest refusals in order, the total counts by outcome, and the unreadable segments."""
@@ -32,6 +46,13 @@ class Refusals(Struct, frozen=True):
     latest: list[Refusal]
     counts: dict[str, int]
     unreadable: list[str]
+
+    def with_others(self, others: "Refusals", limit: int) -> "Refusals":
+        """Those of other servers too."""
+        latest = sorted([*self.latest, *others.latest], key=lambda refusal: refusal.at_ms)[-limit:]
+        outcomes = sorted(self.counts.keys() | others.counts.keys())
+        counts = {name: self.counts.get(name, 0) + others.counts.get(name, 0) for name in outcomes}
+        return Refusals(latest, counts, [*self.unreadable, *others.unreadable])
 
 
 def search(directory: Path, question: Question) -> Refusals:
@@ -54,7 +75,7 @@ def _search(directory: Path, question: Question) -> Refusals:
         latest = engine.execute(
             "SELECT * FROM found ORDER BY at_ms DESC, rowid DESC LIMIT ?", [question.limit]
         ).fetchall()
-        counts = engine.execute("SELECT outcome, count(*) FROM found GROUP BY outcome ORDER BY outcome").fetchall()
+        counts = engine.execute(_COUNTS, [NOBODY]).fetchall()
     return Refusals([Refusal(*row) for row in reversed(latest)], dict(counts), unreadable)
 
 

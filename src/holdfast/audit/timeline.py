@@ -1,5 +1,6 @@
-"""A buyer's timeline: their refusals and the history of their reservations, in order."""
+"""A buyer's timeline: their refusals, their places in line and the history of their reservations, in order."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,9 +9,12 @@ from sqlalchemy import Connection, select
 
 from holdfast.audit.refusal import Refusal
 from holdfast.audit.search import Question, Refusals
+from holdfast.domain.room.risk import RiskVerdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.ledger.tables.sales import sales
 from holdfast.ledger.tables.stock import events, pools, reservations
+
+REFUSED = "refused"
 
 
 class Moment(Struct, frozen=True, omit_defaults=True):
@@ -27,6 +31,7 @@ class Moment(Struct, frozen=True, omit_defaults=True):
     available: int | None = None
     next_return_at: int | None = None
     request_id: str | None = None
+    trace_id: str | None = None
 
 
 class Known(Struct, frozen=True):
@@ -59,26 +64,30 @@ def read_ledger(connection: Connection, question: Question) -> Known:
     return Known(list(connection.execute(query)), {row.sku_id: row.total for row in totals})
 
 
-def merge(refusals: Refusals, known: Known, limit: int) -> list[Moment]:
+def merge(refusals: Refusals, known: Known, limit: int, in_line: Sequence[Moment] = ()) -> list[Moment]:
     """The latest moments, in order."""
     refused = [_of_refusal(refusal, known.totals.get(refusal.sku_id)) for refusal in refusals.latest]
     happened = [_of_event(event) for event in reversed(known.events)]
-    return sorted([*refused, *happened], key=lambda moment: moment.at)[-limit:]
+    return sorted([*in_line, *refused, *happened], key=lambda moment: moment.at)[-limit:]
 
 
 def _of_refusal(r: Refusal, total: int | None) -> Moment:
+    if r.outcome == RiskVerdict.LOTTERY_TAIL:
+        what = "risk service: to the end of the line, behind everybody who came before the opening"
+        return Moment(r.at_ms, "room.sent_last", what, r.sku_id, sale_id=r.sale_id, request_id=r.request_id)
     return Moment(
         r.at_ms,
-        "refused",
+        REFUSED,
         f"refused: {_why(r, total)}",
         r.sku_id,
-        r.quantity,
+        r.quantity or None,
         None,
         str(r.outcome),
         r.sale_id,
         r.available,
         r.next_return_at,
         r.request_id,
+        r.trace_id or None,
     )
 
 
@@ -86,7 +95,7 @@ def _why(r: Refusal, total: int | None) -> str:
     every = "every unit was" if total is None else f"all {total:,} units were"
     match r.outcome:
         case Outcome.ALL_HELD if r.next_return_at is not None:
-            return f"{every} sold or in carts, next return at {_time(r.next_return_at, r.at_ms)}"
+            return f"{every} sold or in carts, next return at {time_of_day(r.next_return_at, r.at_ms)}"
         case Outcome.ALL_HELD:
             return f"{every} sold or being paid"
         case Outcome.SOLD_OUT:
@@ -107,6 +116,31 @@ _REASONS = {
     Outcome.TIER_REQUIRED.value: "a higher account tier was required",
     Outcome.BUYER_LIMIT.value: "the limit per buyer was reached",
     Outcome.HOLD_BUDGET.value: "too many unpaid holds",
+    # At the door.
+    "admission_required": "there was no valid pass: it was not their turn, or the pass had expired",
+    "pass_expired": "the pass had expired",
+    "place_released": "the place had been left, or replaced by a later one",
+    "ticket_required": "no ticket was shown",
+    "ticket_invalid": "the ticket was not valid for this buyer and sale",
+    "proof_required": "the proof of work was missing",
+    "proof_invalid": "the proof of work was wrong",
+    "proof_expired": "the proof of work had expired",
+    "proof_spent": "the proof of work had been used",
+    "join_denied": "the risk service denied the join",
+    "harder_puzzle": "the risk service asked for a harder proof of work",
+    "device_required": "no token of the device was sent",
+    "device_limit": "the limit of accounts per device was reached",
+    "too_many_places": "too many places were taken from the same address",
+    "rejoin_limit": "the buyer had left the waiting room too often",
+    "address_limit": "the limit per address was reached",
+    "attempt_limit": "the limit of attempts per buyer was reached",
+    "sale_ended": "the sale had ended",
+    "sale_not_open": "the sale had not started",
+    "no_waiting_room": "the sale had no waiting room",
+    "quote_expired": "the quote had expired",
+    "quote_mismatch": "the quote was for another purchase",
+    "reservation_expired": "the reservation had expired",
+    "extension_limit": "the reservation could not be extended any further",
 }
 
 
@@ -118,13 +152,13 @@ def _what(event: Any) -> str:
     units = _units(event.quantity or 0)
     match event.type:
         case "reservation.created":
-            return f"reserved: {units}, payment due by {_time(event.expires_at or 0, event.at)}"
+            return f"reserved: {units}, payment due by {time_of_day(event.expires_at or 0, event.at)}"
         case "reservation.extended":
-            return f"extended: payment due by {_time(event.expires_at or 0, event.at)}"
+            return f"extended: payment due by {time_of_day(event.expires_at or 0, event.at)}"
         case "reservation.settling":
             return "settling: payment started"
         case "reservation.reopened":
-            return f"payment declined: still reserved, payment due by {_time(event.expires_at or 0, event.at)}"
+            return f"payment declined: still reserved, payment due by {time_of_day(event.expires_at or 0, event.at)}"
         case "reservation.confirmed":
             return f"confirmed: {units} sold"
         case "reservation.cancelled":
@@ -141,7 +175,8 @@ def _units(count: int) -> str:
     return f"{count:,} unit{'' if count == 1 else 's'}"
 
 
-def _time(at_ms: int, seen_from_ms: int) -> str:
-    """The time of day, with its date if that differs."""
+def time_of_day(at_ms: int, seen_from_ms: int | None = None) -> str:
+    """With its date if that differs."""
+    seen_from_ms = at_ms if seen_from_ms is None else seen_from_ms
     at, seen_from = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, seen_from_ms))
     return f"{at:%H:%M:%S}" if at.date() == seen_from.date() else f"{at:%Y-%m-%d %H:%M:%S}"

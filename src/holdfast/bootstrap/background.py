@@ -2,12 +2,16 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from holdfast.audit.archivist import Archivist
+from holdfast.audit.sharing import share_finished
 from holdfast.bootstrap.kafka import kafka_agents
+from holdfast.bootstrap.messages import message_agents
 from holdfast.bootstrap.payments import PaymentServices
 from holdfast.bootstrap.pruner import Pruner, retentions_of
+from holdfast.bootstrap.tracing import Tracing, sender_of
 from holdfast.caches.purging import Purger, directories_from
 from holdfast.caches.sale_watcher import SaleWatcher
 from holdfast.gate.engine import Engine
@@ -38,13 +42,14 @@ async def run_background(
     watch: LedgerWatch,
     payments: PaymentServices,
     wakeup: Wakeup,
+    tracing: Tracing | None,
     *,
     enabled: bool,
 ) -> AsyncIterator[Agents]:
     agents = Agents()
     if enabled:
-        sender = Sender(private=settings.webhook_private, checkpoint=lambda: watch.checkpoint)
-        for agent in background_agents(settings, database, engine, payments, wakeup, sender):
+        sender = sender_of(settings, tracing, lambda: watch.checkpoint)
+        for agent in background_agents(settings, database, engine, payments, wakeup, sender, tracing):
             agents.start(agent)
     try:
         yield agents
@@ -53,14 +58,23 @@ async def run_background(
 
 
 def background_agents(
-    settings: Settings, database: Database, engine: Engine, payments: PaymentServices, wakeup: Wakeup, sender: Sender
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    payments: PaymentServices,
+    wakeup: Wakeup,
+    sender: Sender,
+    tracing: Tracing | None = None,
 ) -> list[Agent[Any]]:
     """The background work of a server or a worker."""
     deliverer = Deliverer(database, sender)
+    find_traces = None if tracing is None else tracing.find_traces
     agents: list[Agent[Any]] = [
         Expirer(database, engine.gate).agent(),
-        Pruner(database, retentions_of(settings.keep_days, has_archive=settings.has_archive)).agent(),
-        Archivist(settings.audit_directory, settings.audit_days).agent(),
+        Pruner(
+            database, retentions_of(settings.keep_days, settings.audit_days, has_archive=settings.has_archive)
+        ).agent(),
+        _archivist(settings, database).agent(),
         Linker(database).agent(),
         engine.reconciler.agent(),
         payments.settler.agent(),
@@ -69,15 +83,22 @@ def background_agents(
         payments.charge_lists.agent(),
         SaleLifecycle(database, loader_of(database, engine), inspector_of(engine)).agent(),
         LineAdvancer(database, engine.look_at, sealer_of(settings), wakeup).agent(),
-        Relay(database, deliverer.wake).agent(),
+        Relay(database, deliverer.wake, find_traces).agent(),
         PoolUpdates(database, has_stream=settings.has_kafka).agent(),
         deliverer.agent(),
     ]
     purger = purger_of(settings)
     if settings.edge_url or purger.is_needed:
         agents.append(SaleWatcher(database, engine.look_at, purger, settings.edge_url).agent())
-    agents += kafka_agents(settings, database, payments.purchases)
+    agents += kafka_agents(settings, database, payments.purchases, find_traces)
+    agents += message_agents(settings, database)
     return agents if engine.drainer is None else [*agents, engine.drainer.agent()]
+
+
+def _archivist(settings: Settings, database: Database) -> Archivist:
+    """All processes on a file are on one machine, and share a directory."""
+    share = None if settings.is_embedded else partial(share_finished, database)
+    return Archivist(settings.audit_directory, settings.audit_days, share)
 
 
 def sealer_of(settings: Settings) -> Sealer:
@@ -90,7 +111,7 @@ def purger_of(settings: Settings) -> Purger:
 
 
 def loader_of(database: Database, engine: Engine) -> Loader:
-    return Loader(database, engine.gate, inspector_of(engine), engine.catch_up)
+    return Loader(database, engine.gate, inspector_of(engine), engine.catch_up, engine.reload_pool)
 
 
 def inspector_of(engine: Engine) -> Inspector:

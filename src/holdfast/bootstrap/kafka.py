@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.dead_letters import park_message
+from holdfast.ledger.events.event_facts import FindTraces
 from holdfast.ledger.mark.mark import read_incarnations
 from holdfast.runtime.agent import Agent
 from holdfast.settings import Settings
@@ -16,11 +17,13 @@ from holdfast.streams.kafka.publisher import Publisher
 from holdfast.streams.kafka.relay import KafkaRelay
 
 
-def kafka_agents(settings: Settings, database: Database, purchases: Purchases) -> list[Agent[Any]]:
+def kafka_agents(
+    settings: Settings, database: Database, purchases: Purchases, find_traces: FindTraces | None = None
+) -> list[Agent[Any]]:
     if not settings.has_kafka:
         return []
     url = parse_kafka_url(settings.kafka_url)
-    agents: list[Agent[Any]] = [KafkaRelay(database, Publisher(url)).agent()]
+    agents: list[Agent[Any]] = [KafkaRelay(database, Publisher(url), find_traces).agent()]
     if settings.has_intents:
 
         async def group() -> str:

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import select
 
+from holdfast.bootstrap.tracing import Tracing
+from holdfast.domain.sale.sale import PaymentKind
 from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
 from holdfast.ledger.engine.database import Database
@@ -30,6 +33,7 @@ from holdfast.settlement.posting import Posting
 from holdfast.settlement.purchases import Purchases
 from holdfast.settlement.refund import Refunder
 from holdfast.settlement.settler import Settler
+from holdfast.settlement.traced import TracedInterpreter, TracedPosting
 from holdfast.settlement.unknown_charges import UnknownCharges
 
 log = structlog.get_logger()
@@ -69,13 +73,13 @@ def configured_providers(settings: Settings) -> dict[str, PaymentProvider]:
 
 @asynccontextmanager
 async def open_payment_services(
-    settings: Settings, database: Database, engine: Engine
+    settings: Settings, database: Database, engine: Engine, tracing: Tracing | None = None
 ) -> AsyncIterator[PaymentServices]:
     opened = configured_providers(settings)
     providers = {name: GuardedProvider(name, provider) for name, provider in opened.items()}
     rates = rates_from(settings.rates, settings.rates_url)
     try:
-        yield replace(build_payment_services(settings, database, engine, providers), rates=rates)
+        yield replace(build_payment_services(settings, database, engine, providers, tracing), rates=rates)
     finally:
         await rates.close()
         for provider in providers.values():
@@ -111,11 +115,17 @@ async def begun_since(database: Database, margin_ms: int) -> int:
 
 
 def build_payment_services(
-    settings: Settings, database: Database, engine: Engine, providers: dict[str, GuardedProvider]
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    providers: dict[str, GuardedProvider],
+    tracing: Tracing | None = None,
 ) -> PaymentServices:
     attempts_max = settings.settlement_attempts_max
-    posting = Posting(database, has_redis=settings.has_redis, attempts_max=attempts_max)
-    interpreter = Interpreter(database, engine.gate, posting, providers)
+    post = Posting if tracing is None else partial(TracedPosting, tracing.store)
+    interpret = Interpreter if tracing is None else partial(TracedInterpreter, tracing.tracer, tracing.store)
+    posting = post(database, has_redis=settings.has_redis, attempts_max=attempts_max)
+    interpreter = interpret(database, engine.gate, posting, providers)
     limits = {
         "rate_per_second": settings.settlement_rate_per_second,
         "parallel": settings.settlement_parallel,
@@ -138,3 +148,12 @@ def build_payment_services(
         providers,
         [provider.breaker for provider in providers.values()],
     )
+
+
+def missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
+    """The payment kinds that this server cannot take, each with the missing setting."""
+    needed = {
+        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
+        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
+    }
+    return {kind: name for kind, (value, name) in needed.items() if not value}

@@ -8,7 +8,11 @@ from sqlalchemy import Connection
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
 from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
+from holdfast.ledger.events.refusal_batches import prune_refusals
+from holdfast.ledger.events.traces import prune_traces
+from holdfast.ledger.messages.message_log import prune_messages
 from holdfast.ledger.room.challenges import prune_spent
+from holdfast.ledger.room.device_accounts import prune_devices
 from holdfast.ledger.room.rooms import prune_slowness
 from holdfast.ledger.sales.pruning import SalePruner
 from holdfast.ledger.sales.quotes import prune_quotes
@@ -31,10 +35,16 @@ RETENTIONS = (
     Retention(prune_keys, KEYS_KEPT_MS),
     # Long enough to find out why a receiver missed something, and to send it again.
     Retention(prune_deliveries, 7 * 24 * 3_600_000),
+    # The log of messages: long enough for somebody who asks after a confirmation.
+    Retention(prune_messages, 30 * 24 * 3_600_000),
     # A challenge expires by the host's clock and is deleted by the engine's, which may differ.
     Retention(prune_spent, 3_600_000),
+    # Longer than people stand in line.
+    Retention(prune_devices, 30 * 24 * 3_600_000),
     # So long a purchase may be repeated to find out what it was granted.
     Retention(prune_quotes, KEYS_KEPT_MS),
+    # Deliveries are retried for about a day; what comes later begins a trace of its own.
+    Retention(prune_traces, 2 * 24 * 3_600_000),
     # A measurement of the gate's latency is used for two seconds.
     Retention(prune_slowness, 60_000),
     # A process that has not written for this long has ended.
@@ -42,16 +52,21 @@ RETENTIONS = (
 )
 
 
-def retentions_of(keep_days: int, *, has_archive: bool = False) -> tuple[Retention, ...]:
+DAY_MS = 24 * 3_600_000
+AUDIT_DAYS = 30
+
+
+def retentions_of(keep_days: int, audit_days: int = AUDIT_DAYS, *, has_archive: bool = False) -> tuple[Retention, ...]:
     """With `keep_days` also what is left of sales that closed, reservations that came to nothing, and deliveries that
     nobody dealt with. With an archive, `holdfast archive` deletes reservations, once they are in it, and lines stay:
     they are in no archive."""
+    always = (*RETENTIONS, Retention(prune_refusals, audit_days * DAY_MS))
     if not keep_days:
-        return RETENTIONS
-    kept_ms = max(keep_days * 24 * 3_600_000, LEAST_KEPT_MS)
+        return always
+    kept_ms = max(keep_days * DAY_MS, LEAST_KEPT_MS)
     of_sales = SalePruner(kept_ms, keeps_lines=has_archive).prune
     subjects = [*([] if has_archive else [ReservationPruner().prune]), of_sales, prune_parked]
-    return (*RETENTIONS, *[Retention(prune, kept_ms) for prune in subjects])
+    return (*always, *[Retention(prune, kept_ms) for prune in subjects])
 
 
 class Pruner:

@@ -4,21 +4,33 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.access.identity import Authenticator, BuyerKeys
+from holdfast.access.identity import Authenticator
 from holdfast.access.oidc import Oidc
 from holdfast.access.operators import Operators
 from holdfast.access.receipts import Receipts
 from holdfast.audit.recorder import Recorder
+from holdfast.audit.sharing import Sharer
+from holdfast.audit.traced import TracedRecorder
 from holdfast.bootstrap.background import loader_of, run_background, sealer_of
+from holdfast.bootstrap.batcher import build_batcher
+from holdfast.bootstrap.control import Control, own_control
 from holdfast.bootstrap.heartbeat import GateHeartbeat, LedgerHeartbeat, build_readiness
 from holdfast.bootstrap.lag import LagGuard, LagReader
 from holdfast.bootstrap.marks import watch_ledger
-from holdfast.bootstrap.payments import PaymentServices, mark_of_charges, open_payment_services
+from holdfast.bootstrap.payments import (
+    PaymentServices,
+    mark_of_charges,
+    missing_payment_settings,
+    open_payment_services,
+)
 from holdfast.bootstrap.stores import database_file, open_engine, open_ledger, open_reads
+from holdfast.bootstrap.tracing import Tracing, open_tracing
 from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.allowances import Allowances
 from holdfast.checkout.attempt_limits import AttemptLimits
 from holdfast.checkout.holds import Holds
 from holdfast.checkout.mine import FindMine
@@ -28,13 +40,10 @@ from holdfast.checkout.payment_steps import PaymentSteps
 from holdfast.checkout.purchase import PurchaseUnits
 from holdfast.checkout.quotes import Quotes
 from holdfast.checkout.replays import Replays
-from holdfast.checkout.reserve import ReserveUnits
-from holdfast.domain.sale.sale import PaymentKind
+from holdfast.checkout.reserve import DropReserves, ReserveUnits
 from holdfast.errors import Cause
-from holdfast.gate.batcher import Batcher, SplitBatcher
-from holdfast.gate.confirmed_refusals import ConfirmedRefusals
+from holdfast.gate.batcher import Batcher
 from holdfast.gate.engine import Engine, GateLink
-from holdfast.gate.winners import Winners
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
 from holdfast.ledger.events.watcher import Watcher
@@ -43,7 +52,9 @@ from holdfast.ledger.sales.counter_flusher import CounterFlusher
 from holdfast.ledger.stock.queries import PoolView
 from holdfast.ledger.stock.shared_reads import SharedReads, find_in, look_into
 from holdfast.room.arrival_stager import ArrivalStager
+from holdfast.room.captcha import CaptchaVerifier
 from holdfast.room.challenge import Challenges, secrets_from
+from holdfast.room.devices import DeviceAccounts
 from holdfast.room.join_queue import JoinQueue
 from holdfast.room.snapshot import RoomSnapshot
 from holdfast.room.tokens import Tokens
@@ -53,9 +64,13 @@ from holdfast.runtime.breaker import Breaker, Guarded
 from holdfast.runtime.readiness import Check, Readiness
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.sales.catalogue import Catalogue
+from holdfast.sales.drop_operations import DropOperations
 from holdfast.sales.operations import SaleOperations
 from holdfast.settings import Settings
 from holdfast.streams.reservation_events import ReservationEvents
+
+if TYPE_CHECKING:
+    from holdfast.room.risk import RiskHook
 
 # The server exits within 10 s of SIGTERM. Most of that time is for requests in flight (http/server).
 DRAIN_S = 1.0
@@ -75,11 +90,14 @@ class Services(Struct, frozen=True, eq=False):
     receipts: Receipts
     catalogue: Catalogue
     sale_operations: SaleOperations
+    drop_operations: DropOperations
     join_queue: JoinQueue
     arrival_stager: ArrivalStager
     room_snapshot: RoomSnapshot
     tokens: Tokens
     challenges: Challenges
+    devices: DeviceAccounts
+    risk: "RiskHook | None"
     counter_flusher: CounterFlusher
     reserve_units: ReserveUnits
     purchase_units: PurchaseUnits
@@ -92,11 +110,16 @@ class Services(Struct, frozen=True, eq=False):
     lag: LagReader
     lag_guard: LagGuard
     reads: LedgerReads
+    control: Control
+    # None if traces are off.
+    tracing: Tracing | None = None
 
     @property
     def open_breakers(self) -> list[str]:
         """Dependencies that do not answer at the moment."""
-        return [*self._open_stores, *[breaker.name for breaker in self.payments.breakers if not breaker.is_closed]]
+        hooks = [hook.breaker for hook in (self.risk, self.challenges.captcha) if hook is not None]
+        others = [*self.payments.breakers, *hooks]
+        return [*self._open_stores, *[breaker.name for breaker in others if not breaker.is_closed]]
 
     @property
     def _open_stores(self) -> list[str]:
@@ -121,8 +144,10 @@ class Services(Struct, frozen=True, eq=False):
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, *, background: bool) -> AsyncIterator[Services]:
-    """Everything a server needs, running. On exit, accepted work is finished first."""
+async def open_services(
+    settings: Settings, *, background: bool, control: Control | None = None
+) -> AsyncIterator[Services]:
+    """Everything a server needs, running. On exit, accepted work is finished first. `control` is given to a cell."""
     wakeup = Wakeup()
     with _server_locks(settings, ["server", "worker"] if background else ["server"]):
         async with (
@@ -130,12 +155,14 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
             open_engine(settings, database) as engine,
             open_reads(settings, database) as reads,
             watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
-            open_payment_services(settings, database, engine) as payments,
-            run_background(settings, database, engine, watch, payments, wakeup, enabled=background) as agents,
-            _recording(settings) as refusals,
+            open_tracing(settings, database, engine) as tracing,
+            open_payment_services(settings, database, engine, tracing) as payments,
+            run_background(settings, database, engine, watch, payments, wakeup, tracing, enabled=background) as agents,
+            _recording(settings, tracing) as refusals,
         ):
             readiness = await _start_heartbeats(settings, database, engine, agents)
-            services = build_services(settings, database, engine, agents, refusals, payments, wakeup, readiness, reads)
+            parts = (agents, refusals, payments, wakeup, readiness, reads, control, tracing)
+            services = build_services(settings, database, engine, *parts)
             if reads.standings:
                 agents.start(reads.agent())
             agents.start(services.catalogue.agent())
@@ -143,11 +170,16 @@ async def open_services(settings: Settings, *, background: bool) -> AsyncIterato
             agents.start(services.arrival_stager.agent())
             agents.start(services.counter_flusher.agent())
             agents.start(services.lag_guard.agent())
+            if not settings.is_embedded:
+                agents.start(Sharer(database, refusals).agent())
             yield services
             # Servers have finished their requests by now. Work without a waiting client gets this long.
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(services.batcher.drain(), services.join_queue.drain()), DRAIN_S)
             services.challenges.close()
+            for hook in (services.risk, services.challenges.captcha):
+                if hook is not None:
+                    await hook.close()
 
 
 @asynccontextmanager
@@ -158,8 +190,9 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
             open_ledger(settings) as database,
             open_engine(settings, database) as engine,
             watch_ledger(settings, database, engine, partial(mark_of_charges, settings, database)) as watch,
-            open_payment_services(settings, database, engine) as payments,
-            run_background(settings, database, engine, watch, payments, Wakeup(), enabled=True) as agents,
+            open_tracing(settings, database, engine) as tracing,
+            open_payment_services(settings, database, engine, tracing) as payments,
+            run_background(settings, database, engine, watch, payments, Wakeup(), tracing, enabled=True) as agents,
         ):
             agents.start(CounterFlusher(database).agent())
             await _start_heartbeats(settings, database, engine, agents)
@@ -189,22 +222,13 @@ def build_services(
     wakeup: Wakeup,
     readiness: Readiness,
     reads: LedgerReads | None = None,
+    control: Control | None = None,
+    tracing: Tracing | None = None,
 ) -> Services:
     reads = LedgerReads(database) if reads is None else reads
-    kind = Batcher if engine.splits is None else partial(SplitBatcher, engine.splits.line_of)
-    batcher = kind(
-        engine.gate,
-        batch_max=settings.batch_max,
-        queue_max=settings.queue_max,
-        timeout_s=settings.queue_timeout_ms / 1000,
-        cache_s=settings.sold_out_cache_ms / 1000,
-        winners=_winners(settings, database),
-        confirmed=_confirmed_refusals(settings, database, engine),
-    )
-    # With a JWKS URL a secret would never be used, so none is generated.
-    secret = "" if settings.buyer_jwks_url else settings.buyer_secret_text()
-    buyer_keys = BuyerKeys(secret, settings.buyer_jwks_url, settings.buyer_audience, settings.buyer_issuer)
-    authenticator = Authenticator(database, settings.service_key_text(), buyer_keys)
+    batcher = build_batcher(settings, database, engine, tracing)
+    control = control or own_control(settings, database)
+    authenticator = control.authenticator
     signing_keys = parse_signing_keys(settings.signing_key_text())
     receipts, tokens = Receipts(signing_keys), Tokens(signing_keys)
     join_queue = JoinQueue(
@@ -219,9 +243,15 @@ def build_services(
     is_gate = engine.link is None and bool(reads.standings)
     pool_reads = SharedReads(look_into(reads) if is_gate else engine.look_at)
     find = SharedReads(find_in(reads)).look if is_gate else engine.find
-    quotes, limits = Quotes(database, payments.rates), (AddressLimits(database), AttemptLimits(database))
+    allowances = Allowances(database, engine.catch_up)
+    quotes, limits = Quotes(database, payments.rates), (AddressLimits(database), AttemptLimits(database), allowances)
     methods, nudge = PaymentMethods(database), payments.settler.nudge
-    challenges = Challenges(database, secrets_from([key.secret for key in signing_keys]))
+    challenges = Challenges(
+        database,
+        secrets_from([key.secret for key in signing_keys]),
+        _captcha(settings),
+        is_captcha_required=settings.captcha_required,
+    )
     room_snapshot = RoomSnapshot(database, batcher.slowness_ms, wakeup)
     lag = LagReader(database, engine, has_kafka=settings.has_kafka, has_intents=settings.has_intents)
     lag_guard = LagGuard(lag, settings.shed_lag_max)
@@ -240,13 +270,16 @@ def build_services(
         receipts,
         catalogue,
         sale_operations,
+        DropOperations(database, sealer_of(settings)),
         join_queue,
         ArrivalStager(database, wakeup),
         room_snapshot,
         tokens,
         challenges,
+        DeviceAccounts(database, signing_keys[-1].secret, settings.accounts_per_device),
+        _risk_hook(settings),
         CounterFlusher(database),
-        ReserveUnits(batcher),
+        ReserveUnits(batcher, DropReserves(batcher, catalogue, allowances, replays)),
         PurchaseUnits(catalogue, batcher, passes, challenges, replays, methods, *limits, quotes, join_queue, nudge),
         Holds(find, catalogue, batcher, methods, nudge),
         FindMine(reads, catalogue, engine.catch_up),
@@ -257,7 +290,26 @@ def build_services(
         lag,
         lag_guard,
         reads,
+        control,
+        tracing,
     )
+
+
+def _risk_hook(settings: Settings) -> "RiskHook | None":
+    if not settings.risk_url:
+        return None
+    # Its library is slow to import, and few installations need it.
+    from holdfast.room.risk import RiskHook  # noqa: PLC0415 - see above
+
+    return RiskHook(settings.risk_url, settings.risk_token.get_secret_value(), settings.risk_timeout_ms / 1000)
+
+
+def _captcha(settings: Settings) -> CaptchaVerifier | None:
+    if not settings.captcha_verify_url:
+        return None
+    from holdfast.room.site_verify import SiteVerify  # noqa: PLC0415 - as for the risk hook
+
+    return SiteVerify(settings.captcha_verify_url, settings.captcha_secret.get_secret_value())
 
 
 def _oidc(settings: Settings) -> Oidc | None:
@@ -267,23 +319,6 @@ def _oidc(settings: Settings) -> Oidc | None:
     return Oidc(settings.oidc_issuer, settings.oidc_client_id, secret, sealer_of(settings))
 
 
-def _winners(settings: Settings, database: Database) -> Winners | None:
-    """Only for a process that no other grants beside: on SQLite the lock of the server makes sure of that."""
-    is_alone = settings.is_embedded and not settings.has_redis
-    return Winners(database, partial(_term_of, database)) if is_alone else None
-
-
-def _confirmed_refusals(settings: Settings, database: Database, engine: Engine) -> ConfirmedRefusals | None:
-    if engine.owner_feed is None:
-        return None
-    return ConfirmedRefusals(engine.owner_feed, partial(_term_of, database), settings.sold_out_cache_ms / 1000)
-
-
-def _term_of(database: Database) -> int | None:
-    guard = database.guard
-    return guard.recoveries if guard.finding is None else None
-
-
 def _breakers_of(database: Database, link: GateLink | None) -> list[Breaker]:
     """A local file has no breaker, and neither has a Redis cluster."""
     stores: tuple[object, ...] = (database, link)
@@ -291,8 +326,9 @@ def _breakers_of(database: Database, link: GateLink | None) -> list[Breaker]:
 
 
 @asynccontextmanager
-async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
-    recorder = Recorder(settings.audit_directory)
+async def _recording(settings: Settings, tracing: Tracing | None) -> AsyncIterator[Recorder]:
+    kind = Recorder if tracing is None else TracedRecorder
+    recorder = kind(settings.audit_directory, is_shared=not settings.is_embedded)
     recorder.start()
     try:
         yield recorder
@@ -301,19 +337,10 @@ async def _recording(settings: Settings) -> AsyncIterator[Recorder]:
 
 
 def build_sale_operations(settings: Settings, database: Database, engine: Engine) -> SaleOperations:
-    missing = _missing_payment_settings(settings)
+    missing = missing_payment_settings(settings)
     sealer = sealer_of(settings)
     loader = loader_of(database, engine)
     return SaleOperations(database, engine.gate, loader, missing, sealer, engine.restocker, settings.origins)
-
-
-def _missing_payment_settings(settings: Settings) -> dict[PaymentKind, str]:
-    """The payment kinds that this server cannot take, each with the missing setting."""
-    needed = {
-        PaymentKind.SANDBOX: (settings.payment_sandbox_url, "HOLDFAST_PAYMENT_SANDBOX_URL"),
-        PaymentKind.STRIPE: (settings.stripe_api_key.get_secret_value(), "HOLDFAST_STRIPE_API_KEY"),
-    }
-    return {kind: name for kind, (value, name) in needed.items() if not value}
 
 
 @contextmanager

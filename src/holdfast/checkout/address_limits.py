@@ -1,12 +1,10 @@
 """The limit of units per address, for sales that have one."""
 
 from collections.abc import Awaitable
-from contextlib import suppress
 
+from holdfast.checkout.claims import decided
 from holdfast.domain.sale.sale import Sale
 from holdfast.domain.stock.command import Reserve, Verdict
-from holdfast.domain.stock.outcome import Outcome
-from holdfast.errors import EngineError, OutcomeUnknown
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.address_units import set_units, take_units
 
@@ -24,28 +22,8 @@ class AddressLimits:
         )
 
     async def decided(self, command: Reserve, deciding: Awaitable[Verdict]) -> Verdict:
-        """The verdict, once the address has as many units as were granted. While that is unknown they count."""
-        try:
-            verdict = await deciding
-        except OutcomeUnknown:
-            raise
-        except EngineError:
-            # With a quote, an earlier request may have been granted this same reservation.
-            if command.quote_id is None:
-                with suppress(EngineError):
-                    await self._set(command, 0)
-            raise
-        if verdict.outcome is Outcome.KEY_REUSED and command.quote_id is not None:
-            return verdict
-        found = verdict.reservation
-        # With a quote, the first of two requests may have been granted this same reservation.
-        is_it = found is not None and found.reservation_id == command.reservation_id
-        granted = found if verdict.outcome is Outcome.RESERVED or is_it else None
-        if granted is None or granted.quantity != command.quantity:
-            # Rather counted too high than a grant that is not answered.
-            with suppress(EngineError):
-                await self._set(command, 0 if granted is None else granted.quantity)
-        return verdict
+        """The verdict, once the address has as many units as were granted."""
+        return await decided(command, deciding, self._set)
 
-    async def _set(self, command: Reserve, units: int) -> None:
-        await self._database.write(lambda c: set_units(c, command.reservation_id, units))
+    async def _set(self, reservation_id: str, units: int) -> None:
+        await self._database.write(lambda c: set_units(c, reservation_id, units))

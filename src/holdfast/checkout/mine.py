@@ -65,7 +65,7 @@ class FindMine:
         has_room = sale.room.mode is not RoomMode.OFF
         orders, _ = list_orders(connection, limit=SHOWN_MAX, buyer_id=buyer_id, sale_id=sale.sale_id)
         return Mine(
-            find_place(connection, sale.sale_id, buyer_id) if has_room else None,
+            find_place(connection, sale.line_id, buyer_id) if has_room else None,
             self._reservations(connection, sale, buyer_id),
             orders,
         )

@@ -35,7 +35,7 @@ class Passes:
             return _ADMITTED
         now_s = self._now_ms() / 1000
         given = None if text is None else self._tokens.read_any_pass(text, now_s)
-        if given is None or (given.sub, given.sale) != (buyer_id, sale.sale_id):
+        if given is None or (given.sub, given.sale) != (buyer_id, sale.line_id):
             return Admission.REFUSED
-        is_valid = now_s < given.exp and not self._rooms.is_returned(sale.sale_id, given.jti)
+        is_valid = now_s < given.exp and not self._rooms.is_returned(sale.line_id, given.jti)
         return _ADMITTED if is_valid else Admission.EXPIRED

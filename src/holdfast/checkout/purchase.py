@@ -6,6 +6,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from holdfast.checkout.address_limits import AddressLimits
+from holdfast.checkout.allowances import Allowances
 from holdfast.checkout.attempt_limits import AttemptLimits
 from holdfast.checkout.passes import Admission, Passes
 from holdfast.checkout.payment_methods import PaymentMethods
@@ -22,6 +23,7 @@ from holdfast.domain.stock.reservation import Reservation, new_reservation_id
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.cached_refusal import CachedRefusal
 from holdfast.ledger.money.payment_notes import Method
+from holdfast.ledger.sales.allowances import Exceeded
 from holdfast.room.challenge import Challenges, Entry
 from holdfast.room.join_queue import JoinQueue
 from holdfast.sales.catalogue import Catalogue
@@ -30,7 +32,7 @@ from holdfast.sales.catalogue import Catalogue
 _ADMITTED, _REFUSED, _EXPIRED = Admission.ADMITTED, Admission.REFUSED, Admission.EXPIRED
 _NOT_ASKED = Entry.NOT_ASKED
 # Tuples: a set would hash the members, in Python.
-_UNPROVEN = (Entry.MISSING, Entry.INVALID, Entry.FOREIGN)
+_UNPROVEN = (Entry.MISSING, Entry.CAPTCHA_ASKED, Entry.UNVERIFIED, Entry.INVALID, Entry.FOREIGN)
 _PROVEN_BEFORE = (Entry.EXPIRED, Entry.SPENT, Entry.REPEATED)
 _RESERVED, _CLOSED, _NO_ROOM, _INSTANT = Outcome.RESERVED, SaleState.CLOSED, RoomMode.OFF, Checkout.INSTANT
 
@@ -101,12 +103,21 @@ class AttemptLimitReached(Struct, frozen=True):
     sale: Sale
 
 
+class DropLimitReached(Struct, frozen=True):
+    """The buyer has as many units in the drop as one may have."""
+
+    sale: Sale
+    exceeded: Exceeded
+
+
 class QuoteNotUsable(Struct, frozen=True):
     sale: Sale
     refused: QuoteRefused
 
 
-Result = Granted | Refused | Denied | Unproven | AddressLimitReached | AttemptLimitReached | QuoteNotUsable
+# A limit or a quote ruled it out before the gate was called.
+NotReached = AddressLimitReached | AttemptLimitReached | DropLimitReached | QuoteNotUsable
+Result = Granted | Refused | Denied | Unproven | NotReached
 
 
 class PurchaseUnits:
@@ -120,6 +131,7 @@ class PurchaseUnits:
         methods: PaymentMethods,
         address_limits: AddressLimits,
         attempt_limits: AttemptLimits,
+        allowances: Allowances,
         quotes: Quotes,
         room: JoinQueue,
         nudge_settler: Callable[[], None],
@@ -132,6 +144,7 @@ class PurchaseUnits:
         self._methods = methods
         self._address_limits = address_limits
         self._attempt_limits = attempt_limits
+        self._allowances = allowances
         self._quotes = quotes
         self._room = room
         self._nudge_settler = nudge_settler
@@ -168,6 +181,8 @@ class PurchaseUnits:
         verdict = await self._reserve_within_limit(sale, _command(sale, wanted, quote), wanted, wait)
         if verdict is None:
             return await self._granted_before(sale, wanted) or AddressLimitReached(sale)
+        if isinstance(verdict, Exceeded):
+            return await self._granted_before(sale, wanted) or DropLimitReached(sale, verdict)
         if verdict.reservation is None:
             return Refused(sale, verdict)
         return self._granted(sale, verdict, verdict.reservation, quote)
@@ -226,15 +241,31 @@ class PurchaseUnits:
         known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
         return known if known is None or isinstance(known, Verdict) else await wait(known)
 
-    async def _reserve_within_limit(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | None:
+    async def _reserve_within_limit(
+        self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait
+    ) -> Verdict | Exceeded | None:
         """None if the address has as many units as it may have."""
         address = None if sale.units_per_address is None else wanted.address()
         if address is None:
-            return await self._reserve(sale, command, wanted.payment_method, wait)
+            return await self._reserve_in_drop(sale, command, wanted, wait)
         if not await self._address_limits.take(sale, address, command):
             return None
-        deciding = self._reserve(sale, command, wanted.payment_method, wait)
-        return await self._address_limits.decided(command, deciding)
+        exceeded: list[Exceeded] = []
+
+        async def decide() -> Verdict:
+            verdict = await self._reserve_in_drop(sale, command, wanted, wait)
+            if isinstance(verdict, Verdict):
+                return verdict
+            exceeded.append(verdict)
+            return Verdict(Outcome.BUYER_LIMIT)
+
+        verdict = await self._address_limits.decided(command, decide())
+        return exceeded[0] if exceeded else verdict
+
+    async def _reserve_in_drop(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | Exceeded:
+        return await self._allowances.reserve(
+            sale, command, lambda: self._reserve(sale, command, wanted.payment_method, wait)
+        )
 
     async def _reserve(self, sale: Sale, command: Reserve, method: Method | None, wait: Wait) -> Verdict:
         if sale.state is _CLOSED:
@@ -257,7 +288,7 @@ class PurchaseUnits:
     def _granted(self, sale: Sale, verdict: Verdict, granted: Reservation, quote: Quote | None) -> Granted:
         is_new = verdict.outcome is _RESERVED
         if is_new and sale.room.mode is not _NO_ROOM:
-            self._room.note_use(sale.sale_id, Use(granted.owner_id, granted.quantity))
+            self._room.note_use(sale.line_id, Use(granted.owner_id, granted.quantity))
         self._nudge_settler()
         return Granted(sale, granted, is_repeat=not is_new, quote=quote)
 

@@ -18,13 +18,16 @@ COMMANDS = {
     "worker": "Run only the background tasks, next to servers.",
     "pools": "Show pools and change their stock.",
     "sales": "Create, show and control sales.",
+    "drops": "Create and show drops: several sales with one waiting room.",
+    "cells": "Show which cell each SKU is in, and give one a cell of its own.",
     "report": "Write a report of a sale as one HTML page.",
     "reservations": "Show reservations.",
     "orders": "List, export, fulfil and refund orders.",
-    "buyers": "Export everything that is stored about a buyer.",
+    "buyers": "Export or erase everything that is stored about a buyer.",
     "parked": "List, retry or drop items that need attention.",
     "keys": "Create, list and revoke service keys; sign test tokens.",
     "operators": "Invite, list and disable the operators of the console.",
+    "approvals": "List and reject what waits for a second operator.",
     "webhooks": "Manage webhooks and inspect their deliveries.",
     "migrate": "Upgrade the database schema to this version.",
     "backup": "Back up a running server's ledger and keys into one file.",
@@ -47,6 +50,8 @@ COMMANDS = {
 # By name only: nothing outside the lab imports it.
 LAB_COMMANDS = frozenset({"demo", "sandbox", "rush", "plan", "bench", "simulate"})
 PROOF_COMMANDS = frozenset({"verify", "audit", "report", "lottery"})
+PEOPLE_COMMANDS = frozenset({"buyers", "operators", "approvals"})
+SELLING_COMMANDS = frozenset({"sales", "drops"})
 
 _COLLECT_AFTER = 50_000
 
@@ -54,6 +59,10 @@ _COLLECT_AFTER = 50_000
 def _package_of(command: str) -> str:
     if command in LAB_COMMANDS:
         return "holdfast.lab.commands"
+    if command in PEOPLE_COMMANDS:
+        return "holdfast.cli.commands.people"
+    if command in SELLING_COMMANDS:
+        return "holdfast.cli.commands.selling"
     return "holdfast.cli.commands.proof" if command in PROOF_COMMANDS else "holdfast.cli.commands"
 
 

@@ -3,7 +3,9 @@
 """One method for each operation, and an iterator for each list that has pages."""
 
 from holdfast.client.calls import console as console_calls
+from holdfast.client.calls import drops as drops_calls
 from holdfast.client.calls import inventory as inventory_calls
+from holdfast.client.calls import messages as messages_calls
 from holdfast.client.calls import money as money_calls
 from holdfast.client.calls import operate as operate_calls
 from holdfast.client.calls import purchase as purchase_calls
@@ -13,7 +15,9 @@ from holdfast.client.calls import sales as sales_calls
 from holdfast.client.calls import team as team_calls
 from holdfast.client.calls import webhooks as webhooks_calls
 from holdfast.client.methods import async_method, async_pages, async_stream
+from holdfast.client.types.drops import Drop
 from holdfast.client.types.inventory import Reservation
+from holdfast.client.types.messages import Message
 from holdfast.client.types.operate import Parked
 from holdfast.client.types.room import Order
 from holdfast.client.types.sales import OperatorSale
@@ -36,6 +40,11 @@ class AsyncMethods:
     restock_sale = async_method(sales_calls.restock_sale)
     now = async_method(sales_calls.now)
     challenge = async_method(sales_calls.challenge)
+    create_drop = async_method(drops_calls.create_drop)
+    list_drops = async_method(drops_calls.list_drops)
+    iter_drops = async_pages(drops_calls.list_drops, Drop, "drop_id")
+    get_drop = async_method(drops_calls.get_drop)
+    change_drop = async_method(drops_calls.change_drop)
     purchase = async_method(purchase_calls.purchase)
     quote = async_method(purchase_calls.quote)
     join = async_method(room_calls.join)
@@ -92,6 +101,9 @@ class AsyncMethods:
     revoke_session = async_method(team_calls.revoke_session)
     list_actions = async_method(team_calls.list_actions)
     iter_actions = async_pages(team_calls.list_actions, Action, "action_id")
+    list_approvals = async_method(team_calls.list_approvals)
+    approve_request = async_method(team_calls.approve_request)
+    reject_request = async_method(team_calls.reject_request)
     get_sign_in = async_method(team_calls.get_sign_in)
     sign_in_with_password = async_method(team_calls.sign_in_with_password)
     accept_invitation = async_method(team_calls.accept_invitation)
@@ -105,6 +117,12 @@ class AsyncMethods:
     iter_deliveries = async_pages(webhooks_calls.list_deliveries, Delivery, "delivery_id")
     replay = async_method(webhooks_calls.replay)
     send_test = async_method(webhooks_calls.send_test)
+    get_contact = async_method(messages_calls.get_contact)
+    put_contact = async_method(messages_calls.put_contact)
+    delete_contact = async_method(messages_calls.delete_contact)
+    list_messages = async_method(messages_calls.list_messages)
+    iter_messages = async_pages(messages_calls.list_messages, Message, "message_id")
+    resend_message = async_method(messages_calls.resend_message)
     sign_in = async_method(console_calls.sign_in)
     get_session = async_method(console_calls.get_session)
     sign_out = async_method(console_calls.sign_out)

@@ -3,7 +3,9 @@
 """One method for each operation, and an iterator for each list that has pages."""
 
 from holdfast.client.calls import console as console_calls
+from holdfast.client.calls import drops as drops_calls
 from holdfast.client.calls import inventory as inventory_calls
+from holdfast.client.calls import messages as messages_calls
 from holdfast.client.calls import money as money_calls
 from holdfast.client.calls import operate as operate_calls
 from holdfast.client.calls import purchase as purchase_calls
@@ -13,7 +15,9 @@ from holdfast.client.calls import sales as sales_calls
 from holdfast.client.calls import team as team_calls
 from holdfast.client.calls import webhooks as webhooks_calls
 from holdfast.client.methods import method, pages, stream
+from holdfast.client.types.drops import Drop
 from holdfast.client.types.inventory import Reservation
+from holdfast.client.types.messages import Message
 from holdfast.client.types.operate import Parked
 from holdfast.client.types.room import Order
 from holdfast.client.types.sales import OperatorSale
@@ -36,6 +40,11 @@ class Methods:
     restock_sale = method(sales_calls.restock_sale)
     now = method(sales_calls.now)
     challenge = method(sales_calls.challenge)
+    create_drop = method(drops_calls.create_drop)
+    list_drops = method(drops_calls.list_drops)
+    iter_drops = pages(drops_calls.list_drops, Drop, "drop_id")
+    get_drop = method(drops_calls.get_drop)
+    change_drop = method(drops_calls.change_drop)
     purchase = method(purchase_calls.purchase)
     quote = method(purchase_calls.quote)
     join = method(room_calls.join)
@@ -92,6 +101,9 @@ class Methods:
     revoke_session = method(team_calls.revoke_session)
     list_actions = method(team_calls.list_actions)
     iter_actions = pages(team_calls.list_actions, Action, "action_id")
+    list_approvals = method(team_calls.list_approvals)
+    approve_request = method(team_calls.approve_request)
+    reject_request = method(team_calls.reject_request)
     get_sign_in = method(team_calls.get_sign_in)
     sign_in_with_password = method(team_calls.sign_in_with_password)
     accept_invitation = method(team_calls.accept_invitation)
@@ -105,6 +117,12 @@ class Methods:
     iter_deliveries = pages(webhooks_calls.list_deliveries, Delivery, "delivery_id")
     replay = method(webhooks_calls.replay)
     send_test = method(webhooks_calls.send_test)
+    get_contact = method(messages_calls.get_contact)
+    put_contact = method(messages_calls.put_contact)
+    delete_contact = method(messages_calls.delete_contact)
+    list_messages = method(messages_calls.list_messages)
+    iter_messages = pages(messages_calls.list_messages, Message, "message_id")
+    resend_message = method(messages_calls.resend_message)
     sign_in = method(console_calls.sign_in)
     get_session = method(console_calls.get_session)
     sign_out = method(console_calls.sign_out)

@@ -11,6 +11,8 @@ from holdfast.client.types import Reservation, SaleReservation
 # Nothing happens to a reservation after these.
 FINAL = frozenset({"confirmed", "failed", "cancelled", "expired"})
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+# Well below what proxies wait for an answer.
+_LONGEST_WAIT_S = 20
 
 
 class HasReservationId(Protocol):
@@ -25,17 +27,21 @@ def waiting(
     options: Options,
     clock: Callable[[], float],
 ) -> Steps[Reservation | SaleReservation]:
-    """Look again and again, at longer and longer intervals."""
+    """Look, then let the server answer when something changes. It answers at once if it has no place for a long poll;
+    then we look at longer and longer intervals."""
     reservation_id = reservation if isinstance(reservation, str) else reservation.reservation_id
-    give_up_at, pause_s, was_settling = clock() + timeout_s, _FIRST_PAUSE_S, False
+    give_up_at, pause_s, wait, before = clock() + timeout_s, _FIRST_PAUSE_S, 0, None
     while True:
-        found = yield from conversation(get_reservation(reservation_id), options)
+        asked_at = clock()
+        found = yield from conversation(get_reservation(reservation_id, wait=wait or None), options)
         # A payment that was declined leaves the reservation active, to be tried again: that, too, is decided.
-        if found.status in until or (was_settling and found.status == "active"):
+        if found.status in until or (before == "settling" and found.status == "active"):
             return found
-        was_settling = found.status == "settling"
-        left_s = give_up_at - clock()
+        now = clock()
+        left_s = give_up_at - now
         if left_s <= 0:
             raise errors.WaitTimedOut(f"{reservation_id} was still {found.status} after {timeout_s:g} s.")
-        yield Pause(min(pause_s, left_s))
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        if found.status == before and (wait == 0 or now - asked_at < wait):
+            yield Pause(min(pause_s, left_s))
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        before, wait = found.status, int(min(left_s, _LONGEST_WAIT_S))

@@ -14,6 +14,7 @@ from holdfast.gate.locked_pools import LockedPools
 from holdfast.gate.port import Gate
 from holdfast.gate.reconciler import Reconciler
 from holdfast.ledger.mark.mark import Acknowledged, KeptMark
+from holdfast.ledger.stock.journal import Entry
 from holdfast.ledger.stock.shared_reads import LookAt
 from holdfast.runtime.agent import Agent
 
@@ -31,7 +32,13 @@ class GateLink(Protocol):
 Beat = Callable[[], Awaitable[Sequence[BaseException | None]]]
 
 
+# Gets the pool, what was stored of its journal, and when that began (nanoseconds since 1970).
+JournalObserver = Callable[[str, Sequence[Entry], int], Awaitable[None]]
+
+
 class JournalDrainer(Protocol):
+    on_stored: JournalObserver | None
+
     def agent(self) -> Agent[int]:
         """Copies the gate's journal into the ledger."""
 
@@ -88,5 +95,7 @@ class Engine(Struct, frozen=True, eq=False):
     evidence: Evidence | None = None
     journal_lag: Callable[[], Awaitable[dict[str, Lag]]] | None = None
     """By pool, what the ledger lacks of the gate's journal."""
+    reload_pool: Callable[[str], Awaitable[None]] | None = None
+    """Load a pool from the ledger anew, where the gate has a copy of it."""
     owner_feed: OwnerFeed | None = None
     """Where other processes may grant, too: tells who has got something."""

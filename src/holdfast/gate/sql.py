@@ -39,7 +39,7 @@ UNCHANGED_MAX = 10_000
 REMEMBERED_BATCHES = 256
 # And for how long: what has ended may be deleted from the ledger after two days (`ledger/stock/pruning.py`).
 REMEMBERED_S = 24 * 3_600.0
-_CHANGED = frozenset({Outcome.RESERVED, Outcome.MOVED})
+_ACKNOWLEDGED = frozenset({Outcome.RESERVED, Outcome.REPLAYED, Outcome.MOVED})
 
 
 class SqlGate:
@@ -65,6 +65,9 @@ class SqlGate:
         if sku_id in self._unchanged:
             verdicts = await self._decide_without_lock(sku_id, commands)
             if verdicts is not None:
+                # Refusals are left out: they are many, and would leave no room for what was granted.
+                if any(verdict.outcome is Outcome.REPLAYED for verdict in verdicts):
+                    self._answered.append((monotonic(), commands, verdicts))
                 return verdicts
         started = perf_counter()
         verdicts = await self._grant(sku_id, commands)
@@ -75,20 +78,26 @@ class SqlGate:
         return verdicts
 
     def acknowledged(self, count: int) -> list[Acknowledged]:
-        """What was granted or moved lately, as it was last seen: the latest `count`, latest first."""
+        """What was granted, repeated or moved lately, as it was last seen: the latest `count`, latest first.
+
+        A repeat is the first answer again, so it says nothing of a later state; its grant may be unknown here."""
         latest: dict[str, Acknowledged] = {}
+        changed: set[str] = set()
         since = monotonic() - REMEMBERED_S
         # A copy: on SQLite this runs in a thread, and batches are answered meanwhile.
         for at, commands, verdicts in reversed(tuple(self._answered)):
             if at < since:
                 break
             for command, verdict in zip(reversed(commands), reversed(verdicts), strict=True):
-                if verdict.outcome in _CHANGED and verdict.reservation is not None:
-                    if len(latest) == count:
-                        return list(latest.values())
-                    id_ = verdict.reservation.reservation_id
-                    seen = latest[id_].reservation if id_ in latest else verdict.reservation
-                    latest[id_] = Acknowledged(seen, *_key_of(command))
+                if verdict.outcome not in _ACKNOWLEDGED or verdict.reservation is None:
+                    continue
+                id_ = verdict.reservation.reservation_id
+                if len(latest) == count and id_ not in latest:
+                    return list(latest.values())
+                seen = latest[id_].reservation if id_ in changed else verdict.reservation
+                latest[id_] = Acknowledged(seen, *_key_of(command))
+                if verdict.outcome is not Outcome.REPLAYED:
+                    changed.add(id_)
         return list(latest.values())
 
     def decide(self, connection: Connection, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:

@@ -6,6 +6,7 @@ for one half of a deadlock and end the other.
 """
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -18,6 +19,8 @@ log = structlog.get_logger()
 # An upgrade may rewrite a large table, or wait for a long transaction to end.
 _TIMEOUT_S = 600.0
 _PAUSE_S = 1.0
+# Alembic has one context in a process; several cells are upgraded one after the other.
+_one_at_a_time: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 async def migrate(database: Database) -> tuple[str | None, str]:
@@ -38,7 +41,8 @@ async def migrate(database: Database) -> tuple[str | None, str]:
 async def _upgrade(database: Database) -> str | None:
     from holdfast.ledger.upgrade import upgrade  # noqa: PLC0415 - imports Alembic, which few starts need
 
-    async with asyncio.timeout(_TIMEOUT_S):
+    lock = _one_at_a_time.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    async with asyncio.timeout(_TIMEOUT_S), lock:
         while True:
             try:
                 return await database.write(upgrade, timeout_s=_TIMEOUT_S)

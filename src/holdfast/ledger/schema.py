@@ -2,30 +2,38 @@
 
 from holdfast.ledger.tables import (
     access,
+    cells,
     chain,
     compatibility,
     heartbeats,
     incarnations,
+    messages,
     money,
+    refusals,
     room,
     sales,
     stock,
     streams,
+    traces,
     webhooks,
 )
 from holdfast.ledger.tables.columns import metadata
 
 __all__ = [
     "access",
+    "cells",
     "chain",
     "compatibility",
     "heartbeats",
     "incarnations",
+    "messages",
     "metadata",
     "money",
+    "refusals",
     "room",
     "sales",
     "stock",
     "streams",
+    "traces",
     "webhooks",
 ]

@@ -59,6 +59,7 @@ def script_directory() -> ScriptDirectory:
 def alembic_config(connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("recursive_version_locations", "true")
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count, islice
 from time import monotonic
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from holdfast.domain.room.room import Arrival
@@ -24,12 +25,23 @@ STAGED_AT_ONCE = 5_000
 # About 300 bytes each.
 KEPT_MAX = 1_000_000
 STAGED_KNOWN_MAX = 200_000
+# A ticket without a place so long after it was staged is staged again: the store may have lost it.
+STAGED_AGAIN_S = 30.0
 INTERVAL_S, IDLE_S = 0.2, 5.0
 # After a failed join, others neither wait for the store for this long nor get a place: when it is back, all processes
 # first stage what they have, which they try every second.
 AWAY_S = 2.0
 
+# Less than the skew in which arrivals have no defined order, together with what the ledger allows (`MAY_OVERTAKE_MS`).
+HELD_AFTER_S = 0.5
+
 _Key = tuple[str, str]
+
+
+class _Kept(Struct, frozen=True):
+    arrival: Arrival
+    # Since when, by the monotonic clock.
+    at: float
 
 
 class ArrivalStager:
@@ -38,8 +50,9 @@ class ArrivalStager:
         self.node = secrets.token_hex(4)
         self._sequence = count()
         # A plain dict whose first entries were deleted is slow to find its first.
-        self._kept: OrderedDict[_Key, Arrival] = OrderedDict()
-        self._staged: OrderedDict[str, None] = OrderedDict()
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        # When each was staged, by the monotonic clock.
+        self._staged: OrderedDict[str, float] = OrderedDict()
         self._away_until = float("-inf")
         self._wake = Wakeup().subscribe()
 
@@ -55,8 +68,9 @@ class ArrivalStager:
 
     @property
     def is_holding(self) -> bool:
-        """Newcomers are to be stamped: a place now might be ahead of somebody who came before."""
-        return bool(self._kept) or self.is_away
+        """Newcomers are to be stamped: a place now would be ahead of somebody who came well before. Those who came just
+        now do not count: a busy room always has some, and would never be normal again."""
+        return self.is_away or (bool(self._kept) and monotonic() - next(iter(self._kept.values())).at > HELD_AFTER_S)
 
     @property
     def is_away(self) -> bool:
@@ -74,7 +88,7 @@ class ArrivalStager:
 
     def stamp(self, sale_id: str, buyer_id: str, ticket_id: str, arrived_at: int) -> Arrival:
         """A buyer who asks again before the arrival is staged keeps the first stamp."""
-        known = self._kept.get((sale_id, buyer_id))
+        known = self._known(sale_id, buyer_id)
         if known is not None and known.arrived_at <= arrived_at:
             return known
         arrival = Arrival(sale_id, buyer_id, ticket_id, arrived_at, self.node, next(self._sequence))
@@ -83,19 +97,24 @@ class ArrivalStager:
 
     def show(self, arrival: Arrival) -> None:
         """Somebody shows a provisional ticket that has no place yet. Those from elsewhere may not be staged."""
-        known = self._kept.get((arrival.sale_id, arrival.buyer_id))
-        if arrival.ticket_id not in self._staged and (known is None or arrival.arrived_at < known.arrived_at):
+        known = self._known(arrival.sale_id, arrival.buyer_id)
+        is_staged = monotonic() - self._staged.get(arrival.ticket_id, float("-inf")) < STAGED_AGAIN_S
+        if not is_staged and (known is None or arrival.arrived_at < known.arrived_at):
             self._keep(arrival)
+
+    def _known(self, sale_id: str, buyer_id: str) -> Arrival | None:
+        kept = self._kept.get((sale_id, buyer_id))
+        return None if kept is None else kept.arrival
 
     def _keep(self, arrival: Arrival) -> None:
         key = (arrival.sale_id, arrival.buyer_id)
         if len(self._kept) < KEPT_MAX or key in self._kept:
-            self._kept[key] = arrival
+            self._kept[key] = _Kept(arrival, monotonic())
             self._wake.set()
 
     async def pass_once(self) -> None:
         while self._kept:
-            portion = list(islice(self._kept.values(), STAGED_AT_ONCE))
+            portion = [kept.arrival for kept in islice(self._kept.values(), STAGED_AT_ONCE)]
             await self._database.write(partial(self._stage, portion))
             self._forget(portion)
             self._wakeup.wake()
@@ -107,8 +126,9 @@ class ArrivalStager:
         """Unless an earlier stamp came meanwhile."""
         for arrival in portion:
             key = (arrival.sale_id, arrival.buyer_id)
-            if self._kept.get(key) is arrival:
+            if self._known(*key) is arrival:
                 del self._kept[key]
             if len(self._staged) >= STAGED_KNOWN_MAX:
                 self._staged.popitem(last=False)
-            self._staged[arrival.ticket_id] = None
+            self._staged[arrival.ticket_id] = monotonic()
+            self._staged.move_to_end(arrival.ticket_id)

@@ -30,7 +30,9 @@ from msgspec import Struct
 from holdfast.domain.sale.price import ROUNDS, Demand, attempts_for
 from holdfast.domain.sale.sale import Sale
 from holdfast.ledger.engine.database import Database
-from holdfast.ledger.room.challenges import Spending, Spent, spend
+from holdfast.ledger.room.challenges import Spending, Spent, spend, spender_of
+from holdfast.room.captcha import LIFE_S as CAPTCHA_LIFE_S
+from holdfast.room.captcha import CaptchaVerifier, Verified, id_of, token_of
 from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 ALGORITHM = "PBKDF2/SHA-256"
@@ -44,6 +46,10 @@ SPENDINGS_MAX = 8_192
 UNSPENT_MAX = 200_000
 DEMANDS_MAX = 10_000
 PROOF_MAX = 4_096
+# Levels of challenges. The harder one costs several times as much as the usual one, up to the same cap, and at least as
+# much as this many attempts.
+USUAL, HARDER = 1, 2
+HARDER_TIMES, HARDER_LEAST = 8, 800
 
 
 class Entry(StrEnum):
@@ -51,10 +57,16 @@ class Entry(StrEnum):
 
     NOT_ASKED = "not_asked"
     MISSING = "missing"
+    # A captcha is asked for, and this is a puzzle.
+    CAPTCHA_ASKED = "captcha_asked"
+    # The captcha service did not answer: a puzzle is accepted instead.
+    UNVERIFIED = "unverified"
     INVALID = "invalid"
     EXPIRED = "expired"
     # Made for another sale, or for another buyer.
     FOREIGN = "foreign"
+    # Of a lower level than is asked of this buyer.
+    TOO_EASY = "too_easy"
     SPENT = "spent"
     # Spent before by the same buyer.
     REPEATED = "repeated"
@@ -68,6 +80,13 @@ class Secret(Struct, frozen=True):
     key: bytes
 
 
+class _Proven(Struct, frozen=True):
+    """What is to be spent."""
+
+    challenge_id: str
+    expires_at: int
+
+
 def secrets_from(signing_keys: Sequence[str]) -> list[Secret]:
     return [Secret(_derive(key, b"challenge"), _derive(key, b"challenge key")) for key in signing_keys]
 
@@ -77,9 +96,17 @@ def _derive(signing_key: str, purpose: bytes) -> bytes:
 
 
 class Challenges:
-    def __init__(self, database: Database, signing_secrets: Sequence[Secret]) -> None:
-        """The first secret signs, all of them verify."""
+    def __init__(
+        self,
+        database: Database,
+        signing_secrets: Sequence[Secret],
+        captcha: CaptchaVerifier | None = None,
+        *,
+        is_captcha_required: bool = False,
+    ) -> None:
+        """The first secret signs, all of them verify. With `captcha`, its tokens are accepted as proofs too."""
         self._secrets = signing_secrets
+        self.captcha, self._is_captcha_required = captcha, is_captcha_required
         self._database = database
         self._spendings: KeyedBatcher[Spending, Entry] = KeyedBatcher(
             self._spend, batch_max=SPENT_TOGETHER_MAX, queue_max=SPENDINGS_MAX
@@ -89,59 +116,102 @@ class Challenges:
         # Creating one costs an attempt, which releases the interpreter lock, so the event loop goes on meanwhile.
         self._maker = ThreadPoolExecutor(1, "challenges")
 
-    async def make(self, sale: Sale, buyer_id: str | None) -> dict[str, Any]:
-        """A new challenge for a sale that requires proof, in ALTCHA's format."""
-        assert sale.proof_of_work is not None
+    async def make(self, sale: Sale, buyer_id: str | None, level: int = USUAL) -> dict[str, Any]:
+        """A new challenge for a sale that requires proof, in ALTCHA's format. Every sale has harder ones."""
         demand = self._demand.get(sale.sale_id, Demand()).per_second(monotonic())
-        attempts = attempts_for(sale.proof_of_work.cost, demand, sale.room.rate_per_second)
+        attempts = attempts_for(_cost(sale, level), demand, sale.room.rate_per_second)
+        made_for: dict[str, Any] = {"sale": sale.sale_id, "buyer": _mark(buyer_id)}
+        if level != USUAL:
+            made_for["level"] = level
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._maker, self._make, sale.sale_id, _mark(buyer_id), attempts)
+        return await loop.run_in_executor(self._maker, self._make, made_for, attempts)
 
     def _note(self, sale_id: str) -> None:
         if len(self._demand) >= DEMANDS_MAX:
             self._demand.clear()
         self._demand.setdefault(sale_id, Demand()).note(monotonic())
 
-    def _make(self, sale_id: str, mark: str, attempts: int) -> dict[str, Any]:
+    def _make(self, made_for: dict[str, Any], attempts: int) -> dict[str, Any]:
         least = attempts // LEAST_PART
         made = altcha.create_challenge(
             ALGORITHM,
             ROUNDS,
             counter=least + secrets.randbelow(attempts - least),
             expires_at=int(time()) + LIFE_S,
-            data={"sale": sale_id, "buyer": mark},
+            data=made_for,
             hmac_secret=self._secrets[0].challenge,
             hmac_key_secret=self._secrets[0].key,
         )
         return made.to_dict()
 
-    async def check(self, sale: Sale, buyer_id: str, proof: str | None, key: str | None = None) -> Entry:
+    async def check(
+        self, sale: Sale, buyer_id: str, proof: str | None, key: str | None = None, level: int = USUAL
+    ) -> Entry:
         """Whether this proof admits this buyer. If so, it is spent now. With a key, it admits every request under the
         same key."""
-        if sale.proof_of_work is None:
+        proven = await self._prove(sale, buyer_id, proof, level)
+        if isinstance(proven, Entry):
+            return proven
+        spending = Spending(proven.challenge_id, sale.sale_id, buyer_id, _claim(key), proven.expires_at)
+        return await self._spendings.submit(ONE_QUEUE, spending)
+
+    async def check_unspent(self, sale: Sale, buyer_id: str, proof: str | None, level: int = USUAL) -> Entry:
+        """As `check`, without the store: nothing is spent, and `admits_unspent` has the last word."""
+        proven = await self._prove(sale, buyer_id, proof, level, asks_store=False)
+        return proven if isinstance(proven, Entry) else Entry.ADMITTED
+
+    async def _prove(
+        self, sale: Sale, buyer_id: str, proof: str | None, level: int, *, asks_store: bool = True
+    ) -> _Proven | Entry:
+        if sale.proof_of_work is None and level == USUAL:
             return Entry.NOT_ASKED
         if not proof:
             return Entry.MISSING
+        token = None if self.captcha is None else token_of(proof)
+        if token is not None:
+            return await self._prove_by_captcha(buyer_id, token, asks_store=asks_store)
+        if self._is_captcha_required and self.captcha is not None and self.captcha.breaker.is_closed:
+            return Entry.CAPTCHA_ASKED
         payload = _read(proof)
         if payload is None:
             return Entry.INVALID
-        entry = self._verify(payload, sale.sale_id, buyer_id)
+        entry = self._verify(payload, sale.sale_id, buyer_id, level)
         if entry is not Entry.ADMITTED:
             return entry
-        parameters, signature = payload.challenge.parameters, payload.challenge.signature
-        assert parameters.expires_at is not None
-        claim, expires_at = _claim(key), parameters.expires_at * 1000
-        spending = Spending(str(signature), sale.sale_id, buyer_id, claim, expires_at)
-        return await self._spendings.submit(ONE_QUEUE, spending)
+        expires_at = payload.challenge.parameters.expires_at
+        assert expires_at is not None
+        return _Proven(str(payload.challenge.signature), expires_at * 1000)
+
+    async def _prove_by_captcha(self, buyer_id: str, token: str, *, asks_store: bool) -> _Proven | Entry:
+        assert self.captcha is not None
+        verified, id_ = await self.captcha.verify(token), id_of(token)
+        if verified is Verified.YES:
+            self._keep_unspent(id_, buyer_id)
+        elif verified is not Verified.USED:
+            return Entry.INVALID if verified is Verified.NO else Entry.UNVERIFIED
+        elif self._unspent.get(id_) != buyer_id and not (asks_store and await self._is_spender(id_, buyer_id)):
+            return Entry.SPENT
+        return _Proven(id_, int(time() + CAPTCHA_LIFE_S) * 1000)
+
+    async def _is_spender(self, id_: str, buyer_id: str) -> bool:
+        """Whether this buyer's token was verified before, and the answer may have been lost."""
+        return await self._database.read(lambda connection: spender_of(connection, id_)) == buyer_id
+
+    def _keep_unspent(self, id_: str, buyer_id: str) -> str:
+        if len(self._unspent) >= UNSPENT_MAX:
+            self._unspent.pop(next(iter(self._unspent)))
+        return self._unspent.setdefault(id_, buyer_id)
 
     def admits_unspent(self, proof: str | None, buyer_id: str) -> bool:
         """For a proof that was verified while the store is away: it admits one buyer in each process."""
+        token = None if proof is None or self.captcha is None else token_of(proof)
+        if token is not None:
+            # Kept when it was verified.
+            return self._unspent.get(id_of(token)) == buyer_id
         payload = None if proof is None else _read(proof)
         if payload is None:
             return proof is None
-        if len(self._unspent) >= UNSPENT_MAX:
-            self._unspent.pop(next(iter(self._unspent)))
-        return self._unspent.setdefault(str(payload.challenge.signature), buyer_id) == buyer_id
+        return self._keep_unspent(str(payload.challenge.signature), buyer_id) == buyer_id
 
     async def _spend(self, _queue: str, spendings: Sequence[Spending], /) -> list[Entry]:
         spent = await self._database.write(lambda connection: spend(connection, spendings))
@@ -149,7 +219,7 @@ class Challenges:
             self._note(sale_id)
         return [_entry(spending, spent[spending.challenge_id]) for spending in spendings]
 
-    def _verify(self, payload: altcha.Payload, sale_id: str, buyer_id: str) -> Entry:
+    def _verify(self, payload: altcha.Payload, sale_id: str, buyer_id: str, level: int = USUAL) -> Entry:
         results = [_verified(payload, secret) for secret in self._secrets]
         if any(result.expired for result in results):
             return Entry.EXPIRED
@@ -158,10 +228,15 @@ class Challenges:
         data = payload.challenge.parameters.data or {}
         if data.get("sale") != sale_id or data.get("buyer") not in ("", _mark(buyer_id)):
             return Entry.FOREIGN
-        return Entry.ADMITTED
+        return Entry.ADMITTED if data.get("level", USUAL) >= level else Entry.TOO_EASY
 
     def close(self) -> None:
         self._maker.shutdown(wait=False)
+
+
+def _cost(sale: Sale, level: int) -> int:
+    cost = 0 if sale.proof_of_work is None else sale.proof_of_work.cost
+    return cost if level == USUAL else max(cost * HARDER_TIMES, HARDER_LEAST)
 
 
 def _mark(buyer_id: str | None) -> str:

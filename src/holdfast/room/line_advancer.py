@@ -20,6 +20,7 @@ What happens when it fails. If the store or the gate does not answer, nobody is 
 
 import secrets
 from collections.abc import Iterable, Sequence
+from math import inf
 from time import monotonic
 
 import structlog
@@ -28,7 +29,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from holdfast.domain.room.lottery import SEED_BYTES, ListDigest, beacon_of
-from holdfast.domain.room.pace import Observation, Pace, admit, advance, begin, paused, with_rate
+from holdfast.domain.room.pace import LATE_MS, Observation, Pace, admit, advance, begin, paused, with_rate
 from holdfast.domain.room.room import AdvancerState, RoomState, grace_ms
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale, SaleState
 from holdfast.domain.stock.pool import Pool
@@ -49,7 +50,7 @@ from holdfast.ledger.room.rooms import (
     update_room,
     with_leavers,
 )
-from holdfast.ledger.stock.shared_reads import LookAt
+from holdfast.ledger.stock.shared_reads import LookAt, Views
 from holdfast.room.wakeup import EMPTY_S, QUIET_S, Wakeup
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.log import log_failure
@@ -71,9 +72,35 @@ IDLE_MS = 5_000
 
 
 class Looked(Struct, frozen=True):
-    pool: Pool
+    """The stock: in a drop, of all of its sales together, and available in those that sell now."""
+
+    available: int
+    held: int
+    sold: int
     units_taken: int
     at: float
+
+
+class Line(Struct, frozen=True):
+    """The rules of a waiting line, and the sales that those in it may buy in."""
+
+    sale: Sale
+    sales: Sequence[Sale]
+
+    @property
+    def sku_ids(self) -> list[str]:
+        return [sale.sku_id for sale in self.sales]
+
+    def sells(self, sale: Sale, now: int) -> bool:
+        """Whether nobody in line waits for it in vain. A line of one sale has rules of its own for that."""
+        return sale is self.sale or sale.phase(now, None) is Phase.OPEN
+
+
+def _pool_in(views: Views, sale: Sale) -> Pool:
+    view = views.get(sale.sku_id)
+    if view is None or isinstance(view, Unavailable):
+        raise view or Unavailable(f"the pool {sale.sku_id} is not there")
+    return view.pool
 
 
 class LineAdvancer:
@@ -129,26 +156,34 @@ class LineAdvancer:
     async def _attend_or_log(self, one: SaleAndRoom) -> None:
         """A room that fails must not block the others."""
         try:
-            await self.attend(one.sale)
+            await self.attend(one.sale, one.sales)
         except Exception as exc:
             log_failure("line_advancer_room_failed", exc, sale_id=one.sale.sale_id)
 
-    async def attend(self, sale: Sale) -> None:
-        looked = await self._look(sale)
-        room = await self._database.write(lambda c: self._step(c, sale, looked))
+    async def attend(self, sale: Sale, sales: Sequence[Sale] | None = None) -> None:
+        """`sales`: those of a drop, if this is the line of one."""
+        line = Line(sale, [sale] if sales is None else sales)
+        looked = await self._look(line)
+        room = await self._database.write(lambda c: self._step(c, line, looked))
         if room is not None and room.entrants is not None and not room.is_drawn:
             await self._draw(sale, room)
 
-    async def _look(self, sale: Sale) -> Looked:
-        room = await self._database.read(lambda c: find_room(c, sale.sale_id))
+    async def _look(self, line: Line) -> Looked:
+        room, now = await self._database.read(lambda c: (find_room(c, line.sale.sale_id), self._database.now_ms(c)))
         at = monotonic()
-        view = (await self._look_at([sale.sku_id])).get(sale.sku_id)
-        if view is None or isinstance(view, Unavailable):
-            raise view or Unavailable(f"the pool {sale.sku_id} is not there")
-        return Looked(view.pool, 0 if room is None else room.units_taken, at)
+        views = await self._look_at(line.sku_ids)
+        pools = {sale.sale_id: _pool_in(views, sale) for sale in line.sales}
+        return Looked(
+            sum(pools[sale.sale_id].available for sale in line.sales if line.sells(sale, now)),
+            sum(pool.held for pool in pools.values()),
+            sum(pool.sold for pool in pools.values()),
+            0 if room is None else room.units_taken,
+            at,
+        )
 
-    def _step(self, connection: Connection, sale: Sale, looked: Looked) -> RoomState | None:
+    def _step(self, connection: Connection, line: Line, looked: Looked) -> RoomState | None:
         """The room after the step, or None if another process holds its lease."""
+        sale = line.sale
         room, now = lock_room(connection, sale.sale_id), self._database.now_ms(connection)
         if room is None or (room.advancer != self._name and room.leased_until > now):
             return None
@@ -169,14 +204,15 @@ class LineAdvancer:
                 changes |= {"entrants": room.joined - len(left), "unlisted": len(left), "left": 0}
             log.info("room_opened", sale_id=sale.sale_id, joined=room.joined)
         elif room.entrants is None or room.is_drawn:
-            changes |= self._moved(connection, sale, room, looked, now)
+            changes |= self._moved(connection, line, room, looked, now)
         update_room(connection, sale.sale_id, now, changes, left or ())
         moved = replace(room, **{name: value for name, value in changes.items() if name != "advancer_state"})
         return with_leavers(connection, moved)
 
     def _moved(
-        self, connection: Connection, sale: Sale, room: RoomState, looked: Looked, now: int
+        self, connection: Connection, line: Line, room: RoomState, looked: Looked, now: int
     ) -> dict[str, object]:
+        sale = line.sale
         before = room.advancer_state or _begun(sale, room, now)
         called_to, calls = _still_called(before.calls, room.called_to, now - grace_ms(sale.room.pass_seconds))
         found = count_since(connection, room, called_to, now)
@@ -189,13 +225,14 @@ class LineAdvancer:
             "counted_at": now,
         }
         room = replace(room, **counted)
-        slowness = slowness_of(connection, sale.sku_id, now - SLOWNESS_FRESH_MS)
-        seen = observation(room, looked, slowness, settlement_lag_ms(connection, sale.sku_id, now))
+        slowness = slowness_of(connection, line.sku_ids, now - SLOWNESS_FRESH_MS)
+        seen = observation(room, looked, slowness, settlement_lag_ms(connection, line.sku_ids, now))
+        seen = replace(seen, late=_late(room, calls, now))
         pace = advance(wanted_pace(before.pace, sale, room), seen, now)
         moved = _skip(room, pace.serving - room.serving, skipped_from(connection, room) if room.left else ())
         if moved.serving > room.serving:
             calls = [*calls, (now, moved.serving)]
-        advancer_state = AdvancerState(pace, seen, calls, looked.pool.held, looked.pool.sold, looked.units_taken)
+        advancer_state = AdvancerState(pace, seen, calls, looked.held, looked.sold, looked.units_taken)
         return {
             **counted,
             "serving": moved.serving,
@@ -292,6 +329,12 @@ def _still_called(calls: Sequence[tuple[int, int]], called_to: int, since: int) 
     return max([called_to, *over]), [(at, serving) for at, serving in calls if at > since]
 
 
+def _late(room: RoomState, calls: Sequence[tuple[int, int]], now: int) -> int:
+    """How many called people should have come by now. At least as many: those who came count as called early."""
+    late_to, _ = _still_called(calls, room.called_to, now - LATE_MS)
+    return max(room.called - (room.serving - late_to), 0)
+
+
 def wanted_pace(pace: Pace, sale: Sale, room: RoomState) -> Pace:
     """The pace with the current settings of the sale and its operator."""
     target = float(room.rate_per_second or sale.room.rate_per_second)
@@ -302,7 +345,12 @@ def wanted_pace(pace: Pace, sale: Sale, room: RoomState) -> Pace:
         pace = paused(pace, is_paused)
     if room.admit:
         pace = admit(pace, room.admit)
-    return replace(pace, serving=room.serving, pass_seconds=float(sale.room.pass_seconds))
+    return replace(
+        pace,
+        serving=room.serving,
+        pass_seconds=float(sale.room.pass_seconds),
+        units_each_max=float(sale.per_buyer_limit or inf),
+    )
 
 
 def observation(room: RoomState, looked: Looked, slowness_ms: float, lag_ms: int) -> Observation:
@@ -312,10 +360,10 @@ def observation(room: RoomState, looked: Looked, slowness_ms: float, lag_ms: int
         joined=room.serving + room.waiting,
         called=max(room.called, 0),
         passes=max(room.passes, 0),
-        available=looked.pool.available - taken_since,
+        available=looked.available - taken_since,
         stale=min(max(room.passes_stale - room.stale_used - room.passes_lapsed, 0), max(room.passes, 0)),
         gate_latency_ms=slowness_ms,
         settlement_lag_ms=float(lag_ms),
         # Units taken and no longer held were paid for or failed: settlement is done with them either way.
-        counts=room.counts(settled=max(looked.units_taken - looked.pool.held, looked.pool.sold)),
+        counts=room.counts(settled=max(looked.units_taken - looked.held, looked.sold)),
     )

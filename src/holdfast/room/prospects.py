@@ -1,10 +1,10 @@
-"""Whether a sale can still serve anyone who waits.
+"""Whether a sale, or any sale of a drop, can still serve anyone who waits.
 
 Once all is sold, and nothing is held that could come back, it cannot. This is looked up at most a few times a second
 for each pool, however many ask. If the pool cannot be read, people may join and wait: they lose nothing by it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 
 from msgspec import Struct
@@ -28,12 +28,16 @@ class Prospects:
         self._now_ms = now_ms
         self._kept: dict[str, _Kept] = {}
 
-    async def are_gone(self, sale: Sale) -> bool:
-        """Everything is sold for good. A restock is noticed within `FRESH_S`."""
+    async def are_gone(self, sales: Iterable[Sale]) -> bool:
+        """Everything is sold for good, in all of these sales. A restock is noticed within `FRESH_S`."""
+        phases = [await self._phase(sale) for sale in sales]
+        return Phase.SOLD_OUT in phases and all(phase in (Phase.SOLD_OUT, Phase.ENDED) for phase in phases)
+
+    async def _phase(self, sale: Sale) -> Phase:
         kept = self._kept.get(sale.sale_id)
         if kept is None or kept.until <= monotonic():
             kept = await self._see(sale)
-        return kept.phase is Phase.SOLD_OUT
+        return kept.phase
 
     async def _see(self, sale: Sale) -> _Kept:
         try:

@@ -63,7 +63,7 @@ class RoomSnapshot:
             self._rooms.clear()
         self._live = rooms
         self._rooms.update({room.sale_id: room for room in self._live})
-        self._skus = {one.sale.sku_id for one in found}
+        self._skus = {sku_id for one in found for sku_id in one.sku_ids}
         self._read_at = asked
         await self._store_slowness()
 

@@ -76,6 +76,8 @@ class Provisional(Struct, frozen=True):
     seq: int
     iat: int
     exp: int
+    # Behind everybody who came before the opening.
+    last: bool = False
 
 
 class Pass(Struct, frozen=True):

@@ -22,6 +22,7 @@ Observers are plain callables, called once per batch or per drop, never per item
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Context
 from enum import Enum
 from math import inf
 from time import monotonic
@@ -112,7 +113,8 @@ class KeyedBatcher(Generic[Item, Result]):
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
-            self._serving[key] = loop.create_task(self._serve(key, queue))
+            # It serves everyone who comes, so it must not belong to the trace of the first.
+            self._serving[key] = loop.create_task(self._serve(key, queue), context=Context())
         elif len(queue) >= self._queue_max:
             self._on_drop("queue_full")
             raise Busy("the queue is full")

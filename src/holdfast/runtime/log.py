@@ -13,6 +13,7 @@ from typing import TextIO
 import structlog
 
 from holdfast.errors import EngineError
+from holdfast.runtime.tracing.context import current_trace
 
 CLIENT_TEXT_MAX = 200
 
@@ -38,6 +39,7 @@ def set_up_logging(level: str) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _add_trace,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if readable else [structlog.processors.format_exc_info]),
@@ -48,6 +50,13 @@ def set_up_logging(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     warnings.showwarning = _log_warning  # type: ignore[assignment]
+
+
+def _add_trace(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    trace = current_trace()
+    if trace is not None:
+        line["trace_id"] = trace.trace_id
+    return line
 
 
 def _log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:

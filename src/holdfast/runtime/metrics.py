@@ -5,8 +5,10 @@ writes (prometheus_client's multiprocess mode), so gauges say how they are merge
 """
 
 from bisect import bisect_left
+from time import time
 
 from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.samples import Exemplar
 
 from holdfast.runtime import counters
 from holdfast.runtime.breaker import Breaker, Circuit
@@ -122,12 +124,19 @@ HOST_USAGE = Gauge(
     multiprocess_mode="livemax",
 )  # fmt: skip
 FRONTS = Gauge("holdfast_fronts", "Processes that speak HTTP for this one.", multiprocess_mode="livesum")
+RISK_CHECKS = Counter(
+    "holdfast_risk_checks",
+    "Joins by the risk service's verdict, or why they were allowed without one: `timeout`, `error`, `busy`, "
+    "`breaker_open`.", ["result"],
+)  # fmt: skip
+CAPTCHA_CHECKS = Counter("holdfast_captcha_checks", "Captcha tokens, by the service's answer.", ["result"])
 LIMITED = Counter("holdfast_rate_limited", "Requests refused by a rate limit, by policy.", ["policy"])
 _answered: dict[int, int] = {}
 # Of an endpoint, by status: the sum of the seconds, then a count for each bucket and one beyond the last.
 Timings = dict[int, list[float]]
 _timings: dict[str, Timings] = {}
 _ROW = len(_SECONDS) + 2
+_exemplars: dict[tuple[str, int], Exemplar] = {}
 _outcomes: dict[str, int] = {}
 _shed: dict[str, int] = {}
 _limited: dict[str, int] = {}
@@ -164,6 +173,19 @@ def _flush_timings() -> None:
                     bucket.inc(count)
 
 
+def note_exemplar(endpoint: str, status: int, seconds: float, trace_id: str) -> None:
+    """A traced request, to show beside the bucket of the histogram that it is in."""
+    _exemplars[endpoint, status // 100] = Exemplar({"trace_id": trace_id}, seconds, time())
+
+
+def _flush_exemplars() -> None:
+    while _exemplars:
+        (endpoint, kind), exemplar = _exemplars.popitem()
+        histogram = HTTP_SECONDS.labels(endpoint, f"{kind}xx")
+        # As above: `observe` would count it again.
+        histogram._buckets[bisect_left(_SECONDS, exemplar.value)].set_exemplar(exemplar)  # noqa: SLF001
+
+
 def count_outcome(outcome: str, number: int = 1) -> None:
     """As above, and for the same reason."""
     _outcomes[outcome] = _outcomes.get(outcome, 0) + number
@@ -192,6 +214,7 @@ def flush() -> None:
     """Update the Prometheus counters: several times a second, and before each scrape."""
     flush_outcomes()
     _flush_timings()
+    _flush_exemplars()
     while _answered:
         status, count = _answered.popitem()
         REQUESTS.labels(status).inc(count)

@@ -15,10 +15,12 @@ from time import monotonic
 
 from sqlalchemy import Connection
 
-from holdfast.domain.sale.sale import Sale
+from holdfast.domain.sale.drop import Drop, line_of
+from holdfast.domain.sale.sale import Sale, SaleState
 from holdfast.domain.stock.reservation import Reservation
 from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.drops import changed_drops, find_drop
 from holdfast.ledger.sales.sale_lists import changed_sales, find_sales, is_in_sale
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, KeyedBatcher, NotStarted
@@ -43,6 +45,8 @@ class Catalogue:
         # Pools that the ledger had in no sale, for as long as that is not asked again.
         self._in_no_sale_until: dict[str, float] = {}
         self._newest = 0
+        self._drops: dict[str, Drop] = {}
+        self._by_drop: dict[str, list[tuple[int, str]]] = {}
         # The engine's clock minus our own, so that phases follow the clock that decides.
         self._clock_ahead_ms = 0.0
         self._misses: KeyedBatcher[str, Sale | None] = KeyedBatcher(
@@ -54,14 +58,18 @@ class Catalogue:
 
     async def refresh(self) -> None:
         asked = monotonic()
-        now, found = await self._database.read(self._read)
+        now, found, drops = await self._database.read(self._read)
         self._clock_ahead_ms = now - (asked + monotonic()) / 2 * 1000
         for sale in found:
             self.put(sale)
+        for drop in drops:
+            self.put_drop(drop)
 
-    def _read(self, connection: Connection) -> tuple[int, list[Sale]]:
+    def _read(self, connection: Connection) -> tuple[int, list[Sale], list[Drop]]:
         found = changed_sales(connection, self._newest - OVERLAP_MS, limit=SALES_MAX)
-        return self._database.now_ms(connection), found
+        newest_drop = max((drop.updated_at for drop in self._drops.values()), default=0)
+        drops = changed_drops(connection, newest_drop - OVERLAP_MS, limit=SALES_MAX)
+        return self._database.now_ms(connection), found, drops
 
     def now_ms(self) -> int:
         """The engine's time, approximately."""
@@ -73,8 +81,35 @@ class Catalogue:
             return
         if before is None:
             insort(self._by_sku.setdefault(sale.sku_id, []), (sale.created_at, sale.sale_id))
+            if sale.drop_id is not None:
+                insort(self._by_drop.setdefault(sale.drop_id, []), (sale.created_at, sale.sale_id))
         self._sales[sale.sale_id] = sale
         self._newest = max(self._newest, sale.updated_at)
+
+    def put_drop(self, drop: Drop) -> None:
+        before = self._drops.get(drop.drop_id)
+        if before is None or before.updated_at < drop.updated_at:
+            self._drops[drop.drop_id] = drop
+
+    async def find_drop(self, drop_id: str) -> Drop | None:
+        if drop_id not in self._drops:
+            found = await self._database.read(partial(find_drop, drop_id=drop_id))
+            if found is not None:
+                self.put_drop(found)
+        return self._drops.get(drop_id)
+
+    def sales_of_drop(self, drop_id: str) -> list[Sale]:
+        """In the order in which they were created."""
+        return [self._sales[sale_id] for _, sale_id in self._by_drop.get(drop_id, ())]
+
+    async def line_of(self, sale: Sale) -> Sale:
+        """What the waiting line of its buyers goes by: the sale itself, or all sales of its drop as one."""
+        drop = None if sale.drop_id is None else await self.find_drop(sale.drop_id)
+        return sale if drop is None else line_of(drop, self.sales_of_drop(drop.drop_id))
+
+    def sold_to_line_of(self, sale: Sale) -> list[Sale]:
+        """What those in its waiting line may buy."""
+        return [sale] if sale.drop_id is None else self.sales_of_drop(sale.drop_id)
 
     def cached(self, sale_id: str) -> Sale | None:
         return self._sales.get(sale_id)
@@ -89,6 +124,12 @@ class Catalogue:
         """The ID of the last sale that was created on this pool."""
         sales = self._by_sku.get(sku_id)
         return None if not sales else sales[-1][1]
+
+    def drop_sale_of(self, sku_id: str) -> Sale | None:
+        """The sale on this pool, if it is part of a drop."""
+        sales = self._by_sku.get(sku_id)
+        sale = None if not sales else self._sales[sales[-1][1]]
+        return None if sale is None or sale.drop_id is None or sale.state is SaleState.CLOSED else sale
 
     async def learns_of_sale(self, sku_id: str) -> bool:
         """Whether this pool is in a sale after all, which another process may have created a moment ago. It is known

@@ -14,6 +14,7 @@ does not sell.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
 import structlog
@@ -28,7 +29,7 @@ from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.port import Gate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sale_lists import lock_sale, sale_of_pool, update_sale_if
-from holdfast.ledger.sales.sales import find_sale, put_pool_in_sale
+from holdfast.ledger.sales.sales import count_anew, find_sale, put_pool_in_sale
 from holdfast.sales.inspection import CatchUp, Inspector
 
 log = structlog.get_logger()
@@ -56,11 +57,20 @@ class Loaded(Struct, frozen=True):
 
 
 class Loader:
-    def __init__(self, database: Database, gate: Gate, inspector: Inspector, catch_up: CatchUp) -> None:
+    def __init__(
+        self,
+        database: Database,
+        gate: Gate,
+        inspector: Inspector,
+        catch_up: CatchUp,
+        reload: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """`reload`: where the gate is not the ledger, has it load a pool again."""
         self._database = database
         self._gate = gate
         self._inspector = inspector
         self._catch_up = catch_up
+        self._reload = reload
         self._turns = asyncio.Semaphore(LOADS_MAX)
 
     async def resume(self, sale: Sale, now: int) -> Loaded | None:
@@ -96,8 +106,17 @@ class Loader:
         if verdict.pool is not None and verdict.pool.held:
             # If confirmed later, they would become orders of this sale although they were not reserved in it.
             return Obstacle.OTHERS_HOLD
+        await self._count_anew(sale.sku_id)
         await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
         return None
+
+    async def _count_anew(self, sku_id: str) -> None:
+        """Limits per buyer begin at zero in every sale. The pool does not sell yet, so there is nothing to count in
+        this one, and a repetition changes nothing."""
+        names = await self._database.write(lambda c: count_anew(c, sku_id, self._database.now_ms(c)))
+        for name in names if self._reload is not None else ():
+            assert self._reload is not None
+            await self._reload(name)
 
     async def _make_ready(self, sale: Sale) -> Sale:
         def write(connection: Connection) -> bool:

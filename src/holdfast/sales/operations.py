@@ -10,12 +10,14 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.access.origins import origin_of
 from holdfast.domain.room.room import RoomState
+from holdfast.domain.sale.drop import SALES_MAX, join_contradictions
 from holdfast.domain.sale.sale import FIXED_AT_START, PaymentKind, Room, RoomMode, Sale, SaleState, contradictions
 from holdfast.domain.stock.command import Verdict
 from holdfast.gate.engine import Restocker
 from holdfast.gate.port import Gate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.room.rooms import lock_room, make_room, update_room
+from holdfast.ledger.sales.drops import count_sales, find_drop, lock_drop
 from holdfast.ledger.sales.sale_lists import is_in_sale, lock_sale, remove_unloaded_sale, update_sale_if
 from holdfast.ledger.sales.sales import find_sale, insert_sale, sale_values
 from holdfast.runtime.sealing import Sealer
@@ -41,6 +43,9 @@ class Refusal(StrEnum):
     ORDER_FIXED = "order_fixed"
     ENDED = "sale_ended"
     NOT_LOADED = "sale_not_loaded"
+    DROP_NOT_FOUND = "drop_not_found"
+    DROP_EXISTS = "drop_exists"
+    DROP_FULL = "drop_full"
 
 
 class Contradiction(Struct, frozen=True):
@@ -83,7 +88,7 @@ class SaleOperations:
         except IntegrityError:
             # A concurrent request created one. It is visible now.
             found = await self._database.write(lambda c: self._insert(c, wanted))
-        if isinstance(found, Refusal):
+        if not isinstance(found, Created):
             return found
         sale, is_new = found.sale, found.is_new
         if is_new or sale.state is SaleState.LOADING:
@@ -106,10 +111,18 @@ class SaleOperations:
             return None
         return Contradiction({"checkout_url": "must have an origin of the setting HOLDFAST_ALLOWED_ORIGINS"})
 
-    def _insert(self, connection: Connection, wanted: Sale) -> Created | Refusal:
+    def _insert(self, connection: Connection, wanted: Sale) -> Created | Refusal | Contradiction:
+        drop = None if wanted.drop_id is None else lock_drop(connection, wanted.drop_id)
+        if drop is None and wanted.drop_id is not None:
+            return Refusal.DROP_NOT_FOUND
+        given, wanted = wanted, wanted if drop is None else replace(wanted, room=drop.room)
         found = find_sale(connection, wanted.sale_id)
         if found is not None:
             return Created(found, is_new=False) if _terms(found) == _terms(wanted) else Refusal.EXISTS
+        if drop is not None and (wrong := join_contradictions(drop, given)):
+            return Contradiction(wrong)
+        if drop is not None and count_sales(connection, drop.drop_id) >= SALES_MAX:
+            return Refusal.DROP_FULL
         now = self._database.now_ms(connection)
         # No server may still see the previous sale as open when the pool opens for this one.
         if is_in_sale(connection, wanted.sku_id, now - SETTLED_BEFORE_MS):
@@ -127,7 +140,9 @@ class SaleOperations:
             now = self._database.now_ms(connection)
             changed = replace(sale, **changes)
             new = {name: value for name, value in asdict(changed).items() if value != getattr(sale, name)}
-            if self._changes_order(connection, sale, changed.room, now):
+            if sale.drop_id is not None and (wrong := _changes_of_drop(connection, sale, changed)):
+                return Contradiction(wrong)
+            if sale.drop_id is None and self._changes_order(connection, sale, changed.room, now):
                 return Refusal.ORDER_FIXED
             return self._refuse(sale, changed, new, now) or self._update(connection, sale, changed, new, now)
 
@@ -169,7 +184,7 @@ class SaleOperations:
 
     def _make_room_if_wanted(self, connection: Connection, sale: Sale, now: int) -> None:
         """Immediately, so that the hash of the lottery's seed is published before anyone can join."""
-        if sale.room.mode is not RoomMode.OFF:
+        if sale.room.mode is not RoomMode.OFF and sale.drop_id is None:
             make_room(connection, sale.sale_id, now, self._sealer)
             update_room(connection, sale.sale_id, now, {"mode": sale.room.mode})
 
@@ -203,6 +218,15 @@ class SaleOperations:
 
     async def _enforced(self, found: Sale | Refusal | Contradiction) -> Sale | Refusal | Contradiction:
         return await self._loader.enforce(found) if isinstance(found, Sale) else found
+
+
+def _changes_of_drop(connection: Connection, sale: Sale, changed: Sale) -> dict[str, str]:
+    """What cannot change of a sale that is part of a drop, by field."""
+    assert sale.drop_id is not None
+    drop = find_drop(connection, sale.drop_id)
+    assert drop is not None
+    same_room = replace(changed, room=Room() if changed.room == sale.room else changed.room)
+    return join_contradictions(drop, same_room)
 
 
 def _terms(sale: Sale) -> dict[str, object]:

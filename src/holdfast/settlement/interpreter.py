@@ -30,6 +30,7 @@ from holdfast.gate.port import Gate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.payment_notes import NO_PURCHASE, Purchase, purchase_of
 from holdfast.ledger.money.settle_batch import Lease
+from holdfast.ledger.sales.allowances import claim_units
 from holdfast.payments.port import Charge, Payment, PaymentProvider, PaymentState
 from holdfast.runtime import metrics
 from holdfast.settlement.posting import Posted, Posting
@@ -107,8 +108,15 @@ class Interpreter:
 
     async def _post_all(self, sku_id: str, posted: Sequence[Posted]) -> list[Record | None]:
         records = await self._database.write(lambda c: self._posting.settle(c, sku_id, posted))
-        count_outcomes([record for record in records if record is not None])
+        self.note_outcomes([record for record in records if record is not None])
         return records
+
+    def note_outcomes(self, records: Sequence[Record]) -> None:
+        """What was posted is durable now."""
+        for record in records:
+            if record.outcome is not None:
+                kind = "unknown" if record.sale is None else record.sale.payment
+                metrics.SETTLED.labels(kind, record.outcome).inc()
 
     # --- outside
 
@@ -155,6 +163,11 @@ class Interpreter:
             tier=ANY_TIER,
             settle=True,
         )
+        sale = record.sale
+        if sale is not None and sale.drop_id is not None:
+            now = self._database.now_ms
+            if await self._database.write(lambda c: claim_units(c, sale, reserve, now=now(c))) is not None:
+                return Reacquired("no replacement: the buyer's limit in the drop")
         [verdict] = await self._gate.apply(whole_of(record.work["sku_id"]), [reserve])
         granted = None if verdict.reservation is None else verdict.reservation.reservation_id
         if verdict.outcome in (Outcome.RESERVED, Outcome.REPLAYED) and granted == reserve.reservation_id:
@@ -209,10 +222,3 @@ async def _call(provider: PaymentProvider, effect: Effect, record: Record, purch
             return await provider.void(known)
         case _:
             return await provider.look_up(known.key, known.reference)
-
-
-def count_outcomes(records: Sequence[Record]) -> None:
-    for record in records:
-        if record.outcome is not None:
-            kind = "unknown" if record.sale is None else record.sale.payment
-            metrics.SETTLED.labels(kind, record.outcome).inc()

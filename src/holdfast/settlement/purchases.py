@@ -24,7 +24,7 @@ from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.settle_batch import DuePurchase, Lease
 from holdfast.runtime.batching import KeyedBatcher
-from holdfast.settlement.interpreter import BATCH_MAX, Interpreter, count_outcomes
+from holdfast.settlement.interpreter import BATCH_MAX, Interpreter
 from holdfast.settlement.posting import Posting
 from holdfast.settlement.throttle import Throttle
 
@@ -101,7 +101,7 @@ class Purchases:
             leases = await self._leases(group.ids)
             await asyncio.gather(*[self._interpreter.settle(lease, Resumed()) for lease in leases])
             return
-        count_outcomes(records)
+        self._interpreter.note_outcomes(records)
         await asyncio.gather(*[self._interpreter.proceed(record) for record in records if record.pending])
 
     async def _start(self, product: str, group: _Group) -> dict[str, Walk]:

@@ -13,6 +13,7 @@ from holdfast.domain.sale.settling_case import Case, Effect, Event, Funding, Ord
 from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.ledger.money.settle_batch import Account, Lease
+from holdfast.runtime.tracing.context import TraceContext
 from holdfast.settlement.retry import deferred
 
 # The journal of a gate in Redis reaches the ledger well within this.
@@ -62,6 +63,9 @@ class Record:
         self.is_work_changed = self.is_payment_changed = False
         self.effects: list[Effect] = []
         self.outcome: str | None = None
+        # If it is traced: its trace, and when it was loaded (nanoseconds since 1970).
+        self.trace: TraceContext | None = None
+        self.loaded_ns = 0
         status = None if reservation is None else reservation.status
         self.case = Case(
             work=Work(work.state),

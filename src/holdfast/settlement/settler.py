@@ -26,7 +26,7 @@ from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.money.settle_batch import DuePool, Lease
 from holdfast.runtime.agent import Agent
-from holdfast.settlement.interpreter import BATCH_MAX, Interpreter, count_outcomes
+from holdfast.settlement.interpreter import BATCH_MAX, Interpreter
 from holdfast.settlement.posting import Posting
 from holdfast.settlement.throttle import Throttle
 
@@ -137,7 +137,7 @@ class Settler:
             # Something in the batch cannot be settled, and must not keep the rest from it.
             log.exception("settlement_batch_failed", sku_id=pool.sku_id)
             return await self._start_leased(pool, BATCH_MAX)
-        count_outcomes(records)
+        self.interpreter.note_outcomes(records)
         if len(records) == BATCH_MAX:
             await asyncio.sleep((perf_counter() - started) * REST_SHARE)
         await asyncio.gather(*[self.interpreter.proceed(record) for record in records if record.pending])

@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from holdfast.domain.sale.sale import attempt_of
 from holdfast.domain.sale.settling_case import PaymentStatus
@@ -206,13 +206,12 @@ def _open_settlement(
 
 def _note_payment(connection: Connection, unknown: UnknownCharge, now: int) -> None:
     charge = unknown.listed.charge
-    noted = select(payments.c.payment_key).where(payments.c.payment_key == charge.key)
-    if connection.execute(noted).first() is not None:
+    money: dict[str, object] = {"amount": charge.amount, "currency": charge.currency, "provider": unknown.provider}
+    money["reference"] = unknown.listed.payment.reference
+    # A note of a method has what was asked for; fewer units may have been reserved and charged.
+    if connection.execute(update(payments).where(payments.c.payment_key == charge.key).values(money)).rowcount:
         look_up_again(connection, charge.key, now)
         return
-    row: dict[str, object] = {"payment_key": charge.key, "reservation_id": charge.reservation_id}
-    row |= {"sale_id": charge.sale_id, "attempt": attempt_of(charge.key)}
-    row |= {"buyer_id": charge.buyer_id, "provider": unknown.provider, "amount": charge.amount}
-    row |= {"currency": charge.currency, "state": PaymentStatus.ATTEMPTED.value}
-    row |= {"reference": unknown.listed.payment.reference, "created_at": now, "updated_at": now}
-    connection.execute(insert(payments).values(row))
+    row = money | {"payment_key": charge.key, "reservation_id": charge.reservation_id, "sale_id": charge.sale_id}
+    row |= {"attempt": attempt_of(charge.key), "buyer_id": charge.buyer_id, "state": PaymentStatus.ATTEMPTED.value}
+    connection.execute(insert(payments).values(row | {"created_at": now, "updated_at": now}))

@@ -17,7 +17,7 @@ from holdfast.ledger.archive.runs import ArchivedFile, ArchiveRun, read_runs
 from holdfast.ledger.archive.writing import CONTENT, ENDS
 from holdfast.ledger.chain.leaves import hashes_of
 from holdfast.ledger.stock.pruning import PRUNED
-from holdfast.ledger.tables.chain import pruned_events
+from holdfast.ledger.tables.chain import pruned_events, redacted_events
 from holdfast.ledger.tables.stock import events, reservations
 from holdfast.verify.check import EXAMPLES_MAX, Finding, Level
 
@@ -71,7 +71,8 @@ def _compare_events(
         for page in read_pages(directory / file.path) if file.table == events.name else ():
             known, kept = _known_hashes(connection, [row["seq"] for row in page])
             deleted += kept
-            differing += [{"seq": row["seq"], "file": file.path} for row in page if not _is_known(row, known)]
+            left = _left_by_erasures(connection, [row["seq"] for row in page])
+            differing += [{"seq": row["seq"], "file": file.path} for row in page if not _is_known(row, known, left)]
             endings |= {row["reservation_id"]: (row["type"], row["quantity"]) for row in page if row["type"] in ENDS}
     return differing, endings, deleted
 
@@ -85,10 +86,19 @@ def _known_hashes(connection: Connection, seqs: Sequence[int]) -> tuple[dict[int
     return hashes_of(connection, sorted(set(seqs) - kept.keys())) | kept, len(kept)
 
 
-def _is_known(row: Mapping[str, Any], known: Mapping[int, bytes]) -> bool:
+def _left_by_erasures(connection: Connection, seqs: Sequence[int]) -> set[tuple[int, bytes]]:
+    """The hashes of these events after a buyer was erased from them."""
+    left = set[tuple[int, bytes]]()
+    for part in (seqs[at : at + _IDS] for at in range(0, len(seqs), _IDS)):
+        found = select(redacted_events.c.seq, redacted_events.c.hash).where(redacted_events.c.seq.in_(part))
+        left |= {(row.seq, bytes.fromhex(row.hash)) for row in connection.execute(found)}
+    return left
+
+
+def _is_known(row: Mapping[str, Any], known: Mapping[int, bytes], left: set[tuple[int, bytes]]) -> bool:
     """Its hash is the ledger's, and its columns say the same as what is hashed."""
-    content = _decode(row[CONTENT])
-    return known.get(row["seq"]) == leaf_hash(row[CONTENT].encode()) and all(
+    content, seq, digest = _decode(row[CONTENT]), row["seq"], leaf_hash(row[CONTENT].encode())
+    return (known.get(seq) == digest or (seq, digest) in left) and all(
         row[name] == content.get(name) for name in row if name != CONTENT
     )
 

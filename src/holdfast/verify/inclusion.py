@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from holdfast.domain.chain.merkle import leaf_hash, path_to, root_by_path
 from holdfast.errors import SettingsError
 from holdfast.ledger.chain.checkpoint import Checkpoint
-from holdfast.ledger.chain.leaves import read_contents, read_hashes
+from holdfast.ledger.chain.leaves import read_contents, read_hashes, unkept
 from holdfast.ledger.chain.links import GROUP, Link, groups_of, read_links
 from holdfast.ledger.engine.facts import NO_FACTS
 from holdfast.ledger.tables.stock import events
@@ -58,6 +58,8 @@ def prove_inclusion(
     own = read_contents(connection, events.c.reservation_id == reservation_id, events.c.seq <= checkpoint.seq)
     if not own:
         raise SettingsError(f"the history of the checkpoint has no events of {reservation_id}")
+    if {seq for seq, _ in own} - {*unkept(connection, [seq for seq, _ in own])}:
+        raise SettingsError(f"the buyer of {reservation_id} was erased; of the original events only hashes are left")
     history = read_links(connection, checkpoint.links)
     hashes = [link.hash for link in history]
     proven = []

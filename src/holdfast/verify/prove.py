@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from holdfast.verify import history, keys, line, money, orders, replay, reservations, stock, wallet
+from holdfast.verify import erasures, history, keys, line, money, orders, replay, reservations, stock, wallet
 from holdfast.verify.check import Check, Computed, Finding, Ledger, Level
 from holdfast.verify.history import History
 
@@ -20,6 +20,7 @@ CHECKS: tuple[Check | Computed, ...] = (
     *wallet.CHECKS,
     *line.CHECKS,
     *history.CHECKS,
+    *erasures.CHECKS,
     *replay.CHECKS,
 )
 

@@ -13,7 +13,7 @@ from holdfast.ledger.sales.pruning import PrunedPlaces
 from holdfast.ledger.stock.pruning import PRUNED
 from holdfast.ledger.tables.money import payments, refunds, settlements, wallet_accounts, wallet_entries
 from holdfast.ledger.tables.room import places, rooms
-from holdfast.ledger.tables.sales import orders, restocks, sales
+from holdfast.ledger.tables.sales import drops, orders, restocks, sales
 from holdfast.ledger.tables.stock import idempotency, pools, reservations
 
 Key = tuple[Any, ...]
@@ -30,6 +30,7 @@ REPLAYED: tuple[Table, ...] = (
     wallet_entries,
     wallet_accounts,
     sales,
+    drops,
     restocks,
     rooms,
     places,
@@ -38,7 +39,7 @@ _BY_NAME = {table.name: table for table in REPLAYED}
 _BUYER = "buyer:"
 _DECIDED_PAYMENT = ("captured", "declined", "voided")
 # Not decided by the gate.
-_BESIDES_STOCK = ("pool.drift", "pool.in_sale")
+_BESIDES_STOCK = ("pool.counted_anew", "pool.drift", "pool.in_sale")
 # Beside the columns of a row: the number of the last event that wrote to it.
 LAST_EVENT = "last event"
 _NOT_CALLED = dict.fromkeys(CHANGED_COLUMNS[1:])
@@ -151,7 +152,8 @@ class ReplayedRows:
             values["pruned_seq"] = event.seq
         if "pools" in facts:
             [pool], before = facts["pools"], facts.get("before")
-            values |= {"sale_id": None, "limit_lowered_at": None, "pruned_seq": None} if before is None else {}
+            if before is None:
+                values |= dict.fromkeys(("sale_id", "limit_lowered_at", "pruned_seq", "counted_from"))
             if before is not None and _is_lowered(before["per_owner_limit"], pool["per_owner_limit"]):
                 values["limit_lowered_at"] = event.at
         self._update(pools, (event.sku_id,), values)

@@ -7,11 +7,12 @@ from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, or_,
 
 from holdfast.domain.stock.reservation import Status
 from holdfast.domain.stock.rulebook import LIVE
+from holdfast.ledger.erasure.erasing import TYPE as ERASED
 from holdfast.ledger.sales.pruning import HISTORY_PRUNED
 from holdfast.ledger.stock.journal import HELD
 from holdfast.ledger.stock.pruning import PRUNED, Pruned, pruning_digest
 from holdfast.ledger.tables.chain import pruned_events
-from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.sales import drop_units, drops, sales
 from holdfast.ledger.tables.stock import (
     claims,
     events,
@@ -170,7 +171,12 @@ _of_owners = (
         func.sum(_quantity).label("units"),
         func.max(reservations.c.created_at).label("last_granted_at"),
     )
-    .where(_status.in_(LIVE), reservations.c.sku_id == pools.c.sku_id, pools.c.per_owner_limit.is_not(None))
+    .where(
+        _status.in_(LIVE),
+        reservations.c.sku_id == pools.c.sku_id,
+        pools.c.per_owner_limit.is_not(None),
+        reservations.c.created_at >= func.coalesce(pools.c.counted_from, 0),
+    )
     .group_by(reservations.c.sku_id, reservations.c.owner_id, pools.c.per_owner_limit)
     .having(func.sum(_quantity) > pools.c.per_owner_limit)
     .subquery("of_owners")
@@ -215,7 +221,7 @@ def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
     known = connection.execute(select(pools.c.sku_id, pools.c.pruned_seq).where(pools.c.pruned_seq.is_not(None)))
     for sku_id, seq in {*last.items()} ^ {(row.sku_id, row.pruned_seq) for row in known}:
         yield {"sku_id": sku_id, "seq": seq, "pruned": None}
-    stands_for_some = select(events.c.seq).where(events.c.type.in_((PRUNED, HISTORY_PRUNED)))
+    stands_for_some = select(events.c.seq).where(events.c.type.in_((PRUNED, HISTORY_PRUNED, ERASED)))
     stray = select(pruned_events.c.seq).where(pruned_events.c.pruned_by.not_in(stands_for_some))
     yield from ({"seq": seq, "pruned": None} for seq in connection.execute(stray).scalars())
 
@@ -232,6 +238,53 @@ _pruned = Computed(
     _wrongly_pruned,
 )
 
+# --- the limit per buyer across the sales of a drop
+
+# A claim may have read the limit this long before it was written: no transaction lasts longer.
+CLAIM_MS = 10_000
+
+_in_drops = (
+    select(
+        drop_units.c.buyer_id,
+        drop_units.c.drop_id,
+        func.sum(reservations.c.quantity).label("units"),
+        drops.c.per_buyer_limit,
+    )
+    .join_from(drop_units, reservations, reservations.c.reservation_id == drop_units.c.reservation_id)
+    .join(drops, drops.c.drop_id == drop_units.c.drop_id)
+    .where(reservations.c.status.in_(LIVE), drops.c.per_buyer_limit.is_not(None))
+    .group_by(drop_units.c.buyer_id, drop_units.c.drop_id, drops.c.per_buyer_limit, drops.c.limit_lowered_at)
+    .having(
+        func.sum(reservations.c.quantity) > drops.c.per_buyer_limit,
+        func.max(drop_units.c.created_at) > func.coalesce(drops.c.limit_lowered_at + CLAIM_MS, 0),
+    )
+)
+_drop_limits = Check(
+    "drop_limits_kept",
+    "Nobody was granted more units in the sales of a drop than its limit.",
+    drop_units,
+    _in_drops,
+)
+
+_is_claimed = exists().where(
+    drop_units.c.reservation_id == reservations.c.reservation_id, drop_units.c.units >= reservations.c.quantity
+)
+_drop_claims = Check(
+    "drop_units_claimed",
+    "Everything that is held or sold in a drop with a limit was claimed of that limit.",
+    reservations,
+    select(reservations.c.reservation_id, reservations.c.owner_id, sales.c.drop_id, reservations.c.quantity)
+    .join_from(reservations, pools, pools.c.sku_id == reservations.c.sku_id)
+    .join(sales, sales.c.sale_id == pools.c.sale_id)
+    .join(drops, drops.c.drop_id == sales.c.drop_id)
+    .where(
+        drops.c.per_buyer_limit.is_not(None),
+        reservations.c.status.in_(LIVE),
+        reservations.c.created_at >= sales.c.created_at,
+        ~_is_claimed,
+    ),
+)
+
 CHECKS: tuple[Check | Computed, ...] = (
     _within_total,
     _count_reservations,
@@ -240,5 +293,7 @@ CHECKS: tuple[Check | Computed, ...] = (
     _splits,
     _limits,
     _limits_now,
+    _drop_limits,
+    _drop_claims,
     _pruned,
 )

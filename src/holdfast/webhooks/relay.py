@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 from holdfast.ledger.chain.horizon import Horizon, Seen, horizon_queries
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.cloud_event import encode_event
-from holdfast.ledger.events.outbox import outbox_queries
+from holdfast.ledger.events.event_facts import FindTraces
+from holdfast.ledger.events.outbox import OutboxQueries, outbox_queries
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent
 
@@ -22,10 +23,13 @@ IDLE_INTERVAL_S = 1.0
 
 
 class Relay:
-    def __init__(self, database: Database, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, database: Database, wake: Callable[[], None] = lambda: None, find_traces: FindTraces | None = None
+    ) -> None:
         self._database = database
         self._wake = wake
-        self._queries = outbox_queries(database.dialect_name)
+        dialect = database.dialect_name
+        self._queries = outbox_queries(dialect) if find_traces is None else OutboxQueries(dialect, find_traces)
         self._horizon, self._seen = Horizon(), horizon_queries(database.dialect_name)
 
     def agent(self) -> Agent[bool]:

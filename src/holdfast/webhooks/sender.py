@@ -66,16 +66,19 @@ class Sender:
             error = "protocol_error"
         return Answer(Attempt(now, round((monotonic() - started) * 1000), status, error), retry_after)
 
-    async def _post(self, webhook: Webhook, delivery: Delivery, now: int) -> tuple[int, float | None]:
-        timeouts = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout_s, "write": self._timeout_s}
+    def _headers(self, webhook: Webhook, delivery: Delivery, now: int) -> dict[str, str]:
         headers = signed_headers(webhook, delivery, now)
         checkpoint = self._checkpoint()
         if checkpoint is not None:
             headers[CHECKPOINT_HEADER] = msgspec.json.encode(checkpoint).decode()
+        return headers
+
+    async def _post(self, webhook: Webhook, delivery: Delivery, now: int) -> tuple[int, float | None]:
+        timeouts = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout_s, "write": self._timeout_s}
         async with self._pool.stream(
             "POST",
             webhook.url,
-            headers=list(headers.items()),
+            headers=list(self._headers(webhook, delivery, now).items()),
             content=delivery.body.encode(),
             extensions={"timeout": timeouts},
         ) as response:

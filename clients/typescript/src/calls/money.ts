@@ -4,8 +4,8 @@ import { type Call, newKey, pathOf } from "../call.js";
 import type { Balance, Order, OrderPage, Refund, Wallet } from "../types.js";
 
 /** List orders, newest first. */
-export function listOrders(args: { buyer_id?: string; sale_id?: string; status?: "cancelled" | "confirmed" | "fulfilled" | "pending" | "refunded"; to_source?: boolean; limit?: number; starting_after?: string; } = {}): Call<OrderPage> {
-  return { method: "GET", path: "/v1/orders", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, status: args.status, to_source: args.to_source, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
+export function listOrders(args: { buyer_id?: string; sale_id?: string; status?: "cancelled" | "confirmed" | "fulfilled" | "pending" | "refunded"; number?: string; to_source?: boolean; limit?: number; starting_after?: string; } = {}): Call<OrderPage> {
+  return { method: "GET", path: "/v1/orders", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, status: args.status, number: args.number, to_source: args.to_source, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
 /** One order. */
@@ -26,9 +26,9 @@ export function refundOrder(order_id: string, args: { amount?: number | null; re
 }
 
 /** Add money to a buyer's wallet. */
-export function creditWallet(buyer_id: string, args: { amount: number; currency: string; idempotency_key?: string; }): Call<Balance> {
+export function creditWallet(buyer_id: string, args: { amount: number; currency: string; idempotency_key?: string; cell?: string | null; }): Call<Balance> {
   const key = args.idempotency_key ?? newKey();
-  return { method: "POST", path: pathOf("/v1/wallets/{buyer_id}/credit", buyer_id), answers: { 200: "json" }, body: { amount: args.amount, currency: args.currency, idempotency_key: key }, idempotencyKey: key, isRepeatable: true };
+  return { method: "POST", path: pathOf("/v1/wallets/{buyer_id}/credit", buyer_id), answers: { 200: "json" }, body: { amount: args.amount, currency: args.currency, idempotency_key: key, cell: args.cell }, idempotencyKey: key, isRepeatable: true };
 }
 
 /** A buyer's balances. */

@@ -4,8 +4,8 @@ import { type Call, pathOf } from "../call.js";
 import type { Jwks, Mine, Pass, Place, RoomFacts, Wait } from "../types.js";
 
 /** Join the queue. */
-export function join(sale_id: string, args: { proof?: string | null; } = {}): Call<Place> {
-  return { method: "POST", path: pathOf("/v1/sales/{sale_id}/queue", sale_id), answers: { 200: "json", 202: "json" }, body: { proof: args.proof }, isRepeatable: true };
+export function join(sale_id: string, args: { proof?: string | null; device?: string | null; } = {}): Call<Place> {
+  return { method: "POST", path: pathOf("/v1/sales/{sale_id}/queue", sale_id), answers: { 200: "json", 202: "json" }, body: { proof: args.proof, device: args.device }, isRepeatable: true };
 }
 
 /** Leave the queue. */

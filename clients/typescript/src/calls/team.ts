@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import { type Call, pathOf } from "../call.js";
-import type { ActionPage, ConsoleSessionList, Invited, Operator, OperatorList, Role, Session, SignInOptions } from "../types.js";
+import type { ActionPage, Approval, ApprovalList, ConsoleSessionList, Invited, Operator, OperatorList, Role, Session, SignInOptions } from "../types.js";
 
 /** List operators, disabled ones included. */
 export function listOperators(): Call<OperatorList> {
@@ -31,6 +31,21 @@ export function revokeSession(session_id: string): Call<null> {
 /** What operators did, newest first. */
 export function listActions(args: { operator_id?: string; subject?: string; limit?: number; starting_after?: string; } = {}): Call<ActionPage> {
   return { method: "GET", path: "/v1/ops/actions", answers: { 200: "json" }, query: { operator_id: args.operator_id, subject: args.subject, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
+}
+
+/** What waits for a second operator, newest first. */
+export function listApprovals(args: { state?: "approved" | "expired" | "pending" | "rejected"; limit?: number; } = {}): Call<ApprovalList> {
+  return { method: "GET", path: "/v1/ops/approvals", answers: { 200: "json" }, query: { state: args.state, limit: args.limit }, isRepeatable: true };
+}
+
+/** Approve what another operator asked for, and carry it out. */
+export function approveRequest(approval_id: string): Call<Approval> {
+  return { method: "POST", path: pathOf("/v1/ops/approvals/{approval_id}/approve", approval_id), answers: { 200: "json" }, isRepeatable: true };
+}
+
+/** Reject what another operator asked for, or withdraw your own request. */
+export function rejectRequest(approval_id: string): Call<Approval> {
+  return { method: "POST", path: pathOf("/v1/ops/approvals/{approval_id}/reject", approval_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
 /** How operators can sign in. */

@@ -4,6 +4,8 @@ import type { Order } from "./room.js";
 export interface OrderPage {
   data: Order[];
   has_more: boolean;
+  /** Cells that did not answer in time; what they have is not in the list. */
+  unavailable_cells?: string[];
 }
 
 export interface Refund {

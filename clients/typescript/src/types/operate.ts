@@ -170,6 +170,8 @@ export interface Moment {
   available: number | null;
   next_return_at: string | null;
   request_id: string | null;
+  /** Of the request's trace, if it was traced. */
+  trace_id: string | null;
 }
 
 export interface Timeline {
@@ -177,6 +179,10 @@ export interface Timeline {
   refusals: Record<string, number>;
   data: Moment[];
   unreadable_segments: string[];
+  /** One sentence: why the buyer got none, or what they got. */
+  summary: string;
+  /** Requests of all buyers that were turned away in this time, by reason. They are only counted. */
+  shed: Record<string, number>;
 }
 
 /** `total = available + held + settling + sold`. */

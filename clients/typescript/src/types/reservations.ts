@@ -5,6 +5,8 @@ import type { Reservation, Status } from "./inventory.js";
 export interface ReservationPage {
   data: Reservation[];
   has_more: boolean;
+  /** Cells that did not answer in time; what they have is not in the list. */
+  unavailable_cells?: string[];
 }
 
 export interface Decline {
@@ -48,6 +50,8 @@ export interface Event {
 
 export interface History {
   events: Event[];
+  /** Of the last request about it that was traced. */
+  trace_id?: string | null;
 }
 
 export type PaymentPhase = "action_required" | "none" | "processing";

@@ -93,6 +93,8 @@ export interface OperatorSale {
   payment: PaymentKind;
   room: Room;
   proof_of_work: ProofOfWork | null;
+  drop_id: string | null;
+  notify: boolean;
   state: SaleState;
   /** Why a sale that is loading does not go on. */
   problem: string | null;
@@ -117,11 +119,15 @@ export interface OperatorSale {
   updated_at: string;
   opened_at: string | null;
   closed_at: string | null;
+  /** The cell it is sold in; null where there are none. */
+  cell: string | null;
 }
 
 export interface SalePage {
   data: OperatorSale[];
   has_more: boolean;
+  /** Cells that did not answer in time; what they have is not in the list. */
+  unavailable_cells?: string[];
 }
 
 /** What everyone may know. Service keys with the scope `sales` see the rest too. */
@@ -146,6 +152,8 @@ export interface Sale {
   payment: PaymentKind;
   room: Room;
   proof_of_work: ProofOfWork | null;
+  drop_id: string | null;
+  notify: boolean;
 }
 
 export interface Lottery {
@@ -162,6 +170,8 @@ export interface Lottery {
   beacon_value?: string | null;
   /** SHA-256 of the digest, a line feed, and the value or nothing. */
   beacon?: string | null;
+  /** In a drop: what tickets, entries and the draw name in place of the sale. */
+  line_id?: string | null;
 }
 
 export interface Now {
@@ -183,6 +193,8 @@ export interface ChallengeFor {
   sale: string;
   /** A mark of the buyer it is for; empty if no token was sent. */
   buyer: string;
+  /** 2: the harder one. */
+  level?: number;
 }
 
 /** As ALTCHA's clients read it; the names are theirs. */

@@ -81,11 +81,41 @@ export interface Action {
   /** Why it was refused. */
   reason: string | null;
   request_id: string | null;
+  /** Of the request's trace, if it was traced. */
+  trace_id: string | null;
 }
 
 export interface ActionPage {
   data: Action[];
   has_more: boolean;
+}
+
+export type ApprovalState = "approved" | "expired" | "pending" | "rejected";
+
+export interface Approval {
+  approval_id: string;
+  /** The operation, as in `close_sale`. */
+  action: string;
+  /** As in `sale:lamp`. */
+  subject: string | null;
+  /** What was sent; null once it is decided or has expired. */
+  request: unknown;
+  /** Null for a key that no operator made. */
+  requested_by_id: string | null;
+  requested_by: string;
+  requested_at: string;
+  expires_at: string;
+  state: ApprovalState;
+  decided_by: string | null;
+  decided_at: string | null;
+  /** Of the answer when it was carried out. Null although approved: not known; approve it again. */
+  status: number | null;
+  /** Why it was refused when it was to be carried out. */
+  reason: string | null;
+}
+
+export interface ApprovalList {
+  data: Approval[];
 }
 
 export interface SignInOptions {

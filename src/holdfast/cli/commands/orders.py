@@ -11,6 +11,7 @@ from uuid import uuid4
 import typer
 from msgspec import json, to_builtins
 
+from holdfast.cli.approval import approved
 from holdfast.cli.ledger import is_new, run, shown_url
 from holdfast.cli.money import After, Limit, run_payments
 from holdfast.cli.options import Data, settings_from
@@ -60,11 +61,14 @@ InStatus = Annotated[
 PAGE = 1_000
 
 
-@app.command("list", epilog=examples("holdfast orders list --sale drop", "holdfast orders list --to-source"))
+@app.command("list", epilog=examples("holdfast orders list --sale drop", "holdfast orders list --number 7K3MQX2D9F4T"))
 def list_all(
     sale: OfSale = None,
     buyer: OfBuyer = None,
     status: InStatus = None,
+    number: Annotated[
+        str | None, typer.Option("--number", help="The order with this number.", metavar="NUMBER")
+    ] = None,
     to_source: Annotated[bool, typer.Option("--to-source", help="Only orders with units still to be sourced.")] = False,
     limit: Limit = 20,
     after: After = None,
@@ -79,6 +83,7 @@ def list_all(
         "buyer_id": buyer,
         "status": status,
         "starting_after": after,
+        "number": number,
     }
     found, has_more = (
         ([], False)
@@ -275,8 +280,10 @@ def refund(
     settings, wanted = settings_from(data), Wanted(order_id, key or f"cli-{uuid4().hex}", amount, restock)
     if is_new(settings):
         fail(f"there are no orders in {shown_url(settings)} yet")
+    body = {"amount": amount, "restock": restock}
     try:
-        done = run_payments(settings, lambda payments: payments.refunder.request(wanted))
+        with approved(settings, "refund_order", order_id, body, wanted.key):
+            done = run_payments(settings, lambda payments: payments.refunder.request(wanted))
     except RefundProblem as problem:
         fail(str(problem))
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from msgspec import to_builtins
 
+from holdfast.cli.approval import approved
 from holdfast.cli.ledger import is_new, shown_url
 from holdfast.cli.money import After, Limit, run_payments
 from holdfast.cli.options import Data, settings_from
@@ -96,12 +97,11 @@ def _act(data: Data, parked_id: str, *, is_drop: bool) -> None:
     if is_new(settings):
         fail(f"{shown_url(settings)} is empty")
     try:
-        run_payments(
-            settings,
-            lambda payments: (
-                payments.parked.drop(parked_id, getpass.getuser()) if is_drop else payments.parked.retry(parked_id)
-            ),
-        )
+        if is_drop:
+            with approved(settings, "drop_parked", parked_id):
+                run_payments(settings, lambda payments: payments.parked.drop(parked_id, getpass.getuser()))
+        else:
+            run_payments(settings, lambda payments: payments.parked.retry(parked_id))
     except NotParked:
         fail(f"there is no parked item {parked_id!r}", "List them with: holdfast parked list")
     except DropRefused as exc:

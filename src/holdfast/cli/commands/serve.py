@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.access.cell_stores import parse_cells
 from holdfast.cli.ledger import explained, shown_url
 from holdfast.cli.options import Data, hide_secrets, settings_from
 from holdfast.cli.output import examples
@@ -52,12 +53,14 @@ def serve(
 def _greet(settings: Settings, where: str, sku_id: str | None) -> None:
     given = settings.service_key.get_secret_value()
     key = "$HOLDFAST_SERVICE_KEY" if given else f"$(cat {shlex.quote(str(settings.data / 'service_key'))})"
+    is_empty = sku_id is None and not settings.cells
     lines = [
         f"Holdfast is listening on {where}",
         f"API:       {where}/docs",
         f"Database:  {shown_url(settings)}",
         *([f"Gate:      {hide_secrets(settings.redis_url)}"] if settings.has_redis else []),
-        *([f"First:     holdfast pools create demo --units 500{_data_option(settings)}"] if sku_id is None else []),
+        *([f"Cells:     {', '.join(parse_cells(settings.cells))}"] if settings.cells else []),
+        *([f"First:     holdfast pools create demo --units 500{_data_option(settings)}"] if is_empty else []),
         f'Try:       curl -H "Authorization: Bearer {key}" \\',
         f"             {where}/v1/inventory/{sku_id or 'demo'}/available",
     ]

@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 import typer
 
+from holdfast.bootstrap.cells.workers import open_workers
 from holdfast.bootstrap.services import open_worker
 from holdfast.bootstrap.starting import Startup
 from holdfast.bootstrap.stores import database_file
@@ -53,8 +54,9 @@ async def _work(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    opened = open_workers if settings.cells else open_worker
     async with AsyncExitStack() as stack:
-        agents = await Startup(settings.start_timeout_s, stop).enter(stack, partial(open_worker, settings))
+        agents = await Startup(settings.start_timeout_s, stop).enter(stack, partial(opened, settings))
         if agents is None:
             return
         typer.echo(f"Working on {shown_url(settings)}", err=True)

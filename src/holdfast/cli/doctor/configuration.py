@@ -63,6 +63,8 @@ def show_settings(settings: Settings, sources: Sources) -> list[Shown]:
 def _value(settings: Settings, name: str) -> str:
     value = getattr(settings, name)
     if name in _SECRETS:
+        if name == "smtp_url" and not value.get_secret_value():
+            return ""
         return "set (hidden)" if value.get_secret_value() else f"generated, in {settings.data / name}"
     return hide_secrets(value) if name.endswith("url") and value else str(value)
 

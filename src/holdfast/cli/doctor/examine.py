@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.access.setting_errors import TOML
 from holdfast.cli.doctor import configuration, host
 from holdfast.cli.doctor.finding import Finding, Level, ok
+from holdfast.cli.doctor.mail import examine_mail
 from holdfast.cli.doctor.postgres import examine_postgres
 from holdfast.cli.doctor.production import Production, examine_production
 from holdfast.cli.doctor.sqlite import examine_sqlite
@@ -44,7 +45,12 @@ def examine(data: Path | None, production: Production | None = None) -> Examinat
     given = [setting for setting in shown if setting.source != "default"]
     findings.insert(0, ok("settings", f"{len(given)} set, {len(shown) - len(given)} with defaults"))
     findings += configuration.check_buyer_tokens(settings)
-    engines = [*_examine_database(settings), *_examine_redis(settings), *_examine_kafka(settings)]
+    engines = [
+        *_examine_database(settings),
+        *_examine_redis(settings),
+        *_examine_kafka(settings),
+        *examine_mail(settings),
+    ]
     findings += [*_examine_data(settings), *engines, *_examine_host()]
     return Examination(
         shown, findings if production is None else [*findings, *examine_production(settings, production)]

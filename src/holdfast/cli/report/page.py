@@ -16,6 +16,7 @@ from holdfast.cli.report.sections import (
     headline,
     held,
     in_order,
+    money,
     named,
     time_of,
 )
@@ -131,7 +132,7 @@ def _payments(facts: SaleReport) -> str:
 
 
 def _money(name: str, each: Amount, currency: str) -> tuple[str, str, str]:
-    return name, f"{each.number:,}", in_words(each.amount, currency)
+    return name, f"{each.number:,}", money(each.amounts, currency)
 
 
 def _incidents(facts: SaleReport) -> str:

@@ -49,7 +49,7 @@ def _money(facts: SaleReport) -> Iterator[Fact]:
     for section in ("orders", "payments", "refunds"):
         for state, each in getattr(facts, section).items():
             yield section, state, None, each.number, "number"
-            yield section, state, None, each.amount, facts.sale.currency
+            yield from ((section, state, None, amount, currency) for currency, amount in each.amounts.items())
     yield from (("declines", reason, None, number, "number") for reason, number in facts.declines.items())
 
 

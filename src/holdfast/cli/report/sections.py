@@ -1,5 +1,6 @@
 """What the report says, in words and numbers, independent of how it is shown."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -40,9 +41,18 @@ def named(proof: Proof, names: Sequence[str]) -> list[Finding]:
     return [finding for finding in proof.findings if finding.name in names]
 
 
-def revenue(facts: SaleReport) -> int:
-    """What was paid, with what was refunded of it."""
-    return sum(amount.amount for status, amount in facts.orders.items() if status not in ("pending", "cancelled"))
+def revenue(facts: SaleReport) -> dict[str, int]:
+    """What was paid in each currency, with what was refunded of it."""
+    paid: Counter[str] = Counter()
+    for status, each in facts.orders.items():
+        if status not in ("pending", "cancelled"):
+            paid.update(each.amounts)
+    return dict(sorted(paid.items()))
+
+
+def money(amounts: Mapping[str, int], currency: str) -> str:
+    """Amounts of different currencies are never added up. Nothing at all is nothing in `currency`."""
+    return ", ".join(in_words(amount, of) for of, amount in (amounts or {currency: 0}).items())
 
 
 def funnel(facts: SaleReport) -> list[Step]:
@@ -61,14 +71,14 @@ def headline(facts: SaleReport) -> dict[str, str]:
     sale = facts.sale
     figures = {
         "units sold": f"{facts.sold:,} of {facts.total:,}",
-        "revenue": in_words(revenue(facts), sale.currency),
+        "revenue": money(revenue(facts), sale.currency),
         "buyers with a reservation": f"{facts.buyers:,}",
         "sold within": duration(_selling_ms(facts)),
         "attempts to buy": f"{facts.attempts:,}",
         "answered within (99 %)": _ms(facts.answered_in_ms["p99"]),
     }
-    if facts.refunded_amount:
-        figures["refunded"] = in_words(facts.refunded_amount, sale.currency)
+    if facts.refunded_amounts:
+        figures["refunded"] = money(facts.refunded_amounts, sale.currency)
     return figures
 
 

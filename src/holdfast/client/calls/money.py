@@ -16,6 +16,7 @@ def list_orders(
     buyer_id: str | None = None,
     sale_id: str | None = None,
     status: Literal["cancelled", "confirmed", "fulfilled", "pending", "refunded"] | None = None,
+    number: str | None = None,
     to_source: bool | UnsetType = UNSET,
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
@@ -29,6 +30,7 @@ def list_orders(
             "buyer_id": optional(buyer_id),
             "sale_id": optional(sale_id),
             "status": optional(status),
+            "number": optional(number),
             "to_source": to_source,
             "limit": limit,
             "starting_after": optional(starting_after),
@@ -48,7 +50,8 @@ def get_order(order_id: str) -> Call[Order]:
 def fulfil_order(order_id: str, *, tracking: str | None = None, idempotency_key: str | None = None) -> Call[Order]:
     """Mark a paid order as sent to its buyer.
 
-    Once per order. A repeat with the same tracking number gets the same answer.
+    Once per order. A repeat with the same tracking number gets the same answer; one with the same key and another
+    number is refused.
     """
     idempotency_key = idempotency_key or new_key()
     return Call(
@@ -84,7 +87,9 @@ def refund_order(
     )
 
 
-def credit_wallet(buyer_id: str, *, amount: int, currency: str, idempotency_key: str | None = None) -> Call[Balance]:
+def credit_wallet(
+    buyer_id: str, *, amount: int, currency: str, idempotency_key: str | None = None, cell: str | None = None
+) -> Call[Balance]:
     """Add money to a buyer's wallet.
 
     Once per buyer and key. A retry gets the first answer again.
@@ -94,7 +99,7 @@ def credit_wallet(buyer_id: str, *, amount: int, currency: str, idempotency_key:
         method="POST",
         path=path_of("/v1/wallets/{buyer_id}/credit", buyer_id),
         answers={200: (Balance,)},
-        body={"amount": amount, "currency": currency, "idempotency_key": idempotency_key},
+        body={"amount": amount, "currency": currency, "idempotency_key": idempotency_key, "cell": optional(cell)},
         idempotency_key=idempotency_key,
     )
 

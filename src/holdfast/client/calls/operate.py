@@ -175,8 +175,9 @@ def get_audit(
 ) -> Call[Timeline]:
     """What happened to a buyer, refusals included.
 
-    The latest moments in order: refusals, and everything that happened to the buyer's reservations. Refusals
-    appear up to 100 ms after they were sent, and are those of the servers on this data directory.
+    The latest moments in order: joins, calls, passes and leaves, refusals, and everything that happened to the
+    buyer's reservations; and one sentence about them. Refusals of this server appear up to 100 ms after they were
+    sent, those of other servers after a second or two.
     """
     return Call(
         method="GET",

@@ -8,7 +8,7 @@ from holdfast.client.call import Call, optional, path_of
 from holdfast.client.types.room import Jwks, Mine, Pass, Place, RoomFacts, Wait
 
 
-def join(sale_id: str, *, proof: str | None = None) -> Call[Place]:
+def join(sale_id: str, *, proof: str | None = None, device: str | None = None) -> Call[Place]:
     """Join the queue.
 
     For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the store is
@@ -19,7 +19,7 @@ def join(sale_id: str, *, proof: str | None = None) -> Call[Place]:
         method="POST",
         path=path_of("/v1/sales/{sale_id}/queue", sale_id),
         answers={200: (Place,), 202: (Place,)},
-        body={"proof": optional(proof)},
+        body={"proof": optional(proof), "device": optional(device)},
     )
 
 

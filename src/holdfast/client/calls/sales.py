@@ -54,6 +54,9 @@ def create_sale(
     locale: str | None = None,
     room: RoomIn | UnsetType = UNSET,
     proof_of_work: ProofOfWorkIn | None = None,
+    drop_id: str | None = None,
+    cell: str | None = None,
+    notify: bool | UnsetType = UNSET,
 ) -> Call[OperatorSale]:
     """Create a sale and load its pool.
 
@@ -92,6 +95,9 @@ def create_sale(
             "locale": optional(locale),
             "room": room,
             "proof_of_work": optional(proof_of_work),
+            "drop_id": optional(drop_id),
+            "cell": optional(cell),
+            "notify": notify,
         },
     )
 
@@ -146,6 +152,7 @@ def change_sale(
     buffer_units: int | None = None,
     room: RoomIn | None = None,
     proof_of_work: ProofOfWorkIn | UnsetType | None = UNSET,
+    notify: bool | None = None,
 ) -> Call[OperatorSale]:
     """Change a sale.
 
@@ -181,6 +188,7 @@ def change_sale(
             "buffer_units": optional(buffer_units),
             "room": optional(room),
             "proof_of_work": proof_of_work,
+            "notify": optional(notify),
         },
     )
 
@@ -240,7 +248,7 @@ def now(sale_id: str) -> Call[Now]:
     )
 
 
-def challenge(sale_id: str) -> Call[Challenge | None]:
+def challenge(sale_id: str, *, level: int | UnsetType = UNSET) -> Call[Challenge | None]:
     """A challenge to solve before joining.
 
     Public; ALTCHA's clients solve it, and the join takes the solution as `proof`. With a buyer's token it is for
@@ -250,4 +258,5 @@ def challenge(sale_id: str) -> Call[Challenge | None]:
         method="GET",
         path=path_of("/v1/sales/{sale_id}/challenge", sale_id),
         answers={200: (Challenge,), 204: ()},
+        query={"level": level},
     )

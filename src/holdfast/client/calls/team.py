@@ -2,11 +2,15 @@
 
 """Calls of `team`."""
 
+from typing import Literal
+
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, optional, path_of
 from holdfast.client.types.team import (
     ActionPage,
+    Approval,
+    ApprovalList,
     ConsoleSessionList,
     Invited,
     Operator,
@@ -94,6 +98,40 @@ def list_actions(
             "limit": limit,
             "starting_after": optional(starting_after),
         },
+    )
+
+
+def list_approvals(
+    *, state: Literal["approved", "expired", "pending", "rejected"] | None = None, limit: int | UnsetType = UNSET
+) -> Call[ApprovalList]:
+    """What waits for a second operator, newest first."""
+    return Call(
+        method="GET",
+        path="/v1/ops/approvals",
+        answers={200: (ApprovalList,)},
+        query={"state": optional(state), "limit": limit},
+    )
+
+
+def approve_request(approval_id: str) -> Call[Approval]:
+    """Approve what another operator asked for, and carry it out.
+
+    Needs a named operator with the scope of what is approved. The answer has the outcome; one that was approved,
+    but whose `status` is null, may be approved again.
+    """
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/approvals/{approval_id}/approve", approval_id),
+        answers={200: (Approval,)},
+    )
+
+
+def reject_request(approval_id: str) -> Call[Approval]:
+    """Reject what another operator asked for, or withdraw your own request."""
+    return Call(
+        method="POST",
+        path=path_of("/v1/ops/approvals/{approval_id}/reject", approval_id),
+        answers={200: (Approval,)},
     )
 
 

@@ -53,6 +53,14 @@ class SaleExists(errors.Conflict, reason="sale_exists"):
     """409: Another sale already has this ID."""
 
 
+class DropExists(errors.Conflict, reason="drop_exists"):
+    """409: Another drop already has this ID."""
+
+
+class DropFull(errors.Conflict, reason="drop_full"):
+    """409: A drop has at most 50 sales."""
+
+
 class SkuInSale(errors.Conflict, reason="sku_in_sale"):
     """409: This SKU is in another sale that is not closed yet."""
 
@@ -121,6 +129,10 @@ class BeaconNotDue(errors.Conflict, reason="beacon_not_due"):
     """409: No public value is awaited."""
 
 
+class DeviceLimit(errors.Conflict, reason="device_limit"):
+    """409: Other accounts joined from this device."""
+
+
 class OrderNotPaid(errors.Conflict, reason="order_not_paid"):
     """409: The order is not paid, or does not stand any more."""
 
@@ -139,6 +151,22 @@ class MoneyIsOut(errors.Conflict, reason="money_is_out"):
 
 class TooManyWebhooks(errors.Conflict, reason="too_many_webhooks"):
     """409: The maximum number of webhooks exists."""
+
+
+class MessagesOff(errors.Conflict, reason="messages_off"):
+    """409: This server sends no messages."""
+
+
+class ApprovalRequired(errors.Conflict, reason="approval_required"):
+    """409: Nothing was done yet. It is carried out when another operator approves it."""
+
+
+class ApprovalDecided(errors.Conflict, reason="approval_decided"):
+    """409: It was approved or rejected before, or has expired."""
+
+
+class CellMismatch(errors.Conflict, reason="cell_mismatch"):
+    """409: This SKU lives in another cell (`cell`), and all its sales are there."""
 
 
 class ReservationSettling(errors.Conflict, reason="reservation_settling"):

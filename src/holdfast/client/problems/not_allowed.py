@@ -5,16 +5,16 @@
 from holdfast.client import errors
 
 
-class SignInRefused(errors.NotAllowed, reason="sign_in_refused"):
-    """401: The email address or the password is wrong."""
-
-
 class Unauthorized(errors.NotAllowed, reason="unauthorized"):
     """401: Credentials are missing, unknown, expired or revoked."""
 
 
 class SignatureRefused(errors.NotAllowed, reason="signature_refused"):
     """401: The signature is missing, wrong or too old."""
+
+
+class SignInRefused(errors.NotAllowed, reason="sign_in_refused"):
+    """401: The email address or the password is wrong."""
 
 
 class Forbidden(errors.NotAllowed, reason="forbidden"):
@@ -47,3 +47,15 @@ class ProofExpired(errors.NotAllowed, reason="proof_expired"):
 
 class ProofSpent(errors.NotAllowed, reason="proof_spent"):
     """403: This proof was used before."""
+
+
+class JoinDenied(errors.NotAllowed, reason="join_denied"):
+    """403: This account cannot join this sale."""
+
+
+class DeviceRequired(errors.NotAllowed, reason="device_required"):
+    """403: This sale asks for a token."""
+
+
+class ApprovalByAnother(errors.NotAllowed, reason="approval_by_another"):
+    """403: Only an operator who is signed in by name can approve, and never their own request."""

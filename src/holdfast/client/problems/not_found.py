@@ -5,18 +5,6 @@
 from holdfast.client import errors
 
 
-class InvitationNotFound(errors.NotFound, reason="invitation_not_found"):
-    """404: It was used, has expired or was replaced by a newer one."""
-
-
-class OperatorNotFound(errors.NotFound, reason="operator_not_found"):
-    """404: There is no operator with this ID."""
-
-
-class SessionNotFound(errors.NotFound, reason="session_not_found"):
-    """404: There is no session with this ID now."""
-
-
 class NotFound(errors.NotFound, reason="not_found"):
     """404: There is nothing at this address. See /docs."""
 
@@ -51,6 +39,34 @@ class KeyNotFound(errors.NotFound, reason="key_not_found"):
 
 class ParkedNotFound(errors.NotFound, reason="parked_not_found"):
     """404: Nothing is parked under this ID, or not any more."""
+
+
+class DropNotFound(errors.NotFound, reason="drop_not_found"):
+    """404: There is no drop with this ID."""
+
+
+class ContactNotFound(errors.NotFound, reason="contact_not_found"):
+    """404: This buyer has not asked for messages."""
+
+
+class MessageNotFound(errors.NotFound, reason="message_not_found"):
+    """404: There is no message with this ID."""
+
+
+class OperatorNotFound(errors.NotFound, reason="operator_not_found"):
+    """404: There is no operator with this ID."""
+
+
+class SessionNotFound(errors.NotFound, reason="session_not_found"):
+    """404: There is no session with this ID now."""
+
+
+class InvitationNotFound(errors.NotFound, reason="invitation_not_found"):
+    """404: It was used, has expired or was replaced by a newer one."""
+
+
+class ApprovalNotFound(errors.NotFound, reason="approval_not_found"):
+    """404: There is no request with this ID."""
 
 
 class ReservationLost(errors.NotFound, reason="reservation_lost"):

@@ -19,3 +19,11 @@ class NotReady(errors.ServerProblem, reason="not_ready"):
 
 class OutcomeUnknown(errors.ServerProblem, reason="outcome_unknown"):
     """503: It is not known whether this was carried out."""
+
+
+class CellUnavailable(errors.ServerProblem, reason="cell_unavailable"):
+    """503: The cell that this is in (`cell`) cannot be reached. Sales in other cells go on."""
+
+
+class CellMoving(errors.ServerProblem, reason="cell_moving"):
+    """503: This sale is being moved to another cell. Nothing was changed; retry shortly."""

@@ -2,7 +2,9 @@
 
 """What calls return, and what they take besides plain values."""
 
+from holdfast.client.types.drops import Drop, DropPage, DropSale
 from holdfast.client.types.inventory import Availability, Pool, Reservation, Status
+from holdfast.client.types.messages import Contact, Message, MessagePage
 from holdfast.client.types.money import Balance, OrderPage, Refund, Wallet
 from holdfast.client.types.operate import (
     AnswerTimes,
@@ -103,6 +105,9 @@ from holdfast.client.types.sales import (
 from holdfast.client.types.team import (
     Action,
     ActionPage,
+    Approval,
+    ApprovalList,
+    ApprovalState,
     ConsoleSession,
     ConsoleSessionList,
     Invited,
@@ -128,6 +133,9 @@ __all__ = [
     "ActionPage",
     "AfterAttempts",
     "AnswerTimes",
+    "Approval",
+    "ApprovalList",
+    "ApprovalState",
     "Attempt",
     "Attempts",
     "Availability",
@@ -142,11 +150,15 @@ __all__ = [
     "Compensation",
     "ConsoleSession",
     "ConsoleSessionList",
+    "Contact",
     "Decline",
     "Delivery",
     "DeliveryPage",
     "Dependency",
     "Drift",
+    "Drop",
+    "DropPage",
+    "DropSale",
     "Event",
     "Feature",
     "Features",
@@ -167,6 +179,8 @@ __all__ = [
     "LiveRoom",
     "Load",
     "Lottery",
+    "Message",
+    "MessagePage",
     "Mine",
     "Moment",
     "NewServiceKey",

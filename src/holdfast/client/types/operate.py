@@ -161,6 +161,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     available: int | None = None
     next_return_at: datetime | None = None
     request_id: str | None = None
+    trace_id: str | None = None  # Of the request's trace, if it was traced.
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -168,6 +169,8 @@ class Timeline(Struct, frozen=True, kw_only=True):
     refusals: dict[str, int]
     data: list[Moment]
     unreadable_segments: list[str]
+    summary: str  # One sentence: why the buyer got none, or what they got.
+    shed: dict[str, int]  # Requests of all buyers that were turned away in this time, by reason. They are only counted.
 
 
 class Stock(Struct, frozen=True, kw_only=True):

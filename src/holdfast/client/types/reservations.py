@@ -19,6 +19,7 @@ else:
 class ReservationPage(Struct, frozen=True, kw_only=True):
     data: list[Reservation]
     has_more: bool
+    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; what they have is not in the list.
 
 
 class Decline(Struct, frozen=True, kw_only=True):
@@ -56,6 +57,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     events: list[Event]
+    trace_id: str | None = None  # Of the last request about it that was traced.
 
 
 class PaymentStep(Struct, frozen=True, kw_only=True):

@@ -96,6 +96,8 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     payment: PaymentKind
     room: Room
     proof_of_work: ProofOfWork | None = None
+    drop_id: str | None = None
+    notify: bool
     state: SaleState
     problem: str | None = None  # Why a sale that is loading does not go on.
     paused: bool
@@ -116,11 +118,13 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     opened_at: datetime | None = None
     closed_at: datetime | None = None
+    cell: str | None = None  # The cell it is sold in; null where there are none.
 
 
 class SalePage(Struct, frozen=True, kw_only=True):
     data: list[OperatorSale]
     has_more: bool
+    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; what they have is not in the list.
 
 
 class Sale(Struct, frozen=True, kw_only=True):
@@ -146,6 +150,8 @@ class Sale(Struct, frozen=True, kw_only=True):
     payment: PaymentKind
     room: Room
     proof_of_work: ProofOfWork | None = None
+    drop_id: str | None = None
+    notify: bool
 
 
 class Lottery(Struct, frozen=True, kw_only=True):
@@ -156,6 +162,7 @@ class Lottery(Struct, frozen=True, kw_only=True):
     beacon_source: str | None = None  # The public value that the draw waits for, as named beforehand.
     beacon_value: str | None = None  # That value.
     beacon: str | None = None  # SHA-256 of the digest, a line feed, and the value or nothing.
+    line_id: str | None = None  # In a drop: what tickets, entries and the draw name in place of the sale.
 
 
 class Now(Struct, frozen=True, kw_only=True):
@@ -174,6 +181,7 @@ class Now(Struct, frozen=True, kw_only=True):
 class ChallengeFor(Struct, frozen=True, kw_only=True):
     sale: str
     buyer: str  # A mark of the buyer it is for; empty if no token was sent.
+    level: int | None = None  # 2: the harder one.
 
 
 class ChallengeParameters(

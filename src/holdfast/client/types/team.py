@@ -11,8 +11,10 @@ from holdfast.client.types.operate_2 import Scope
 
 if TYPE_CHECKING:
     Role = Literal["admin", "finance", "seller", "support", "viewer"]
+    ApprovalState = Literal["approved", "expired", "pending", "rejected"]
 else:
     Role = str
+    ApprovalState = str
 
 
 class Operator(Struct, frozen=True, kw_only=True):
@@ -75,11 +77,32 @@ class Action(Struct, frozen=True, kw_only=True):
     status: int | None = None  # Of the answer; null if it was interrupted.
     reason: str | None = None  # Why it was refused.
     request_id: str | None = None
+    trace_id: str | None = None  # Of the request's trace, if it was traced.
 
 
 class ActionPage(Struct, frozen=True, kw_only=True):
     data: list[Action]
     has_more: bool
+
+
+class Approval(Struct, frozen=True, kw_only=True):
+    approval_id: str
+    action: str  # The operation, as in `close_sale`.
+    subject: str | None = None  # As in `sale:lamp`.
+    request: Any  # What was sent; null once it is decided or has expired.
+    requested_by_id: str | None = None  # Null for a key that no operator made.
+    requested_by: str
+    requested_at: datetime
+    expires_at: datetime
+    state: ApprovalState
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    status: int | None = None
+    reason: str | None = None  # Why it was refused when it was to be carried out.
+
+
+class ApprovalList(Struct, frozen=True, kw_only=True):
+    data: list[Approval]
 
 
 class SignInOptions(Struct, frozen=True, kw_only=True):

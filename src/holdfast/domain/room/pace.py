@@ -11,8 +11,10 @@ people who request their pass, `buys` the share of passes that are used (lower f
 while, see `Lingering`), and `units_each` the units per buyer. All three are measured over the last minutes and start
 with the safe assumption that everybody comes and buys. More people are called while the expected demand fits the
 available stock, so with 90 % no-shows ten times as many are called. When units return or are added, the line moves on.
-The last units must not wait for people who left without a word: while units are free and nobody was called for two
-seconds, one more person is called, as long as no more than four are inside for each free unit.
+The last units must not wait for people who left without a word. Called people who have not come after three seconds
+are **late**, and each unit kept for them is offered to one more person. People with a pass get longer: while units are
+free and nobody was called for two seconds, one more person is called. Either way no more than four are inside for each
+free unit.
 
 Rate. Additive increase, multiplicative decrease, as in TCP. The gate or settlement is under pressure when it was slower
 than its limit on average over the last second or two. Single slow answers say nothing about load: if one in ten is
@@ -24,9 +26,9 @@ slowly. A law based on the latency gradient and one without the knee were simula
 figures.
 
 The invariants, for any observation: `serving` never goes back; it never passes the end of the line; when someone is
-called, the people inside are expected to take no more than is available (or only one person is called, and nobody
-inside has a fresh pass, or nobody was called for almost two seconds); at most `rate` people are called per second,
-except those an operator admits manually.
+called, the people inside who are not late are expected to take no more than is available (or only one person is called,
+and nobody inside has a fresh pass, or nobody was called for almost two seconds); at most `rate` people are called per
+second, except those an operator admits manually.
 
 When it fails. If `advance` is not called, the line stands still, and the missed calls are not made up for all together
 (`MAX_STEP_MS`). If counts are late, too few people are called rather than too many, as long as `available` is no later
@@ -62,6 +64,8 @@ FRESH_PART = 0.25
 # A called person who is there comes at the next poll, after two seconds at most in an ordinary line, and the page buys
 # at once. Slightly less, because `advance` runs five times a second.
 OFFER_EVERY_MS = 1_750
+# Two polls, and a second in a cache on the way. Most of those who have not come by then are gone.
+LATE_MS = 3_000
 # Those who are admitted so may find nothing left. Among this many people for a unit there is somebody who buys it in
 # almost every line.
 OFFERED_MAX = 4
@@ -143,6 +147,8 @@ class Observation(Struct, frozen=True):
     # Issued, neither used nor expired.
     passes: int
     available: int
+    # Those of the called who were called longer than LATE_MS ago.
+    late: int = 0
     # The passes that are older than FRESH_PART of their life.
     stale: int = 0
     # The latency of a recent answer, or the age of the oldest unanswered command if that is higher: a stalled gate
@@ -182,6 +188,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     buys: Share = Share()
     lingering: Lingering = Lingering()
     units_each: float = 1.0
+    # The limit per buyer. One pass may buy twice if the first payment was declined, which is still one buyer.
+    units_each_max: float = inf
 
 
 class Strain(Struct, frozen=True):
@@ -258,7 +266,7 @@ def advance(pace: Pace, seen: Observation, now: int, limits: Limits = DEFAULT_LI
     pace = law(pace, Strain(pace.pressure, strain.served_per_second), elapsed, now)
     rate = pace.rate_per_second
     credit = 0.0 if pace.is_paused else min(pace.credit, max(1.0, rate * MAX_CREDIT_S)) + rate * elapsed / 1_000
-    room = min(max(seen.joined - pace.serving, 0), max(room_for(pace, seen), _overdue_offer(pace, seen, now)))
+    room = min(max(seen.joined - pace.serving, 0), max(room_for(pace, seen), _offers(pace, seen, now)))
     by_rate = min(int(credit), room)
     by_hand = min(pace.extra, room - by_rate)
     return replace(
@@ -285,11 +293,15 @@ def room_for(pace: Pace, seen: Observation) -> int:
     return max(room, 1 if is_quiet else 0)
 
 
-def _overdue_offer(pace: Pace, seen: Observation, now: int) -> int:
-    """One more person, if units are free and those who were called for them do not come."""
+def _offers(pace: Pace, seen: Observation, now: int) -> int:
+    """How many more are called for free units, because those who were called for them do not come."""
+    if seen.available <= 0:
+        return 0
+    on_time = replace(seen, called=seen.called - min(seen.late, seen.called))
+    is_overdue = now - pace.called_at >= OFFER_EVERY_MS
     inside = seen.passes - seen.stale + seen.called
-    most = OFFERED_MAX * max(seen.available / pace.units_each, 1)
-    return int(seen.available > 0 and now - pace.called_at >= OFFER_EVERY_MS and inside < most)
+    most = int(OFFERED_MAX * max(seen.available / pace.units_each, 1)) - inside
+    return min(max(room_for(pace, on_time), int(is_overdue)), max(most, 0))
 
 
 def _strain(pace: Pace, seen: Observation, limits: Limits) -> Strain:
@@ -312,7 +324,7 @@ def _learn(pace: Pace, seen: Observation, now: int) -> Pace:
         shows=pace.shows.after(new.passes_given, new.calls_lapsed, elapsed),
         buys=pace.buys.after(new.passes_used, new.passes_lapsed, elapsed),
         lingering=pace.lingering.after(new.stale_used, seen.stale, elapsed),
-        units_each=max(1.0, units_each),
+        units_each=min(max(1.0, units_each), pace.units_each_max),
         bought_since=now if pace.bought_since is None and new.passes_used else pace.bought_since,
         bought_per_second=_smoothed(pace.bought_per_second, new.passes_used, elapsed),
         settled_per_second=_smoothed(pace.settled_per_second, new.settled, elapsed),

@@ -69,6 +69,8 @@ class Join(Struct, frozen=True):
     arrived_at: int | None = None
     # For an arrival that is merged: when it was staged.
     staged_at: int | None = None
+    # For a provisional ticket, which gives one place: none after that was left, or its pass expired.
+    once: bool = False
 
 
 class Admit(Struct, frozen=True):
@@ -101,6 +103,8 @@ class Standing(StrEnum):
     OVER = "over"
     # The place does not exist, or no longer.
     GONE = "gone"
+    # No place: the provisional ticket gave one before, and its buyer left it or has joined again.
+    USED = "used"
     # No place: the buyer left this queue too often.
     LEFT_TOO_OFTEN = "left_too_often"
     # No place yet: earlier arrivals are to be merged first.
@@ -117,6 +121,8 @@ class Arrival(Struct, frozen=True):
     # The process that stamped it, and its count: the order of arrivals in the same millisecond.
     node: str
     sequence: int
+    # Gets no place before a lottery is drawn, or a sale opens.
+    is_last: bool = False
 
 
 class Stand(Struct, frozen=True):

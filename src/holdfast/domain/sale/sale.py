@@ -150,6 +150,10 @@ class Sale(Struct, frozen=True, kw_only=True):
     deliverable_units: int | None = None
     room: Room = Room()
     proof_of_work: ProofOfWork | None = None
+    # The drop it is part of. Its room is that drop's, copied here.
+    drop_id: str | None = None
+    # Whether its buyers get messages, if they asked for them.
+    notify: bool = True
     state: SaleState = SaleState.LOADING
     # Why loading is stuck.
     problem: str | None = None
@@ -172,6 +176,11 @@ class Sale(Struct, frozen=True, kw_only=True):
             paused=self.state is SaleState.LOADING or (self.paused and not is_closed),
         )
 
+    @property
+    def line_id(self) -> str:
+        """Whose waiting line its buyers stand in."""
+        return line_of_sale(self.sale_id, self.drop_id)
+
     def phase(self, now: int, availability: Availability | None) -> Phase:
         """The phase that buyers see, given the pool's availability if it is known."""
         if self.state is SaleState.CLOSED or (self.ends_at is not None and now >= self.ends_at):
@@ -186,6 +195,15 @@ class Sale(Struct, frozen=True, kw_only=True):
 
     def amount_of(self, quantity: int) -> int:
         return self.price_amount * quantity
+
+
+def line_of_sale(sale_id: str, drop_id: str | None) -> str:
+    return sale_id if drop_id is None else line_id_of(drop_id)
+
+
+def line_id_of(drop_id: str) -> str:
+    """No sale's ID contains a slash."""
+    return f"drop/{drop_id}"
 
 
 class OrderStatus(StrEnum):
@@ -235,6 +253,7 @@ def order_id_of(reservation_id: str) -> str:
 
 # Without letters that are mistaken for digits (Crockford).
 _READABLE = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_AS_TYPED = str.maketrans({"O": "0", "I": "1", "L": "1", "-": None, " ": None})
 
 
 def order_number_of(reservation_id: str) -> str:
@@ -242,6 +261,12 @@ def order_number_of(reservation_id: str) -> str:
     bits = int.from_bytes(sha256(reservation_id.encode()).digest()[:8]) >> 4
     letters = "".join(_READABLE[bits >> shift & 31] for shift in range(55, -1, -5))
     return "-".join(letters[at : at + 4] for at in (0, 4, 8))
+
+
+def read_order_number(text: str) -> str:
+    """A number as somebody typed it: in any case, without hyphens, with letters for the digits they resemble."""
+    letters = text.upper().translate(_AS_TYPED)
+    return "-".join(letters[at : at + 4] for at in range(0, len(letters), 4))
 
 
 def payment_key_of(reservation_id: str, attempt: int = 1) -> str:

@@ -47,3 +47,11 @@ def sku_of(reservation_id: str) -> str | None:
     if not reservation_id.startswith(_PREFIX) or len(reservation_id) <= _SKU_STARTS:
         return None
     return reservation_id[_SKU_STARTS:]
+
+
+def made_at(reservation_id: str) -> int:
+    """When it was made, by the clock of the host that made it, in milliseconds; 0 if that cannot be an ID."""
+    try:
+        return int(reservation_id[len(_PREFIX) : len(_PREFIX) + 12], 16)
+    except ValueError:
+        return 0

@@ -12,13 +12,14 @@ reconciler.
 
 import asyncio
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 import structlog
 
 from holdfast.domain.stock.reservation import Status
 from holdfast.domain.stock.shards import whole_of
+from holdfast.gate.engine import JournalObserver
 from holdfast.gate.redis.client import RedisClient
 from holdfast.gate.redis.encoding import Keys, decode_entry
 from holdfast.gate.redis.link.port import Command
@@ -66,6 +67,8 @@ class Drainer:
         self._client = client
         self._journal = ParkingJournal(batch_queries(database.dialect_name))
         self._rests: dict[str, _Rest] = {}
+        # Set if traces are on.
+        self.on_stored: JournalObserver | None = None
 
     def agent(self) -> Agent[int]:
         return Agent("drainer", self.pass_once, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S)
@@ -134,12 +137,15 @@ class Drainer:
         if has_gone_back:
             log.warning("journal_went_back", sku_id=sku_id, epoch=at.epoch, seq=at.seq)
             return 0
+        started_ns = time_ns()
         reached = await self._database.write(lambda c: self._journal.store(c, sku_id, entries))
         if reached is None or reached.epoch != at.epoch:
             return 0
         stored = [entry for entry in entries if entry.seq <= reached.seq]
         await self._trim(sku_id, reached, left + stored)
         metrics.JOURNAL_ENTRIES.inc(len(stored))
+        if self.on_stored is not None and stored:
+            await self.on_stored(sku_id, stored, started_ns)
         return len(stored)
 
     async def _read(self, sku_id: str, at: Position) -> tuple[list[Entry], list[Entry]]:

@@ -78,6 +78,14 @@ class Rebuilder:
         metrics.REBUILD_SECONDS.observe(seconds)
         log.warning("pool_rebuilt", sku_id=sku_id, reason=reason, epoch=start.epoch, seconds=round(seconds, 3))
 
+    async def reload(self, sku_id: str) -> None:
+        """Load a pool that is in order from the ledger, because rows of the ledger were changed by hand."""
+        at = await self._database.read(lambda c: position(c, sku_id))
+        if at is not None and at.epoch > 0:
+            _, start = await self._begin(sku_id, at, (), lambda _: None)
+            if start is not None:
+                await self._load(sku_id, start)
+
     async def decide_in_ledger(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand]
     ) -> list[Verdict] | None:

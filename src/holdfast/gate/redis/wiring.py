@@ -77,6 +77,7 @@ def _redis_engine(
         RedisRestocker(database, splits, transfers),
         beat=partial(client.beat, replicas_min=replicas_min),
         evidence=RedisEvidence(client, database),
+        reload_pool=rebuilder.reload,
         journal_lag=JournalLag(database, client).by_pool,
         owner_feed=RedisOwners(client, database) if database.dialect_name == "postgresql" else None,
     )

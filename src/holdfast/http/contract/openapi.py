@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.http.contract import problems
+from holdfast.http.contract.cell_problems import CELL_MOVING, CELL_UNAVAILABLE
 from holdfast.http.contract.endpoint import Answers, Document, Endpoint, Header
 from holdfast.http.contract.openapi_webhooks import WebhookEvent, webhooks
 from holdfast.http.contract.path_parameters import PATH_PARAMETERS
@@ -26,15 +27,20 @@ _REF = "#/components/schemas/{name}"
 _TAGS = {
     "inventory": "Pools, and reservations from them, by services.",
     "sales": "Sales and their waiting rooms.",
+    "drops": "Several sales with one waiting room and a limit per buyer across them.",
     "reservations": "What becomes of a reservation.",
     "orders": "What was sold to whom.",
     "money": "Wallets, refunds, and notices from payment providers.",
     "operate": "Health, figures, what needs attention, keys.",
     "team": "Operators, their sessions, and the record of what they did.",
     "webhooks": "Events for your own servers.",
+    "messages": "Mail to buyers: who wants it, and what was sent.",
 }
 # Answered by any endpoint, before its handler is reached.
-_ALWAYS = (problems.NOT_FOUND, problems.HEADERS_TOO_LARGE, problems.BUSY, problems.NOT_READY, problems.OUTCOME_UNKNOWN)
+_ALWAYS = (
+    problems.NOT_FOUND, problems.HEADERS_TOO_LARGE, problems.BUSY, problems.NOT_READY, problems.OUTCOME_UNKNOWN,
+    CELL_UNAVAILABLE, CELL_MOVING,
+)  # fmt: skip
 _READ_BODY = (problems.INVALID_JSON, problems.BODY_TOO_LARGE, problems.REQUEST_TIMEOUT, problems.INVALID_REQUEST)
 _IDENTIFIED = (problems.UNAUTHORIZED, problems.FORBIDDEN)
 

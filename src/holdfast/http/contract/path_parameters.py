@@ -4,11 +4,22 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.http.contract.schemas.values import AnyId, BuyerId, KeyId, OperatorId, SaleId, SessionId, SkuId, WebhookId
+from holdfast.http.contract.schemas.values import (
+    AnyId,
+    BuyerId,
+    DropId,
+    KeyId,
+    OperatorId,
+    SaleId,
+    SessionId,
+    SkuId,
+    WebhookId,
+)
 
 PATH_PARAMETERS: dict[str, Any] = {
     "sku_id": SkuId,
     "sale_id": SaleId,
+    "drop_id": DropId,
     "reservation_id": AnyId,
     "order_id": AnyId,
     "buyer_id": BuyerId,
@@ -16,7 +27,9 @@ PATH_PARAMETERS: dict[str, Any] = {
     "key_id": KeyId,
     "operator_id": OperatorId,
     "session_id": SessionId,
+    "approval_id": AnyId,
     "webhook_id": WebhookId,
+    "message_id": AnyId,
     "path": str,
 }
 

@@ -45,7 +45,10 @@ class ProblemKind(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Exception):
-    """Raise it, or encode it. `retryable` overrides that of its kind where the gate's outcome says more."""
+    """Raise it, or encode it. `retryable` overrides that of its kind where the gate's outcome says more. `is_recorded`:
+    the audit has the refusal already."""
+
+    is_recorded = False
 
     def __init__(
         self, kind: ProblemKind, detail: str | None = None, *, retryable: bool | None = None, **members: Any
@@ -55,6 +58,10 @@ class Problem(Exception):
         self.detail = detail or kind.detail
         self.retryable = kind.retryable if retryable is None else retryable
         self.members = members
+
+    def recorded(self) -> "Problem":
+        self.is_recorded = True
+        return self
 
     @property
     def status(self) -> int:

@@ -8,13 +8,8 @@ from collections.abc import Iterator
 
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Status
+from holdfast.http.contract import cell_problems, message_problems, team_problems
 from holdfast.http.contract.problem import ProblemKind
-from holdfast.http.contract.team_problems import (  # noqa: F401 - the catalogue has them
-    INVITATION_NOT_FOUND,
-    OPERATOR_NOT_FOUND,
-    SESSION_NOT_FOUND,
-    SIGN_IN_REFUSED,
-)
 
 MAX_BODY_BYTES = 16 * 1024
 MAX_HEADER_BYTES = 64 * 1024
@@ -191,7 +186,7 @@ BUYER_LIMIT = _decided(
     "buyer_limit",
     "Limit reached",
     "This owner may not have more units of this SKU.",
-    "In a sale, `reservation_ids` are your own holds: continue with one of them.",
+    "In a sale, `reservation_ids` are your own holds: continue with one of them. In a drop, `drop_id` and `limit` too.",
 )
 HOLD_BUDGET = _decided(
     Outcome.HOLD_BUDGET, 409, "hold_budget", "Too many unpaid holds", "This owner let too many holds lapse unpaid."
@@ -223,6 +218,9 @@ SALE_PAUSED = _decided(
 )
 SALE_ENDED = _decided(Outcome.ENDED, 409, "sale_ended", "Ended", "The sale has ended.")
 SALE_EXISTS = _kind(409, "sale_exists", "Sale exists", "Another sale already has this ID.", "Choose another ID.")
+DROP_NOT_FOUND = _kind(404, "drop_not_found", "No such drop", "There is no drop with this ID.", "Check the ID.")
+DROP_EXISTS = _kind(409, "drop_exists", "Drop exists", "Another drop already has this ID.", "Choose another ID.")
+DROP_FULL = _kind(409, "drop_full", "Drop is full", "A drop has at most 50 sales.", "Create another drop.")
 SKU_IN_SALE = _kind(
     409, "sku_in_sale", "SKU in a sale", "This SKU is in another sale that is not closed yet.", "Close that sale first."
 )
@@ -333,6 +331,10 @@ PROOF_INVALID = _kind(
 PROOF_EXPIRED = _kind(403, "proof_expired", "Proof expired", "The challenge is too old.", "Solve a new challenge.")
 PROOF_SPENT = _kind(403, "proof_spent", "Proof spent", "This proof was used before.", "Solve a new challenge.")
 
+JOIN_DENIED = _kind(403, "join_denied", "Not allowed to join", "This account cannot join this sale.")
+DEVICE_REQUIRED = _kind(403, "device_required", "Device required", "This sale asks for a token.", "Send `device`.")
+DEVICE_LIMIT = _kind(409, "device_limit", "Limit of the device reached", "Other accounts joined from this device.")
+
 # Money.
 ORDER_NOT_PAID = _kind(
     409, "order_not_paid", "Order not paid", "The order is not paid, or does not stand any more.", "See its status."
@@ -378,11 +380,14 @@ PURCHASE_REFUSALS = (
 )  # fmt: skip
 MOVE_REFUSALS = (*RESERVATION_STATES.values(), RESERVATION_NOT_FOUND, RESERVATION_LOST, NOT_READY)
 PROOF_REFUSALS = (PROOF_REQUIRED, PROOF_INVALID, PROOF_EXPIRED, PROOF_SPENT)
+# Of a provisional ticket that had its place.
+USED_TICKETS = (SALE_ENDED, PLACE_RELEASED, PASS_EXPIRED, REJOIN_LIMIT)
 TICKET_REFUSALS = (TICKET_REQUIRED, TICKET_INVALID, SALE_NOT_FOUND, NO_WAITING_ROOM)
 
 
 def _all() -> Iterator[ProblemKind]:
-    for value in globals().values():
+    found = (message_problems, team_problems, cell_problems)
+    for value in (*globals().values(), *(each for module in found for each in vars(module).values())):
         if isinstance(value, ProblemKind):
             yield value
     yield from RESERVATION_STATES.values()

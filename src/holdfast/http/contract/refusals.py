@@ -154,6 +154,9 @@ def refund_refusal(refused: RefundProblem) -> Problem:
 
 _OF_ENTRIES = {
     Entry.MISSING: Problem(problems.PROOF_REQUIRED),
+    Entry.CAPTCHA_ASKED: Problem(problems.PROOF_REQUIRED, "This sale asks for a captcha token, as captcha:…"),
+    Entry.UNVERIFIED: Problem(problems.PROOF_REQUIRED, "The captcha could not be verified; solve a challenge."),
+    Entry.TOO_EASY: Problem(problems.PROOF_REQUIRED, "A harder challenge has to be solved."),
     Entry.INVALID: Problem(problems.PROOF_INVALID, "This is not the solution of a challenge that was made here."),
     Entry.EXPIRED: Problem(problems.PROOF_EXPIRED),
     Entry.FOREIGN: Problem(problems.PROOF_INVALID, "The challenge was made for another sale or another buyer."),

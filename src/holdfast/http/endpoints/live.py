@@ -110,7 +110,7 @@ class LiveEndpoint:
             return figures_of(connection, sale.sku_id, now), count_parked(connection)
 
         (figures, parked), view = await asyncio.gather(services.reads.read(read), services.pool_reads.look(sale.sku_id))
-        room = None if sale.room.mode is RoomMode.OFF else await services.room_snapshot.find(sale_id)
+        room = None if sale.room.mode is RoomMode.OFF else await services.room_snapshot.find(sale.line_id)
         return _Seen(sale, view, room, figures, parked)
 
     def _shown(self, seen: _Seen, watched: _Watched) -> LiveOut:
@@ -118,7 +118,7 @@ class LiveEndpoint:
         pool = None if view is None else view.pool
         return LiveOut(
             as_of=rfc3339(figures.at),
-            sale=OperatorSaleOut.of_pool(seen.sale, pool, figures.at),
+            sale=OperatorSaleOut.of_pool(seen.sale, pool, figures.at, self._services.control.cell),
             stock=None if pool is None else _stock(pool, figures),
             next_return_at=None if view is None else optional_rfc3339(view.next_return_at),
             attempts=attempts_of(figures.counts),

@@ -44,9 +44,10 @@ class LotteryEndpoint:
 
 
 def _portion(connection: Connection, sale_id: str, first: int) -> Portion:
-    if find_sale(connection, sale_id) is None:
+    sale = find_sale(connection, sale_id)
+    if sale is None:
         raise Problem(problems.SALE_NOT_FOUND)
-    room = find_room(connection, sale_id)
+    room = find_room(connection, sale.line_id)
     if room is None or room.entrants is None or room.digest is None:
         raise Problem(problems.LOTTERY_NOT_DRAWN)
     if room.pruned:

@@ -66,7 +66,7 @@ class NowEndpoint:
             raise Problem(problems.SALE_NOT_FOUND)
         try:
             view = await self._pools.look(sale.sku_id)
-            room = None if sale.room.mode is RoomMode.OFF else await self._room_of(sale_id)
+            room = None if sale.room.mode is RoomMode.OFF else await self._room_of(sale.line_id)
         except EngineError:
             last = self._kept.get(sale_id)
             if last is None:
@@ -89,9 +89,9 @@ class NowEndpoint:
         shed = ", shed" if self._lag_guard.is_shedding else ""
         return "holdfast-sale", f"state={state}, room={sale.room.mode}, time={now // 1000}{shed}"
 
-    async def _room_of(self, sale_id: str) -> RoomState:
+    async def _room_of(self, line_id: str) -> RoomState:
         """A room that was just made is looked for: the hash of its seed is out before anyone joins."""
-        return self._rooms.cached(sale_id) or await self._rooms.find(sale_id)
+        return self._rooms.cached(line_id) or await self._rooms.find(line_id)
 
 
 def etag_of(body: bytes) -> str:

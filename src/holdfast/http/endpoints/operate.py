@@ -4,6 +4,7 @@ import os
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.openmetrics import exposition as openmetrics
 from sqlalchemy import Connection
 
 from holdfast.bootstrap.lag import Lags
@@ -21,6 +22,7 @@ from holdfast.settlement.parked import count_parked
 
 # Each pool is a handful of time series; beyond this many, a scrape would cost more than it tells.
 MAX_POOLS_SHOWN = 1000
+_END = b"# EOF\n"
 
 
 class OperateEndpoints:
@@ -29,8 +31,10 @@ class OperateEndpoints:
         self._store_metrics, self._lag = StoreMetrics(services), services.lag
         self._payment_audit, self._locked_pools = services.payments.audit, services.engine.locked_pools
         self._has_kafka, self._reads = services.settings.has_kafka, services.reads
+        # They are traces, and only this format has them.
+        self._has_exemplars = services.tracing is not None
 
-    async def metrics(self, _request: Request) -> Answer:
+    async def metrics(self, request: Request) -> Answer:
         await self._reads.read(self._read_gauges)
         self._show_lag(await self._lag.read())
         metrics.flush()
@@ -38,8 +42,12 @@ class OperateEndpoints:
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        body = generate_latest(registry) + await self._store_metrics.text()
-        return Answer(200, [("content-type", CONTENT_TYPE_LATEST)], body)
+        found = await self._store_metrics.registry()
+        if self._has_exemplars and "application/openmetrics-text" in (request.header("accept") or ""):
+            parts = [openmetrics.generate_latest(each) for each in (registry, found)]  # type: ignore[no-untyped-call]
+            body = b"".join(part.removesuffix(_END) for part in parts) + _END
+            return Answer(200, [("content-type", openmetrics.CONTENT_TYPE_LATEST)], body)
+        return Answer(200, [("content-type", CONTENT_TYPE_LATEST)], generate_latest(registry) + generate_latest(found))
 
     async def pools(self, _request: Request) -> Answer:
         reports = await self._reconciler.fresh_reports()

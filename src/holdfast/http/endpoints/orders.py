@@ -10,7 +10,7 @@ from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import refund_refusal
 from holdfast.http.contract.schemas.money import FulfilIn, OrderOut, OrderPage, OrderQuery, RefundIn, RefundOut
 from holdfast.ledger.money.refunds import RefundProblem, Wanted
-from holdfast.ledger.sales.fulfilment import NotFulfilled, fulfil
+from holdfast.ledger.sales.fulfilment import KeyReused, NotFulfilled, fulfil
 from holdfast.ledger.sales.sale_lists import ListedOrders, list_orders, orders_in
 from holdfast.ledger.sales.sales import find_order
 from holdfast.ledger.stock.shared_reads import SharedReads
@@ -42,6 +42,7 @@ class OrderEndpoints:
                 starting_after=wanted.starting_after,
                 to_source=wanted.to_source,
                 status=wanted.status,
+                number=wanted.number,
             )
 
         if buyer_id is None:
@@ -54,9 +55,12 @@ class OrderEndpoints:
             raise Problem(problems.ORDER_NOT_FOUND)
         return json(OrderOut.of(found))
 
-    async def fulfil(self, _request: Request, order_id: str, given: FulfilIn) -> Answer:
+    async def fulfil(self, request: Request, order_id: str, given: FulfilIn) -> Answer:
+        key, now_ms = request.idempotency_key, self._database.now_ms
         try:
-            order = await self._database.write(lambda c: fulfil(c, order_id, given.tracking, self._database.now_ms(c)))
+            order = await self._database.write(lambda c: fulfil(c, order_id, given.tracking, now_ms(c), key))
+        except KeyReused as reused:
+            raise Problem(problems.IDEMPOTENCY_KEY_REUSED) from reused
         except NotFulfilled as refused:
             is_sent = refused.order.status is OrderStatus.FULFILLED
             problem = problems.ORDER_FULFILLED if is_sent else problems.ORDER_NOT_PAID

@@ -9,7 +9,9 @@ from holdfast.checkout.purchase import (
     AttemptLimitReached,
     CertainRefusal,
     Denied,
+    DropLimitReached,
     Granted,
+    NotReached,
     QuoteNotUsable,
     Refused,
     Unproven,
@@ -74,20 +76,25 @@ class PurchaseEndpoint:
             raise _denied(result)
         if isinstance(result, Unproven):
             raise proof_refusal(result.entry)
-        sale = result.sale
-        if isinstance(result, AddressLimitReached | AttemptLimitReached):
-            is_address = isinstance(result, AddressLimitReached)
-            problem = problems.ADDRESS_LIMIT if is_address else problems.ATTEMPT_LIMIT
-            who = (sale.sku_id, caller.buyer_id, given.quantity, request.request_id, sale_id, caller.tier)
-            self._refusals.note_reason(problem.reason, *who)
-            raise Problem(problem)
-        if isinstance(result, QuoteNotUsable):
-            is_expired = result.refused is QuoteRefused.EXPIRED
-            raise Problem(problems.QUOTE_EXPIRED if is_expired else problems.QUOTE_MISMATCH)
+        if not isinstance(result, Refused):
+            raise self._limited(result, caller, given.quantity, request.request_id)
         if result.verdict.outcome is Outcome.BUYER_LIMIT:
             self._note(result, wanted, request.request_id)
-            raise Problem(problems.BUYER_LIMIT, reservation_ids=await self._live_ids(sale, caller.buyer_id))
+            held = await self._live_ids(result.sale, caller.buyer_id)
+            raise Problem(problems.BUYER_LIMIT, reservation_ids=held).recorded()
         return self._refused(result, wanted, request.request_id)
+
+    def _limited(self, result: NotReached, caller: Caller, quantity: int, request_id: str) -> Problem:
+        """For what is refused before the gate."""
+        sale = result.sale
+        if isinstance(result, QuoteNotUsable):
+            is_expired = result.refused is QuoteRefused.EXPIRED
+            return Problem(problems.QUOTE_EXPIRED if is_expired else problems.QUOTE_MISMATCH)
+        problem = _limit_problem(result)
+        assert caller.buyer_id is not None
+        who = (sale.sku_id, caller.buyer_id, quantity, request_id, sale.sale_id, caller.tier)
+        self._refusals.note_reason(problem.kind.reason, *who)
+        return problem.recorded()
 
     def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
         """What `refuse` can answer in this moment, without waiting for anything."""
@@ -141,6 +148,14 @@ class PurchaseEndpoint:
 
 def chosen_method(caller: Caller, method_id: str | None) -> Method | None:
     return None if method_id is None else Method(method_id, caller.stripe_customer)
+
+
+def _limit_problem(result: AddressLimitReached | AttemptLimitReached | DropLimitReached) -> Problem:
+    if isinstance(result, DropLimitReached):
+        limit, ids = result.exceeded.limit, result.exceeded.reservation_ids
+        detail = f"A buyer may have {limit} units in all sales of this drop together."
+        return Problem(problems.BUYER_LIMIT, detail, drop_id=result.sale.drop_id, limit=limit, reservation_ids=ids)
+    return Problem(problems.ADDRESS_LIMIT if isinstance(result, AddressLimitReached) else problems.ATTEMPT_LIMIT)
 
 
 def _denied(denied: Denied) -> Problem:

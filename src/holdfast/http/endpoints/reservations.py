@@ -34,11 +34,11 @@ from holdfast.http.contract.schemas.inventory import (
     ReservationQuery,
     WaitQuery,
 )
-from holdfast.http.contract.schemas.reservations import ReservationPage, reservation_out
-from holdfast.http.contract.schemas.sales import ConfirmIn
+from holdfast.http.contract.schemas.reservations import ConfirmIn, ReservationPage, reservation_out
 from holdfast.http.endpoints.purchase import chosen_method
 from holdfast.http.protection.slow_requests import SlowRequestReaper
 from holdfast.ledger.events.history import history
+from holdfast.ledger.events.traces import trace_id_of
 from holdfast.ledger.stock import queries
 
 _DENIED = {
@@ -114,8 +114,10 @@ class ReservationEndpoints:
     async def history(self, request: Request, reservation_id: str) -> Answer:
         found = await self.find(request, reservation_id)
         await self._catch_up(found.sku_id)
-        events = await self._reads.read(lambda connection: history(connection, reservation_id), seen_by(request))
-        return json(HistoryOut([EventOut.of(event) for event in events]))
+        events, trace_id = await self._reads.read(
+            lambda c: (history(c, reservation_id), trace_id_of(c, reservation_id)), seen_by(request)
+        )
+        return json(HistoryOut([EventOut.of(event) for event in events], trace_id))
 
     async def confirm(self, request: Request, reservation_id: str, given: ConfirmIn) -> Answer:
         caller, wait = caller_of(request), self._wait(request)

@@ -3,6 +3,9 @@
 Only a join, a leave and an admission whose turn has come reach the store. A look at one's place needs the ticket and
 the room's snapshot, and so does an admission that comes too early.
 
+The sales of a drop have one line: `sale` is then what that line goes by (domain/sale/drop.py), and its tickets and
+passes name it in place of a sale.
+
 Nobody is refused a place because the store is away or overrun: they get a provisional ticket, a signed stamp of their
 arrival (room/arrival_stager.py). Shown again, it is exchanged for the place, once there is one.
 """
@@ -14,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.bootstrap.services import Services
 from holdfast.domain.room.odds import Outlook
+from holdfast.domain.room.risk import RiskVerdict
 from holdfast.domain.room.room import Admit, Arrival, Join, Leave, Place, RoomState, Stand, Standing
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.domain.stock.pool import is_sku_id
@@ -25,11 +29,12 @@ from holdfast.http.contract.refusals import behind, proof_refusal
 from holdfast.http.contract.schemas.mine import MineOut
 from holdfast.http.contract.schemas.money import OrderOut
 from holdfast.http.contract.schemas.reservations import reservation_out
-from holdfast.http.contract.schemas.room import ChallengeOut, JoinIn, PassOut, PlaceOut, WaitOut
+from holdfast.http.contract.schemas.room import ChallengeOut, ChallengeQuery, JoinIn, PassOut, PlaceOut, WaitOut
 from holdfast.http.endpoints.now import poll_ms
 from holdfast.http.protection.admission import AdmissionControl
+from holdfast.http.protection.join_checks import JoinChecks, Terms
 from holdfast.http.protection.shedding import Feature
-from holdfast.room.challenge import Entry
+from holdfast.room.challenge import USUAL, Entry
 from holdfast.room.outlook import outlook_of
 from holdfast.room.prospects import Prospects
 from holdfast.room.tokens import MAX_TICKET_S, Pass, Provisional, Ticket, TicketIds
@@ -51,54 +56,74 @@ class RoomEndpoints:
         self._mine = services.find_mine
         self._stager = services.arrival_stager
         self._quotes = services.quotes
+        self._checks = JoinChecks(services, admission)
 
-    async def challenge(self, request: Request, sale_id: str) -> Answer:
-        sale = await self._find(sale_id)
-        if sale.proof_of_work is None:
+    async def challenge(self, request: Request, sale_id: str, query: ChallengeQuery) -> Answer:
+        sale = await self._catalogue.line_of(await self._find(sale_id))
+        if sale.proof_of_work is None and query.level == USUAL:
             return Answer(204, [NO_STORE], b"")
         buyer_id = None if request.caller is None else request.caller.buyer_id
-        return json(ChallengeOut.of(await self._challenges.make(sale, buyer_id)))
+        return json(ChallengeOut.of(await self._challenges.make(sale, buyer_id, query.level)))
 
     async def join(self, request: Request, sale_id: str, given: JoinIn) -> Answer:
-        sale = await self._with_room(sale_id)
+        wanted = await self._with_room(sale_id)
+        sale = await self._catalogue.line_of(wanted)
         _refuse_ended(sale, self._now())
         if self._lag_guard.is_shedding:
             raise behind()
-        if sale.required_tier is not None and caller_of(request).tier < sale.required_tier:
+        if wanted.required_tier is not None and caller_of(request).tier < wanted.required_tier:
             raise Problem(problems.TIER_REQUIRED)
+        terms = await self._checks.assess(request, sale, given)
         ticket_id = self._ticket_ids.next()
         try:
-            stand = await self._join(request, sale, given, ticket_id)
+            stand = await self._join(request, sale, given, ticket_id, terms)
         except EngineError:
             self._stager.note_failure()
             stand = None
         if stand is None or stand.standing is Standing.MERGING:
-            return self._join_later(request, sale, given, ticket_id)
+            return self._join_later(request, sale, given, ticket_id, terms)
         if stand.standing is Standing.LEFT_TOO_OFTEN:
             raise Problem(problems.REJOIN_LIMIT)
         if stand.place is None:
             raise proof_refusal(Entry.SPENT)
         if stand.place.ticket_id == ticket_id:
-            self._places.taken(sale_id, ticket_id, request.connection)
+            self._places.taken(sale.sale_id, ticket_id, request.connection)
         # The place is taken: its owner is told so, even if the room's snapshot is a while old.
-        room = self._rooms.cached(sale_id) or await self._rooms.find(sale_id)
+        room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
         return json(self._place(sale, room, self._ticket(sale, room, stand.place), stand))
 
-    async def _join(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str) -> Stand | None:
+    async def _join(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str, terms: Terms) -> Stand | None:
         """None if the arrival is to be stamped. A proof of work is checked in any case."""
-        if sale.proof_of_work is None and (request.is_shed or self._stager.is_holding):
+        asks_proof = sale.proof_of_work is not None or terms.level != USUAL
+        if not asks_proof and (request.is_shed or self._stager.is_holding):
+            return None
+        if request.is_shed:
+            # Beyond the requests that may be in flight: the store is asked for nothing.
+            entry = await self._challenges.check_unspent(sale, buyer_of(request), given.proof, terms.level)
+            self._require(entry, request, sale, terms.level)
             return None
         await self._refuse_sold_out(sale)
-        entry = await self.check_entry(request, sale, buyer_of(request), given.proof)
+        entry = await self.check_entry(request, sale, buyer_of(request), given.proof, terms.level)
         if self._stager.is_holding:
+            return None
+        await self._checks.claim_device(sale, buyer_of(request), given)
+        if terms.is_last and self._is_before_draw(sale):
             return None
         ask = Join(buyer_of(request), ticket_id, entry is Entry.REPEATED, self._arrived_at(request))
         return await self._ask(request, sale, ask)
 
-    def _join_later(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str) -> Answer:
+    def _join_later(self, request: Request, sale: Sale, given: JoinIn, ticket_id: str, terms: Terms) -> Answer:
         self._places.check(sale.sale_id, request.connection)
-        if not self._challenges.admits_unspent(given.proof if sale.proof_of_work else None, buyer_of(request)):
+        proof = given.proof if sale.proof_of_work or terms.level != USUAL else None
+        if not self._challenges.admits_unspent(proof, buyer_of(request)):
             raise proof_refusal(Entry.SPENT)
+        self._checks.claim_device_here(sale, buyer_of(request), given)
+        if terms.is_last and self._is_before_draw(sale):
+            # Only the ticket says so. Nothing is kept here, or stored.
+            now = self._arrived_at(request)
+            return self._provisional(
+                sale, Arrival(sale.sale_id, buyer_of(request), ticket_id, now, "", 0, is_last=True)
+            )
         arrival = self._stager.stamp(sale.sale_id, buyer_of(request), ticket_id, self._arrived_at(request))
         if arrival.ticket_id == ticket_id:
             self._places.taken(sale.sale_id, ticket_id, request.connection)
@@ -116,30 +141,46 @@ class RoomEndpoints:
             arrival.sequence,
             iat,
             exp,
+            arrival.is_last,
         )
         signed, serving = self._tokens.sign_provisional(ticket), 0 if room is None else room.serving
         return json(PlaceOut(signed, None, serving, None, None, None, False, [], True), 202)
 
+    def _is_before_draw(self, sale: Sale) -> bool:
+        """Whether those who are to be last have to wait for others: until the list is closed, or the sale opens."""
+        if sale.room.mode is not RoomMode.LOTTERY:
+            return self._now() < sale.starts_at
+        room = self._rooms.cached(sale.sale_id)
+        return room is None or (room.opened_at is None and room.entrants is None)
+
     def _arrived_at(self, request: Request) -> int:
         return self._now() - int((monotonic() - request.arrived) * 1000)
 
-    async def check_entry(self, request: Request, sale: Sale, buyer_id: str, proof: str | None) -> Entry:
+    async def check_entry(
+        self, request: Request, sale: Sale, buyer_id: str, proof: str | None, level: int = USUAL
+    ) -> Entry:
         """Called before a place is given. Raises the refusal; else the proof, if one was needed, is spent.
 
         `REPEATED` means that this buyer spent this proof before: if they have a place they keep it, if they left it
         they need another proof.
         """
         self._places.check(sale.sale_id, request.connection)
-        entry = await self._challenges.check(sale, buyer_id, proof)
+        entry = await self._challenges.check(sale, buyer_id, proof, level=level)
+        self._require(entry, request, sale, level)
+        return entry
+
+    def _require(self, entry: Entry, request: Request, sale: Sale, level: int) -> None:
+        if level != USUAL and entry in (Entry.MISSING, Entry.TOO_EASY):
+            self._checks.note(request, sale, RiskVerdict.HARDER_PUZZLE)
+            raise Problem(problems.PROOF_REQUIRED, level=level).recorded()
         if entry not in (Entry.NOT_ASKED, Entry.REPEATED, Entry.ADMITTED):
             raise proof_refusal(entry)
-        return entry
 
     async def status(self, request: Request, sale_id: str) -> Answer:
         sale, ticket = await self._with_ticket(request, sale_id)
         if isinstance(ticket, Arrival):
             return self._provisional(sale, ticket)
-        room = await self._rooms.find(sale_id)
+        room = await self._rooms.find(sale.sale_id)
         return json(self._place(sale, room, ticket))
 
     async def mine(self, request: Request, sale_id: str) -> Answer:
@@ -160,14 +201,22 @@ class RoomEndpoints:
         """What join and admission would answer the owner of this place. Nothing once the pass has expired."""
         if place.pass_until is not None and place.pass_until <= self._now():
             return None, None
+        sale = await self._catalogue.line_of(sale)
         room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
         ticket = self._ticket(sale, room, place)
         given = None if place.pass_until is None else self._pass(sale, ticket, place.pass_until)
         return self._place(sale, room, ticket), given
 
     async def leave(self, request: Request, sale_id: str) -> Answer:
-        sale, ticket = await self._with_ticket(request, sale_id)
+        try:
+            sale, ticket = await self._with_ticket(request, sale_id)
+        except Problem as problem:
+            if problem.kind is problems.PLACE_RELEASED:
+                return no_content()
+            raise
         if isinstance(ticket, Arrival):
+            if ticket.is_last:
+                return no_content()
             raise Problem(problems.BUSY, "Your arrival has no place yet that you could leave. Retry shortly.")
         stand = await self._ask(request, sale, Leave(ticket.sub, ticket.arrival, ticket.jti))
         if stand.place is not None:
@@ -179,7 +228,7 @@ class RoomEndpoints:
         sale, ticket = await self._with_ticket(request, sale_id)
         _refuse_ended(sale, self._now())
         await self._refuse_sold_out(sale)
-        room = await self._rooms.find(sale_id)
+        room = await self._rooms.find(sale.sale_id)
         if isinstance(ticket, Arrival):
             return self._wait(sale, room, None)
         place = place_in(sale, room, ticket.arrival)
@@ -198,7 +247,7 @@ class RoomEndpoints:
 
     async def _refuse_sold_out(self, sale: Sale) -> None:
         """Nobody waits for nothing."""
-        if await self._prospects.are_gone(sale):
+        if await self._prospects.are_gone(self._catalogue.sold_to_line_of(sale)):
             raise Problem(problems.SOLD_OUT)
 
     async def _find(self, sale_id: str) -> Sale:
@@ -216,12 +265,12 @@ class RoomEndpoints:
         return sale
 
     async def _with_ticket(self, request: Request, sale_id: str) -> tuple[Sale, Ticket | Arrival]:
-        """An arrival for a provisional ticket that has no place yet."""
-        sale = await self._with_room(sale_id)
+        """The line, and an arrival for a provisional ticket that has no place yet."""
+        sale = await self._catalogue.line_of(await self._with_room(sale_id))
         text = request.header("holdfast-ticket")
         if text is None:
             raise Problem(problems.TICKET_REQUIRED)
-        now_s, mine = self._now() / 1000, (buyer_of(request), sale_id)
+        now_s, mine = self._now() / 1000, (buyer_of(request), sale.sale_id)
         ticket = self._tokens.read_ticket(text, now_s)
         if ticket is not None and (ticket.sub, ticket.sale) == mine:
             return sale, ticket
@@ -234,11 +283,17 @@ class RoomEndpoints:
         """The ticket of the place that follows from a provisional one, if there is a place already. While arrivals are
         kept here, a new place might be ahead of somebody who came before."""
         _refuse_ended(sale, self._now())
-        arrival = Arrival(sale.sale_id, given.sub, given.jti, given.at, given.node, given.seq)
+        arrival = Arrival(sale.sale_id, given.sub, given.jti, given.at, given.node, given.seq, given.last)
+        if given.last:
+            if self._is_before_draw(sale):
+                return arrival
+            # Behind all who are here by now.
+            arrival = replace(arrival, arrived_at=self._now(), node=self._stager.node, is_last=False)
         if self._stager.is_away:
             self._stager.show(arrival)
             return arrival
-        ask = Join(given.sub, given.jti, only_again=self._stager.kept > 0, arrived_at=given.at)
+        # Finds the place. A ticket without one gets it in order of arrival, when the staged are merged.
+        ask = Join(given.sub, given.jti, only_again=True, arrived_at=arrival.arrived_at, once=True)
         try:
             stand = await self._ask(request, sale, ask)
         except EngineError:
@@ -247,9 +302,13 @@ class RoomEndpoints:
             return arrival
         if stand.standing is Standing.LEFT_TOO_OFTEN:
             raise Problem(problems.REJOIN_LIMIT)
+        if stand.standing is Standing.USED:
+            raise Problem(problems.PLACE_RELEASED)
         if stand.place is None:
             self._stager.show(arrival)
             return arrival
+        if stand.standing is Standing.OVER:
+            raise Problem(problems.PASS_EXPIRED, expired_at=rfc3339(stand.place.pass_until or 0))
         room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
         return self._ticket(sale, room, stand.place)
 

@@ -41,14 +41,14 @@ class RoomControlEndpoints:
                 raise Problem(problems.SALE_NOT_FOUND)
             if sale.room.mode is RoomMode.OFF:
                 raise no_waiting_room(sale)
-            room = lock_room(connection, sale_id)
+            room = lock_room(connection, sale.line_id)
             assert room is not None, "a sale with a room has one from its creation on"
             if "beacon_value" in changes and not _awaits_beacon(sale, room):
                 raise Problem(problems.BEACON_NOT_DUE)
             if changes or admit:
                 now = self._database.now_ms(connection)
-                update_room(connection, sale_id, now, {**changes, "admit": room.admit + admit})
-                room = lock_room(connection, sale_id)
+                update_room(connection, sale.line_id, now, {**changes, "admit": room.admit + admit})
+                room = lock_room(connection, sale.line_id)
                 assert room is not None
             return sale, room
 

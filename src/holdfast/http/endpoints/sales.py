@@ -47,6 +47,7 @@ class SaleEndpoints:
     def __init__(self, services: Services) -> None:
         self._reads, self._catalogue = services.reads, services.catalogue
         self._operations, self._pools = services.sale_operations, services.pool_reads
+        self._cell = services.control.cell
         self._facts: dict[str, _Facts] = {}
 
     async def create(self, _request: Request, given: SaleIn) -> Answer:
@@ -61,7 +62,7 @@ class SaleEndpoints:
         )
         seen = await asyncio.gather(*[self._pool_of(sale) for sale in found])
         now = self._catalogue.now_ms()
-        data = [OperatorSaleOut.of_pool(sale, pool, now) for sale, pool in zip(found, seen, strict=True)]
+        data = [OperatorSaleOut.of_pool(sale, pool, now, self._cell) for sale, pool in zip(found, seen, strict=True)]
         return json(SalePage(data, has_more))
 
     async def get(self, request: Request, sale_id: str) -> Answer:
@@ -106,7 +107,7 @@ class SaleEndpoints:
         if not verdict.outcome.is_success:
             raise refusal(verdict)
         pool = verdict.pool or await self._pool_of(sale)
-        body = OperatorSaleOut.of_pool(sale, pool, self._catalogue.now_ms())
+        body = OperatorSaleOut.of_pool(sale, pool, self._catalogue.now_ms(), self._cell)
         return json(body, 200, *([REPLAYED] if verdict.outcome is Outcome.REPLAYED else []))
 
     async def _changed(self, result: Sale | Refusal | Contradiction) -> Answer:
@@ -116,7 +117,7 @@ class SaleEndpoints:
 
     async def _shown(self, sale: Sale, status: int = 200) -> Answer:
         self._catalogue.put(sale)
-        body = OperatorSaleOut.of_pool(sale, await self._pool_of(sale), self._catalogue.now_ms())
+        body = OperatorSaleOut.of_pool(sale, await self._pool_of(sale), self._catalogue.now_ms(), self._cell)
         return json(body, status, _VARY)
 
     async def _pool_of(self, sale: Sale) -> Pool | None:

@@ -34,3 +34,10 @@ def build_admission(settings: Settings) -> AdmissionControl:
         SlowRequestReaper(shedder.tend),
         addresses,
     )
+
+
+def cell_admission(settings: Settings, shared: AdmissionControl) -> AdmissionControl:
+    """For one of several applications in a process. The limits of callers are common to all; a cell that is slow fills
+    up and sheds its own requests only."""
+    shedder = Shedder(host=HostPressure(settings.shed_host_percent))
+    return AdmissionControl(shared.limits, shared.places, shedder, SlowRequestReaper(shedder.tend), shared.addresses)

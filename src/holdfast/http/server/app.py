@@ -5,7 +5,7 @@ and the count of requests in flight are the same for all.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from time import monotonic, perf_counter
 
@@ -18,7 +18,7 @@ from holdfast.bootstrap.services import Services
 from holdfast.errors import EngineError
 from holdfast.http.contract import problems
 from holdfast.http.contract.decoding import Wrong, wrong_value
-from holdfast.http.contract.endpoint import Access, IfUnknown, Priority, RateClass
+from holdfast.http.contract.endpoint import Access, Endpoint, IfUnknown, Priority, RateClass
 from holdfast.http.contract.endpoints import ENDPOINTS
 from holdfast.http.contract.endpoints.room import JOIN
 from holdfast.http.contract.headers import IDEMPOTENCY_KEY_HEADER
@@ -32,7 +32,8 @@ from holdfast.http.protection.limits import Passed
 from holdfast.http.server.cross_origin import CrossOrigin
 from holdfast.http.server.handlers import handlers_of
 from holdfast.http.server.reading import request_id_from
-from holdfast.http.server.router import Found, Route, Router, is_key
+from holdfast.http.server.refused import RefusalNotes
+from holdfast.http.server.router import Found, Handler, Route, Router, is_key
 from holdfast.runtime import metrics
 from holdfast.runtime.garbage import tune_gc
 from holdfast.runtime.log import printable
@@ -46,11 +47,17 @@ _ACCEPTED = 202
 
 
 class App:
-    def __init__(self, services: Services, admission: AdmissionControl | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        admission: AdmissionControl | None = None,
+        instead: Mapping[Endpoint, Handler] | None = None,
+    ) -> None:
+        """`instead`: other handlers for some endpoints."""
         tune_gc()
         admission = admission or build_admission(services.settings)
         endpoints = [one for one in ENDPOINTS if services.settings.demo or not one.is_demo]
-        self._router = Router(endpoints, handlers_of(services, admission))
+        self._router = Router(endpoints, {**handlers_of(services, admission), **(instead or {})})
         origins = services.settings.origins
         self._cross_origin = CrossOrigin(origins, self._router) if origins else None
         self._authenticator: Authenticator = services.authenticator
@@ -59,6 +66,7 @@ class App:
         self._limiter = admission.shedder.limiter
         self._reaping = asyncio.create_task(self._reaper.agent().run())
         self.clicks = start_clicks(services.settings, services.catalogue)
+        self.refused = RefusalNotes(services.refusals, services.catalogue)
         self._in_flight = 0
         self._idle = asyncio.Event()
 
@@ -79,7 +87,7 @@ class App:
             log.debug("client_disconnected", request_id=request.request_id)
             return None
         except Exception as exc:
-            answer = refuse(_problem_of(exc, request, found))
+            answer = self._refuse(exc, request, found)
         finally:
             self._in_flight -= 1
             if not self._in_flight:
@@ -94,6 +102,20 @@ class App:
         metrics.time_request(found.route.timings, answer.status, monotonic() - began)
         return answer
 
+    def find(self, request: Request) -> Found | None:
+        return self._router.find(request.method, request.path)
+
+    async def ask(self, request: Request) -> Answer:
+        """For a request that another application of this process has admitted, and whose caller it knows."""
+        found = self.find(request)
+        assert found is not None
+        try:
+            return await _call(request, found)
+        except ClientDisconnected:
+            raise
+        except Exception as exc:
+            return refuse(_problem_of(exc, request, found))
+
     def refuse_unread(self, problem: Problem, request_id: str | None) -> Answer:
         """For a request that could not be read."""
         return _finished(refuse(problem), request_id_from(request_id))
@@ -102,22 +124,21 @@ class App:
         """Past the limits. A body is read before a place is taken in the limiter: it may take its time."""
         priority, rate = _NOWHERE if found is None else (found.route.endpoint.priority, found.route.endpoint.rate)
         if priority is not None and not self._limiter.has_room(priority) and not _is_let_pass(request, found):
-            return await self._shedder.refuse(priority)
+            return await self._shed(priority)
         # A front may have read the token already.
         caller, passed = request.caller or self._authenticator.recognise(request.authorization), None
         request.caller = caller
         if caller is None or caller.buyer_id is not None or caller.is_revocable:
             passed = await self._limit(request, caller, rate)
             if isinstance(passed, Answer):
+                self.refused.count_shed(problems.RATE_LIMITED.reason)
                 return passed
         if request.has_body:
             await self._reaper.read_body(request)
         if priority is None or request.is_shed:
             return await self._serve(request, found)
         if not self._limiter.enter(priority):
-            return await (
-                self._serve(request, found) if _is_let_pass(request, found) else self._shedder.refuse(priority)
-            )
+            return await (self._serve(request, found) if _is_let_pass(request, found) else self._shed(priority))
         entered = monotonic()
         try:
             answer = await self._serve(request, found)
@@ -125,12 +146,21 @@ class App:
             raise
         except Exception as exc:
             # Here, so that a refusal carries the limits' headers like any other answer.
-            answer = refuse(_problem_of(exc, request, found))
+            answer = self._refuse(exc, request, found)
         finally:
             self._shedder.leave(priority, entered)
         if passed is not None:
             answer.headers += passed.headers
         return answer
+
+    def _shed(self, priority: Priority) -> Awaitable[Answer]:
+        self.refused.count_shed(problems.BUSY.reason)
+        return self._shedder.refuse(priority)
+
+    def _refuse(self, exc: Exception, request: Request, found: Found | None) -> Answer:
+        problem = _problem_of(exc, request, found)
+        self.refused.note(request, found, problem)
+        return refuse(problem)
 
     async def _add_token(self, request: Request, found: Found | None, answer: Answer) -> None:
         """Of what was written. If the position cannot be read, an answer without it is better than none."""
@@ -173,7 +203,7 @@ class App:
         except ClientDisconnected:
             raise
         except Exception as exc:
-            answer = refuse(_problem_of(exc, request, found))
+            answer = self._refuse(exc, request, found)
         log.info(
             "request",
             method=request.method,

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, ClassVar
 
-from holdfast.bootstrap.services import open_services
 from holdfast.bootstrap.starting import Startup
 from holdfast.errors import HoldfastError
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, ClientDisconnected, Headers, unreadable
 from holdfast.http.contract.problem import Problem
-from holdfast.http.server.app import App
+from holdfast.http.server.cells.app import open_app
+from holdfast.http.server.listening import Stoppable
 from holdfast.http.server.reading import request_from
 from holdfast.http.server.sending import send_while_connected
 from holdfast.runtime.log import set_up_logging
@@ -30,7 +30,7 @@ Lines = list[tuple[str, str | None]]
 class AsgiApp:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._app: App | None = None
+        self._app: Stoppable | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -42,7 +42,7 @@ class AsgiApp:
             elif answer is not None:
                 await _send(answer, send)
 
-    async def _answer(self, app: App, scope: Scope, receive: Receive) -> Answer | None:
+    async def _answer(self, app: Stoppable, scope: Scope, receive: Receive) -> Answer | None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > problems.MAX_HEADER_BYTES:
             return app.refuse_unread(Problem(problems.HEADERS_TOO_LARGE), None)
         given: list[tuple[bytes, bytes]] = scope["headers"]
@@ -63,10 +63,10 @@ class AsgiApp:
             await receive()
             try:
                 # Such a server listens only after this; it waits for its stores without answering.
-                opened = partial(open_services, self._settings, background=True)
-                services = await Startup(self._settings.start_timeout_s, asyncio.Event()).enter(stack, opened)
-                assert services is not None
-                self._app = App(services)
+                opening = partial(open_app, self._settings, background=True)
+                opened = await Startup(self._settings.start_timeout_s, asyncio.Event()).enter(stack, opening)
+                assert opened is not None
+                self._app = opened[1]
             except Exception as exc:
                 # Whatever it was: a server that is not told of it keeps serving, with nothing behind it.
                 reason = str(exc) if isinstance(exc, HoldfastError) else f"{type(exc).__name__}: {exc}"
@@ -79,7 +79,7 @@ class AsgiApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _end_streams_on_signal(app: App) -> None:
+def _end_streams_on_signal(app: Stoppable) -> None:
     """Servers tell an application that they stop once all connections are closed, which listeners keep open."""
     loop = asyncio.get_running_loop()
 

@@ -3,7 +3,9 @@
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract.endpoint import Endpoint
 from holdfast.http.contract.endpoints import console as console_table
+from holdfast.http.contract.endpoints import drops as drops_table
 from holdfast.http.contract.endpoints import inventory as inventory_table
+from holdfast.http.contract.endpoints import messages as messages_table
 from holdfast.http.contract.endpoints import money as money_table
 from holdfast.http.contract.endpoints import operate as operate_table
 from holdfast.http.contract.endpoints import pages as pages_table
@@ -21,15 +23,19 @@ from holdfast.http.endpoints.inventory import InventoryEndpoints
 from holdfast.http.endpoints.keys import KeyEndpoints
 from holdfast.http.endpoints.live import LiveEndpoint
 from holdfast.http.endpoints.lottery import LotteryEndpoint
+from holdfast.http.endpoints.messages.contacts import ContactEndpoints
+from holdfast.http.endpoints.messages.log import MessageLogEndpoints
 from holdfast.http.endpoints.money import PaymentNoticeEndpoints, PaymentStepEndpoints, WalletEndpoints
 from holdfast.http.endpoints.now import NowEndpoint
 from holdfast.http.endpoints.operate import OperateEndpoints
+from holdfast.http.endpoints.ops.drops import DropEndpoints
 from holdfast.http.endpoints.ops.features import FeaturesEndpoint
 from holdfast.http.endpoints.ops.funnel import FunnelEndpoint
 from holdfast.http.endpoints.ops.lag import LagEndpoint
 from holdfast.http.endpoints.ops.sale_history import SaleHistoryEndpoint
 from holdfast.http.endpoints.orders import OrderEndpoints
 from holdfast.http.endpoints.parked import ParkedEndpoints
+from holdfast.http.endpoints.people.approvals import ApprovalEndpoints, Approvals
 from holdfast.http.endpoints.people.auditing import Auditor, may_be_audited
 from holdfast.http.endpoints.people.operators import TeamEndpoints
 from holdfast.http.endpoints.people.sign_in import SignInEndpoints
@@ -46,6 +52,7 @@ from holdfast.http.web import docs, pages
 from holdfast.http.web.demo import DemoPages
 from holdfast.http.web.front import FrontPage
 from holdfast.http.web.storefront import StorefrontPages
+from holdfast.http.web.unsubscribe import UnsubscribePages
 
 
 def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
@@ -56,10 +63,13 @@ def handlers_of(services: Services, admission: AdmissionControl) -> dict[Endpoin
         **_operate(services, admission),
         **_team(services, admission),
         **_webhooks(services),
+        **_messages(services),
         **_pages(services),
     }
+    auditor = Auditor(services.database, services.control.database)
+    approvals = Approvals(services, auditor)
+    found = {**approvals.guard(found), **_approvals(ApprovalEndpoints(approvals))}
     optional = {endpoint: admission.shedder.optional(found[endpoint]) for endpoint in found if endpoint.is_optional}
-    auditor = Auditor(services.database)
     audited = {endpoint: auditor.audited(endpoint, found[endpoint]) for endpoint in found if may_be_audited(endpoint)}
     return {**found, **optional, **audited}
 
@@ -86,7 +96,12 @@ def _stock(services: Services, admission: AdmissionControl) -> dict[Endpoint, Ha
 
 def _sales(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
     sales, room, control = SaleEndpoints(services), RoomEndpoints(services, admission), RoomControlEndpoints(services)
+    drops = DropEndpoints(services)
     return {
+        drops_table.CREATE_DROP: drops.create,
+        drops_table.LIST_DROPS: drops.list,
+        drops_table.GET_DROP: drops.get,
+        drops_table.CHANGE_DROP: drops.change,
         sales_table.CREATE_SALE: sales.create,
         sales_table.LIST_SALES: sales.list,
         sales_table.GET_SALE: sales.get,
@@ -173,6 +188,14 @@ def _team(services: Services, admission: AdmissionControl) -> dict[Endpoint, Han
     }
 
 
+def _approvals(approvals: ApprovalEndpoints) -> dict[Endpoint, Handler]:
+    return {
+        team_table.LIST_APPROVALS: approvals.list,
+        team_table.APPROVE: approvals.approve,
+        team_table.REJECT: approvals.reject,
+    }
+
+
 def _webhooks(services: Services) -> dict[Endpoint, Handler]:
     webhooks = WebhookEndpoints(services)
     return {
@@ -185,6 +208,19 @@ def _webhooks(services: Services) -> dict[Endpoint, Handler]:
         webhooks_table.LIST_DELIVERIES: webhooks.deliveries,
         webhooks_table.REPLAY: webhooks.replay,
         webhooks_table.SEND_TEST: webhooks.send_test,
+    }
+
+
+def _messages(services: Services) -> dict[Endpoint, Handler]:
+    contacts, log, pages = ContactEndpoints(services), MessageLogEndpoints(services), UnsubscribePages(services)
+    return {
+        messages_table.GET_CONTACT: contacts.get_contact,
+        messages_table.PUT_CONTACT: contacts.put_contact,
+        messages_table.DELETE_CONTACT: contacts.delete_contact,
+        messages_table.LIST_MESSAGES: log.list,
+        messages_table.RESEND_MESSAGE: log.resend,
+        messages_table.UNSUBSCRIBE_PAGE: pages.ask,
+        messages_table.UNSUBSCRIBE: pages.unsubscribe,
     }
 
 

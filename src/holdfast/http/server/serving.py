@@ -2,8 +2,9 @@
 
 import asyncio
 
+from holdfast.bootstrap.cells.settings import all_cells
 from holdfast.bootstrap.stores import open_engine, open_ledger
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, SettingsError
 from holdfast.http.server.address import check_port, resolve
 from holdfast.http.server.fronts.supervisor import FrontSupervisor
 from holdfast.http.server.supervisor import WorkerSupervisor
@@ -23,6 +24,8 @@ def serve(settings: Settings, host: str, port: int, greet: Greet, *, workers: in
         run_server(settings, host, port, background, None, greet)
         return
     set_up_logging(settings.log_level)
+    if settings.cells and any(each.is_embedded for each in (settings, *all_cells(settings).values())):
+        raise SettingsError("--workers with HOLDFAST_CELLS needs PostgreSQL: for the control database and every cell")
     if settings.is_embedded:
         make_private_directory(settings.data)  # If it cannot be used, that is said once, not by every process.
         FrontSupervisor(settings, host, port, workers, background, greet).run()

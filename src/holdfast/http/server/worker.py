@@ -14,11 +14,10 @@ import structlog
 import uvloop
 from sqlalchemy import func, select
 
-from holdfast.bootstrap.services import open_services
 from holdfast.bootstrap.starting import Startup
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.http.server.address import url_of
-from holdfast.http.server.app import App
+from holdfast.http.server.cells.app import open_app
 from holdfast.http.server.listening import Listener, stop_on_signal
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.tables.stock import pools
@@ -60,9 +59,9 @@ async def _serve(
     startup = Startup(settings.start_timeout_s, stopping, listener.listen)
     try:
         async with AsyncExitStack() as stack:
-            services = await startup.enter(stack, partial(open_services, settings, background=background))
-            if services is not None:
-                app = App(services)
+            opened = await startup.enter(stack, partial(open_app, settings, background=background))
+            if opened is not None:
+                services, app = opened
                 if greet is not None:
                     greet(await any_pool(services.database))
                 database = services.database.dialect_name

@@ -56,12 +56,16 @@ class Actor(Struct, frozen=True):
     operator_id: str | None = None
 
 
+COMMAND_LINE = Actor("the command line")
+
+
 class Action(Struct, frozen=True):
     action_id: str
     action: str
     subject: str | None
     by: Actor
     request_id: str | None = None
+    trace_id: str | None = None
 
 
 class RecordedAction(Struct, frozen=True):
@@ -79,12 +83,11 @@ class RecordedAction(Struct, frozen=True):
     status: int | None
     reason: str | None
     request_id: str | None
+    trace_id: str | None
 
 
-def begin_action(
-    connection: Connection, action: Action, subjects: Mapping[str, str], request: bytes | None, now: int
-) -> None:
-    _write(connection, action, BEGUN, now, state=_state(connection, subjects), request=_sent(action, request))
+def begin_action(connection: Connection, action: Action, state: str | None, request: bytes | None, now: int) -> None:
+    _write(connection, action, BEGUN, now, state=state, request=_sent(action, request))
 
 
 def _sent(action: Action, body: bytes | None) -> str | None:
@@ -98,19 +101,20 @@ def _sent(action: Action, body: bytes | None) -> str | None:
 
 
 def end_action(
-    connection: Connection, action: Action, subjects: Mapping[str, str], status: int, reason: str | None, now: int
+    connection: Connection, action: Action, state: str | None, status: int, reason: str | None, now: int
 ) -> None:
-    _write(connection, action, ENDED, now, state=_state(connection, subjects), status=status, reason=reason)
+    _write(connection, action, ENDED, now, state=state, status=status, reason=reason)
 
 
 def _write(connection: Connection, action: Action, phase: str, now: int, **more: object) -> None:
     who = {"operator_id": action.by.operator_id, "operator": action.by.name}
     what = {"action_id": action.action_id, "action": action.action, "subject": action.subject}
-    values = {"at": now, "phase": phase, "request_id": action.request_id, **who, **what, **more}
+    of_request = {"request_id": action.request_id, "trace_id": action.trace_id}
+    values = {"at": now, "phase": phase, **of_request, **who, **what, **more}
     connection.execute(insert(operator_actions).values(**values))
 
 
-def _state(connection: Connection, subjects: Mapping[str, str]) -> str | None:
+def read_state(connection: Connection, subjects: Mapping[str, str]) -> str | None:
     """The rows of everything that the path names, as JSON."""
     found = dict[str, object]()
     for name, value in subjects.items():
@@ -178,6 +182,7 @@ def _joined(begun: Row[Any], ended: Row[Any] | None) -> RecordedAction:
         None if ended is None else ended.status,
         None if ended is None else ended.reason,
         begun.request_id,
+        begun.trace_id,
     )
 
 

@@ -117,9 +117,18 @@ def hashes_of(connection: Connection, seqs: Sequence[int]) -> dict[int, bytes]:
     return found
 
 
-def prune_events(connection: Connection, hashes: dict[int, bytes], pruned_by: int) -> None:
-    """Delete events and keep their hashes. `pruned_by` is the event that stands for them."""
+def unkept(connection: Connection, seqs: Sequence[int]) -> list[int]:
+    """Without those whose hashes are kept already: a buyer was erased from them."""
+    kept = set[int]()
+    for part in (seqs[at : at + PART] for at in range(0, len(seqs), PART)):
+        kept |= set(connection.execute(select(pruned_events.c.seq).where(pruned_events.c.seq.in_(part))).scalars())
+    return [seq for seq in seqs if seq not in kept]
+
+
+def prune_events(connection: Connection, seqs: Sequence[int], hashes: dict[int, bytes], pruned_by: int) -> None:
+    """Delete events and keep their hashes, those that are given. `pruned_by` is the event that stands for them."""
     rows = [{"seq": seq, "hash": digest.hex(), "pruned_by": pruned_by} for seq, digest in hashes.items()]
-    connection.execute(insert(pruned_events), rows)
-    for part in (rows[at : at + PART] for at in range(0, len(rows), PART)):
-        connection.execute(delete(events).where(events.c.seq.in_([row["seq"] for row in part])))
+    if rows:
+        connection.execute(insert(pruned_events), rows)
+    for part in (seqs[at : at + PART] for at in range(0, len(seqs), PART)):
+        connection.execute(delete(events).where(events.c.seq.in_(part)))

@@ -38,10 +38,16 @@ def encode_event(event: Row[Any], facts: Facts, number: str) -> tuple[str, str]:
             subject, data = event.subject, _sale(event.subject, sku_id, facts)
         case _:
             subject, data = sku_id, _pool(event, sku_id, facts)
-    return event.reservation_id or subject, encode(f"evt_{number}", event.type, subject, event.at, data)
+    traceparent = facts.traces.get(event.reservation_id)
+    return event.reservation_id or subject, encode(
+        f"evt_{number}", event.type, subject, event.at, data, traceparent=traceparent
+    )
 
 
-def encode(event_id: str, event_type: str, subject: str, at: int, data: dict[str, Any]) -> str:
+def encode(
+    event_id: str, event_type: str, subject: str, at: int, data: dict[str, Any], *, traceparent: str | None = None
+) -> str:
+    """`traceparent` is the extension of CloudEvents for distributed tracing."""
     envelope = {
         "specversion": "1.0",
         "id": event_id,
@@ -52,6 +58,8 @@ def encode(event_id: str, event_type: str, subject: str, at: int, data: dict[str
         "datacontenttype": "application/json",
         "data": data,
     }
+    if traceparent is not None:
+        envelope["traceparent"] = traceparent
     return msgspec.json.encode(envelope).decode()
 
 

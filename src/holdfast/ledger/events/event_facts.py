@@ -1,6 +1,6 @@
 """Loads what events are about, for many of them in one go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ from holdfast.ledger.tables.sales import orders, sales
 from holdfast.ledger.tables.stock import pools, reservations
 
 Found = Mapping[str, Row[Any]]
+# By reservation, those that have a trace (`traces.py`).
+FindTraces = Callable[[Connection, Iterable[str | None]], Mapping[str, str]]
 
 
 class Facts(Struct, frozen=True):
@@ -23,6 +25,8 @@ class Facts(Struct, frozen=True):
     # By reservation, for failed payments.
     payments: Found = {}
     refunds: Found = {}
+    # By reservation: the traceparent of those that are traced.
+    traces: Mapping[str, str] = {}
 
     def sale_of(self, sku_id: str) -> str | None:
         pool = self.pools.get(sku_id)
@@ -38,7 +42,9 @@ class Facts(Struct, frozen=True):
 class FactQueries:
     """The statements of one engine, built once."""
 
-    def __init__(self, dialect_name: str) -> None:
+    def __init__(self, dialect_name: str, find_traces: FindTraces | None = None) -> None:
+        """`find_traces`: None if nothing is traced."""
+        self._find_traces = find_traces
         self._by_key = {
             key: rows_matching(dialect_name, key.table, [key])
             for key in (
@@ -65,6 +71,7 @@ class FactQueries:
             self._find(connection, sales.c.sale_id, sold),
             self._find(connection, payments.c.reservation_id, failed),
             self._find(connection, refunds.c.refund_id, refunded),
+            {} if self._find_traces is None else self._find_traces(connection, {e.reservation_id for e in told}),
         )
 
     def _find(self, connection: Connection, key: Column[Any], wanted: set[str | None] | set[str]) -> Found:

@@ -167,6 +167,8 @@ def event_schema(event_type: str) -> dict[str, Any]:
     properties: dict[str, Any] = {name: {"const": value} for name, value in fixed.items()}
     properties |= {name: {"type": "string", "minLength": 1} for name in texts}
     properties |= {"time": {"type": "string", "format": "date-time"}, "data": own}
+    required = sorted(properties)
+    properties["traceparent"] = {"type": "string", "description": "W3C Trace Context, if the purchase is traced."}
     topic, key = _TOPICS.get(event_type, (EVENTS, "sku_id"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -174,6 +176,6 @@ def event_schema(event_type: str) -> dict[str, Any]:
         "description": f"CloudEvents 1.0 in JSON. Kafka: topic {topic}, key {key}.",
         "type": "object",
         "properties": dict(sorted(properties.items())),
-        "required": sorted(properties),
+        "required": required,
         "$defs": components,
     }

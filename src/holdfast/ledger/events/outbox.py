@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from holdfast.domain.stock.event_type import wanted_types
 from holdfast.ledger.engine.rows import insert_rows
-from holdfast.ledger.events.event_facts import FactQueries, Facts
+from holdfast.ledger.events.event_facts import FactQueries, Facts, FindTraces
 from holdfast.ledger.events.webhooks import Webhook, find_webhook, latest_seq
 from holdfast.ledger.mark.mark import number_of, read_incarnations
 from holdfast.ledger.tables.stock import events
@@ -37,8 +37,8 @@ _POSITIONS = select(webhooks.c.relayed_seq).where(webhooks.c.disabled_at.is_(Non
 class OutboxQueries:
     """The statements of one engine, built once."""
 
-    def __init__(self, dialect_name: str) -> None:
-        self._facts = FactQueries(dialect_name)
+    def __init__(self, dialect_name: str, find_traces: FindTraces | None = None) -> None:
+        self._facts = FactQueries(dialect_name, find_traces)
         self._insert = insert_rows(dialect_name, deliveries, _NEW)
 
     @staticmethod

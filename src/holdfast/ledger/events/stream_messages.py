@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, select
 from holdfast.domain.stock.event_type import EventType
 from holdfast.ledger.events.cloud_event import encode, encode_event
 from holdfast.ledger.events.dead_letters import DEAD_LETTERS, DeadLetters, encode_letters, untold
-from holdfast.ledger.events.event_facts import FactQueries, Facts
+from holdfast.ledger.events.event_facts import FactQueries, Facts, FindTraces
 from holdfast.ledger.events.pool_updates import encode_update, id_prefix, updates_after
 from holdfast.ledger.events.streams import Stream
 from holdfast.ledger.mark.mark import number_of, read_incarnations
@@ -47,8 +47,8 @@ class Batch(Struct, frozen=True):
 class StreamMessages:
     """The statements of one engine, built once."""
 
-    def __init__(self, dialect_name: str) -> None:
-        self._facts = FactQueries(dialect_name)
+    def __init__(self, dialect_name: str, find_traces: FindTraces | None = None) -> None:
+        self._facts = FactQueries(dialect_name, find_traces)
 
     def read(self, connection: Connection, stream: Stream, upto: int, letters_at: int | None = None) -> Batch:
         """`letters_at`: the time, if parked items are to be looked at."""
@@ -98,5 +98,6 @@ def _intent(event: Row[Any], facts: Facts, number: str) -> Iterator[Message]:
         "buyer_id": reservation.owner_id,
         "quantity": event.quantity,
     }
-    body = encode(f"int_{number}", INTENT, event.reservation_id, event.at, data)
+    traceparent = facts.traces.get(event.reservation_id)
+    body = encode(f"int_{number}", INTENT, event.reservation_id, event.at, data, traceparent=traceparent)
     yield Message(INTENTS, reservation.owner_id, body)

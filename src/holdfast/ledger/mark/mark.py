@@ -23,14 +23,18 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, text
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.ledger.chain.checkpoint import Checkpoint
 from holdfast.ledger.chain.links import Head, read_head, root_at
+from holdfast.ledger.tables.chain import redacted_events
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.stock import events, reservations
 
+# Databases limit the parameters of one query.
+LOOKED_UP_MAX = 1_000
 _OPEN = (Status.ACTIVE, Status.SETTLING)
 # Built once: they are run several times a second.
 _LATEST = select(events).order_by(events.c.seq.desc()).limit(1)
 _LATEST_OF = _LATEST.where(events.c.reservation_id == bindparam("reservation_id"))
 _EVENT = select(events).where(events.c.seq == bindparam("seq"))
+_REDACTED = select(redacted_events.c.seq).where(redacted_events.c.seq == bindparam("seq"))
 _STATUS = select(reservations.c.reservation_id, reservations.c.status).where(
     reservations.c.reservation_id.in_(bindparam("ids", expanding=True))
 )
@@ -65,7 +69,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """What a server exports when it finds that the ledger went back."""
+    """What a server exports when it finds that the ledger went back: what it acknowledged lately, lost or not."""
 
     finding: str
     seen: Mark
@@ -175,12 +179,17 @@ def went_back(connection: Connection, seen: Mark, acknowledged: Collection[Ackno
     if now.seq < seen.seq:
         return f"its events end at {now.seq}, and {seen.seq} was seen before{change}"
     marked = connection.execute(_EVENT, {"seq": seen.seq}).one_or_none()
-    if marked is not None and _digest(marked) != seen.digest:
+    if marked is not None and _digest(marked) != seen.digest and not _is_redacted(connection, seen.seq):
         return f"event {seen.seq} is not the one that was seen before{change}"
     if _rewrote(connection, seen.head, now.head):
         return f"its history up to event {seen.head.seq} is not the one that was seen before{change}"
     lost = lacking(connection, acknowledged)
     return f"it lacks what was acknowledged, such as {lost[0].reservation_id}{change}" if lost else None
+
+
+def _is_redacted(connection: Connection, seq: int) -> bool:
+    """Whether a buyer was erased from this event: what it was is in the chain only."""
+    return connection.execute(_REDACTED, {"seq": seq}).first() is not None
 
 
 def _rewrote(connection: Connection, seen: Head, now: Head) -> bool:
@@ -193,8 +202,10 @@ def _rewrote(connection: Connection, seen: Head, now: Head) -> bool:
 def lacking(connection: Connection, acknowledged: Collection[Acknowledged]) -> list[Acknowledged]:
     """Those of these reservations that the ledger does not have, or has not ended."""
     latest = {each.reservation_id: each for each in acknowledged}
-    found = connection.execute(_STATUS, {"ids": list(latest)}) if latest else ()
-    status = {row.reservation_id: Status(row.status) for row in found}
+    ids = list(latest)
+    parts = [ids[start : start + LOOKED_UP_MAX] for start in range(0, len(ids), LOOKED_UP_MAX)]
+    found = (connection.execute(_STATUS, {"ids": part}) for part in parts)
+    status = {row.reservation_id: Status(row.status) for rows in found for row in rows}
     return [each for name, each in latest.items() if _is_lost(each.reservation.status, status.get(name))]
 
 

@@ -5,9 +5,9 @@ it is stored outside (`MarkStore`: a file in the data directory, Redis). On ever
 write, the ledger is compared with the last mark and with the latest reservations this process acknowledged. At the
 start it is compared with the stored marks; if there are none, with those that charges carry (`LastResort`).
 
-If it went back, nothing is written any more (`LedgerGuard`), what this process knows to be missing is exported to a
-file, and the watch goes on: once a person has decided (`holdfast recover`), the ledger has a new incarnation and is
-used again.
+If it went back, nothing is written any more (`LedgerGuard`), and what this process acknowledged lately is exported to
+a file without asking the ledger, which may hang while a person decides. The watch goes on: once a person has decided
+(`holdfast recover`), the ledger has a new incarnation and is used again.
 
 What it misses. While a process lives: on a direct connection nothing that it acknowledged as a reservation, because
 commits are lost from the latest backwards and the latest is remembered; of other writes those of the last SAMPLE_S. A
@@ -39,7 +39,6 @@ from holdfast.ledger.mark.mark import (
     Mark,
     begin_incarnation,
     is_of,
-    lacking,
     read_incarnations,
     read_mark,
     went_back,
@@ -76,7 +75,7 @@ class LedgerWatch:
         last_resort: LastResort | None = None,
         key: CheckpointKey | None = None,
     ) -> None:
-        """`exports` is the directory for what the ledger lacks. `acknowledged` gives the latest so many
+        """`exports` is the directory for what the ledger may lack. `acknowledged` gives the latest so many
         reservations that the ledger certainly has. `last_resort` is asked if no store has a mark. `key` signs the
         head of the chain."""
         self._database, self._guard = database, database.guard
@@ -87,7 +86,8 @@ class LedgerWatch:
         self._seen: Mark | None = None
         self._stored: Mark | None = None
         self._stored_at = 0.0
-        self._is_exported = False
+        self._ledger: Mark | None = None
+        self._exported: Sequence[Acknowledged] | None = None
         # Reservations from before a recovery, which decided about them.
         self._decided: set[str] = set()
 
@@ -127,7 +127,7 @@ class LedgerWatch:
             log.warning("ledger_mark_of_another_database", place=kept.place)
             return
         self._seen = kept.mark
-        self._note(went_back(connection, kept.mark))
+        self._note(connection, went_back(connection, kept.mark))
 
     async def _ensure_incarnation(self) -> None:
         def ensure(connection: Connection) -> None:
@@ -142,7 +142,7 @@ class LedgerWatch:
     async def pass_once(self) -> None:
         found = await self._database.read(self._sample) if self.finding is None else None
         if self.finding is not None:
-            await self._export_once()
+            await self._export()
             await self._resume_if_decided()
             return
         self._seen = found
@@ -157,11 +157,11 @@ class LedgerWatch:
     def _compare(self, connection: Connection) -> None:
         if self._seen is not None:
             latest = [r for r in self._acknowledged(ASKED) if r.reservation_id not in self._decided]
-            self._note(went_back(connection, self._seen, latest))
+            self._note(connection, went_back(connection, self._seen, latest))
 
-    def _note(self, finding: str | None) -> None:
+    def _note(self, connection: Connection, finding: str | None) -> None:
         if finding is not None and self._guard.finding is None:
-            self._guard.finding = finding
+            self._guard.finding, self._ledger = finding, read_mark(connection)
             log.error("ledger_went_back", finding=finding)
 
     async def _resume_if_decided(self) -> None:
@@ -177,7 +177,7 @@ class LedgerWatch:
             log.warning("ledger_recovered", incarnation=mark.incarnation)
             self._guard.recoveries += 1
             self._seen, self._guard.finding, self._guard.compare = mark, None, self._compare
-            self._is_exported = False
+            self._exported = None
             self._decided = {r.reservation_id for r in self._acknowledged(sys.maxsize)}
             await self._store()
 
@@ -199,14 +199,16 @@ class LedgerWatch:
         if self.checkpoint is None or self.checkpoint.root != mark.head.root:
             self.checkpoint = self._key.sign(mark.incarnation, mark.head, int(time() * 1000))
 
-    async def _export_once(self) -> None:
-        """What this process knows and the ledger lacks."""
-        if self._is_exported:
+    async def _export(self) -> None:
+        """What this process acknowledged; again if it was more since, by batches that were under way."""
+        latest = self._acknowledged(1)
+        if latest == self._exported:
             return
-        lost, now = await self._database.read(lambda c: (lacking(c, self._acknowledged(sys.maxsize)), read_mark(c)))
         assert self._seen is not None
-        content = Loss(str(self.finding), self._seen, now, lost)
-        file = self._exports / f"ledger-went-back-{self._seen.incarnation}-{self._seen.seq}.json"
-        await asyncio.to_thread(write_durably, file, msgspec.json.encode(content))
-        self._is_exported = True
-        log.error("ledger_loss_exported", file=str(file), reservations=len(lost))
+        await self._keep(Loss(str(self.finding), self._seen, self._ledger, self._acknowledged(sys.maxsize)))
+        self._exported = latest
+
+    async def _keep(self, loss: Loss) -> None:
+        file = self._exports / f"ledger-went-back-{loss.seen.incarnation}-{loss.seen.seq}.json"
+        await asyncio.to_thread(write_durably, file, msgspec.json.encode(loss))
+        log.error("ledger_loss_exported", file=str(file), reservations=len(loss.reservations))

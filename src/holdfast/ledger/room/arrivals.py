@@ -5,9 +5,10 @@ arrivals that it stamped into one table, which needs no lock of the room. `MERGE
 written, they become places in order of (stamp, node, sequence), in portions, each in a transaction under the room's
 lock. The wait lets every process write what it has, so that arrivals of all processes are in one order.
 
-The invariants. While an arrival is staged, no newcomer gets a place before it: joins that find one are staged too. A
-buyer has one staged arrival, the earliest. A buyer who has a place keeps it. A ticket that was used for a place which
-its buyer left gives no other.
+The invariants. No newcomer gets a place before a staged arrival that is older than `MAY_OVERTAKE_MS`: joins that find
+one are staged too. Younger ones may be overtaken, as requests in two processes may be; otherwise the arrivals of a busy
+room, each staged because of the last, would never end. A buyer has one staged arrival, the earliest. A buyer who has a
+place keeps it. A ticket gives one place: none after its buyer left that, or its pass expired.
 
 When it fails. A portion is merged with its deletion in one transaction. A ticket that was never staged (its process was
 killed) is staged when its buyer shows it; places that were given meanwhile stay ahead, and `verify` accepts that only
@@ -27,7 +28,7 @@ from holdfast.ledger.engine.clock import Clock
 from holdfast.ledger.engine.rows import encode_rows, rows_parameter
 from holdfast.ledger.room.queries import room_queries
 from holdfast.ledger.room.rooms import lock_room
-from holdfast.ledger.tables.room import arrivals, places
+from holdfast.ledger.tables.room import arrivals
 
 # Servers notice within a second that the store is back, and then write what they have.
 MERGE_AFTER_MS = 2_000
@@ -87,14 +88,11 @@ def merge(connection: Connection, sale_id: str, clock: Clock, *, limit: int) -> 
     found = connection.execute(wanted).all()
     if not found:
         return 0
-    spent = _spent_tickets(connection, sale_id, [row.buyer_id for row in found])
     joins = [
-        Join(row.buyer_id, row.ticket_id, arrived_at=row.arrived_at, staged_at=row.staged_at)
+        Join(row.buyer_id, row.ticket_id, arrived_at=row.arrived_at, staged_at=row.staged_at, once=True)
         for row in found
-        if row.ticket_id not in spent
     ]
-    if joins:
-        room_queries(connection.dialect.name).apply(connection, sale_id, joins, clock)
+    room_queries(connection.dialect.name).apply(connection, sale_id, joins, clock)
     keys = encode_rows((sale_id, row.buyer_id) for row in found)
     connection.execute(_deletion(connection.dialect.name), {"rows": keys})
     return len(found)
@@ -104,11 +102,3 @@ def merge(connection: Connection, sale_id: str, clock: Clock, *, limit: int) -> 
 def _deletion(dialect_name: str) -> Delete:
     given = rows_parameter(dialect_name, _KEY)
     return delete(arrivals).where(tuple_(*_KEY).in_(select(*given.c)))
-
-
-def _spent_tickets(connection: Connection, sale_id: str, buyers: Sequence[str]) -> frozenset[str]:
-    """The tickets of places that these buyers left."""
-    given = rows_parameter(connection.dialect.name, [places.c.buyer_id])
-    ended = (places.c.sale_id == sale_id, places.c.ended_at.is_not(None), places.c.buyer_id.in_(select(*given.c)))
-    rows = encode_rows((buyer_id,) for buyer_id in buyers)
-    return frozenset(connection.execute(select(places.c.ticket_id).where(*ended), {"rows": rows}).scalars())

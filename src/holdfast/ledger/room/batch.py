@@ -5,7 +5,7 @@ when it has expired, up to `counted_at`, or here if that happens first. The same
 used after the line advancer counted it as released is counted back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from holdfast.domain.room.pace import FRESH_PART
 from holdfast.domain.room.room import (
@@ -38,11 +38,13 @@ class RoomBatch:
         leaves: Mapping[str, int],
         *,
         is_merging: bool = False,
+        used_tickets: Collection[str] = (),
     ) -> None:
-        """`leaves`: how often each buyer without a place has left. `is_merging`: staged arrivals come first."""
+        """`leaves`: how often each buyer without a place has left. `is_merging`: staged arrivals come first.
+        `used_tickets`: those of places that ended, of buyers who show a provisional ticket."""
         self.room, self._found, self.now = room, found, now
         self._leaves = dict(leaves)
-        self._is_merging = is_merging
+        self._is_merging, self._used_tickets = is_merging, used_tickets
         self.joined: list[Place] = []
         self.changed: dict[int, Place] = {}
         self.counted = dict.fromkeys(COUNTED, 0)
@@ -66,6 +68,10 @@ class RoomBatch:
     def _join(self, ask: Join, place: Place | None) -> Stand:
         if place is not None and not self._is_over(place):
             return self._stand(Standing.WAITING if place.place is None else Standing.ADMITTED, place)
+        if ask.once and place is not None and place.ticket_id == ask.ticket_id:
+            return self._stand(Standing.OVER, place)
+        if ask.once and ask.ticket_id in self._used_tickets:
+            return self._stand(Standing.USED)
         if ask.only_again:
             return self._stand(Standing.GONE)
         if self._is_merging and ask.staged_at is None:

@@ -38,6 +38,11 @@ def spend(connection: Connection, spendings: Sequence[Spending]) -> dict[str, Sp
     return {row.challenge_id: Spent(row.buyer_id, row.claim, row.challenge_id in new) for row in found}
 
 
+def spender_of(connection: Connection, challenge_id: str) -> str | None:
+    c = spent_challenges.c
+    return connection.execute(select(c.buyer_id).where(c.challenge_id == challenge_id)).scalar_one_or_none()
+
+
 def _row(spending: Spending) -> dict[str, object]:
     return {name: getattr(spending, name) for name in Spending.__struct_fields__}
 

@@ -1,5 +1,7 @@
 """The counts that the line advancer reads from the ledger at each step."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -41,7 +43,7 @@ def _count_of(connection: Connection, room: RoomState, *conditions: ColumnElemen
     return int(connection.execute(found).scalar_one())
 
 
-def settlement_lag_ms(connection: Connection, sku_id: str, now: int) -> int:
+def settlement_lag_ms(connection: Connection, sku_ids: Collection[str], now: int) -> int:
     """The age of the oldest payment that is due."""
-    oldest = select(func.min(settlements.c.due_at)).where(settlements.c.sku_id == sku_id, is_open_settlement)
+    oldest = select(func.min(settlements.c.due_at)).where(settlements.c.sku_id.in_(sku_ids), is_open_settlement)
     return max(now - int(connection.execute(oldest).scalar() or now), 0)

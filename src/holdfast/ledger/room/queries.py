@@ -21,6 +21,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnClause,
+    ColumnElement,
     Connection,
     Executable,
     Exists,
@@ -40,7 +41,7 @@ from sqlalchemy import (
     update,
 )
 
-from holdfast.domain.room.room import Leave, Place, RoomAsk, RoomState, Stand
+from holdfast.domain.room.room import Join, Leave, Place, RoomAsk, RoomState, Stand
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS, Clock
 from holdfast.ledger.engine.facts import encode_facts
 from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_matching, rows_parameter
@@ -55,6 +56,8 @@ _CHANGED = [places.c[name] for name in ("sale_id", *CHANGED_COLUMNS)]
 JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at", "arrived_at")]
 MERGED = [*JOINED, places.c.staged_at]
 EVENT = [events.c[name] for name in ("sku_id", "type", "at", "subject", "facts")]
+# Longer than a staged arrival waits to be merged (`arrivals.py`), and less than the skew that `verify` accepts.
+MAY_OVERTAKE_MS = 2_800
 # All of a room but what only the line advancer and the pruner need.
 ROOM = [c for c in rooms.c if c.name not in ("advancer_state", "unpruned_before")]
 of_sale_id = rooms.c.sale_id == bindparam("of_sale")
@@ -67,7 +70,7 @@ class Loaded(Struct, frozen=True):
     room: RoomState
     found: Sequence[Place]
     now: int
-    # Whether arrivals are staged.
+    # Whether arrivals are staged that nobody may overtake.
     is_merging: bool
 
 
@@ -97,7 +100,8 @@ class RoomQueries:
         counted = {ask.buyer_id for ask in asks if isinstance(ask, Leave) or ask.buyer_id not in found}
         leaves = _leaves_of(connection, loaded.room, counted)
         room = with_leavers(connection, loaded.room)
-        batch = RoomBatch(room, found, loaded.now, leaves, is_merging=loaded.is_merging)
+        used = _used_tickets(connection, sale_id, asks)
+        batch = RoomBatch(room, found, loaded.now, leaves, is_merging=loaded.is_merging, used_tickets=used)
         stands = [batch.answer(ask) for ask in asks]
         if batch.changed or batch.joined or any(batch.counted.values()):
             self._engine.store(connection, sale_id, batch)
@@ -109,17 +113,19 @@ room_queries = cache(RoomQueries)
 
 class _Sqlite:
     def __init__(self) -> None:
-        self._room = select(*ROOM, has_arrivals().label("is_merging")).where(of_sale_id)
+        is_merging = has_arrivals(bindparam("now", type_=BigInteger)).label("is_merging")
+        self._room = select(*ROOM, is_merging).where(of_sale_id)
         self._find = find_places("sqlite")
         self._change = update_places("sqlite")
         self._insert = insert_rows("sqlite", places, MERGED)
         self._record = insert_rows("sqlite", events, EVENT)
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
-        row = connection.execute(self._room, {"of_sale": sale_id}).one_or_none()
+        now = clock.now_ms(connection)
+        row = connection.execute(self._room, {"of_sale": sale_id, "now": now}).one_or_none()
         if row is None:
             return None
-        return Loaded(room_in(row), _found(connection, self._find, buyers), clock.now_ms(connection), row.is_merging)
+        return Loaded(room_in(row), _found(connection, self._find, buyers), now, row.is_merging)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         if batch.changed:
@@ -167,11 +173,12 @@ class _Postgres:
 def _load_statement() -> Select[Any]:
     room = locked_room()
     found = places_as_json(find_places("postgresql").subquery("found")).label("found")
-    return select(room, has_arrivals().label("is_merging"), found)
+    return select(room, has_arrivals(room.c.now).label("is_merging"), found)
 
 
-def has_arrivals() -> Exists:
-    return exists().where(arrivals.c.sale_id == bindparam("of_sale"))
+def has_arrivals(now: ColumnElement[int]) -> Exists:
+    """Whether arrivals are staged that nobody may overtake."""
+    return exists().where(arrivals.c.sale_id == bindparam("of_sale"), arrivals.c.arrived_at < now - MAY_OVERTAKE_MS)
 
 
 def locked_room() -> Subquery:
@@ -219,6 +226,17 @@ def _leaves_of(connection: Connection, room: RoomState, buyers: Collection[str])
     theirs = (places.c.sale_id == room.sale_id, places.c.buyer_id.in_(buyers), was_left)
     found = select(places.c.buyer_id, func.count().label("leaves")).where(*theirs).group_by(places.c.buyer_id)
     return {row.buyer_id: row.leaves for row in connection.execute(found)}
+
+
+def _used_tickets(connection: Connection, sale_id: str, asks: Sequence[RoomAsk]) -> frozenset[str]:
+    """The tickets of places that have ended, of buyers who show a provisional ticket."""
+    buyers = {ask.buyer_id for ask in asks if isinstance(ask, Join) and ask.once}
+    if not buyers:
+        return frozenset()
+    given = rows_parameter(connection.dialect.name, [places.c.buyer_id])
+    ended = (places.c.sale_id == sale_id, places.c.ended_at.is_not(None), places.c.buyer_id.in_(select(*given.c)))
+    rows = encode_rows((buyer_id,) for buyer_id in buyers)
+    return frozenset(connection.execute(select(places.c.ticket_id).where(*ended), {"rows": rows}).scalars())
 
 
 def room_in(row: Row[*tuple[Any, ...]]) -> RoomState:

@@ -1,7 +1,7 @@
 """Queries on rooms."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -12,12 +12,13 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.domain.room.lottery import SEED_BYTES, Leavers, entry_of, seed_hash
 from holdfast.domain.room.room import AdvancerState, RoomState
+from holdfast.domain.sale.drop import line_of
 from holdfast.domain.sale.sale import RoomMode, Sale, SaleState
 from holdfast.ledger.engine.facts import record, row_facts
 from holdfast.ledger.engine.rows import encode_rows, rows_parameter
 from holdfast.ledger.tables.room import FOR_ADVANCER, gate_slowness, places, rooms
-from holdfast.ledger.tables.rows import sale_from_row
-from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.rows import drop_from_row, sale_from_row
+from holdfast.ledger.tables.sales import drops, sales
 from holdfast.runtime.sealing import Sealer
 
 CHANGED = "room.changed"
@@ -32,8 +33,15 @@ def stream_of(sale_id: str) -> str:
 
 
 class SaleAndRoom(Struct, frozen=True):
+    """A waiting line: its rules, its room, and what is sold to those in it: one sale, or the sales of a drop."""
+
     sale: Sale
     room: RoomState
+    sales: Sequence[Sale]
+
+    @property
+    def sku_ids(self) -> list[str]:
+        return [sale.sku_id for sale in self.sales]
 
 
 def make_room(connection: Connection, sale_id: str, now: int, sealer: Sealer | None = None) -> None:
@@ -158,15 +166,36 @@ def _record(connection: Connection, sale_id: str, now: int, facts: Mapping[str, 
 
 
 def live_rooms(connection: Connection) -> list[SaleAndRoom]:
-    """Those of sales that are not closed and have a room."""
-    found = connection.execute(select(rooms).join(sales, sales.c.sale_id == rooms.c.sale_id).where(_IS_LIVE)).all()
-    theirs = connection.execute(select(sales).where(_IS_LIVE, sales.c.sale_id.in_([row.sale_id for row in found])))
-    by_id = {row.sale_id: sale_from_row(row) for row in theirs}
+    """Those of sales that are not closed and have a room, and of drops that have such a sale."""
+    lines = [*_lines_of_sales(connection), *_lines_of_drops(connection)]
+    sold_to = {line.sale_id: (line, sales_) for line, sales_ in lines if line.room.mode is not RoomMode.OFF}
+    found = connection.execute(select(rooms).where(rooms.c.sale_id.in_(sold_to))).all() if sold_to else ()
     return [
-        SaleAndRoom(by_id[row.sale_id], with_leavers(connection, room_from_row(row)))
+        SaleAndRoom(line, with_leavers(connection, room_from_row(row)), sales_)
         for row in found
-        if row.sale_id in by_id and by_id[row.sale_id].room.mode is not RoomMode.OFF
+        for line, sales_ in [sold_to[row.sale_id]]
     ]
+
+
+def _lines_of_sales(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
+    wanted = select(sales).join(rooms, sales.c.sale_id == rooms.c.sale_id).where(_IS_LIVE, sales.c.drop_id.is_(None))
+    return [(sale, [sale]) for sale in map(sale_from_row, connection.execute(wanted))]
+
+
+def _lines_of_drops(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
+    live = select(sales.c.drop_id).where(_IS_LIVE, sales.c.drop_id.is_not(None))
+    found = [drop_from_row(row) for row in connection.execute(select(drops).where(drops.c.drop_id.in_(live)))]
+    if not found:
+        return []
+    theirs: dict[str, list[Sale]] = {drop.drop_id: [] for drop in found}
+    for row in connection.execute(select(sales).where(sales.c.drop_id.in_(theirs))):
+        theirs[row.drop_id].append(sale_from_row(row))
+    return [(line_of(drop, theirs[drop.drop_id]), _loaded(theirs[drop.drop_id])) for drop in found]
+
+
+def _loaded(of_drop: Sequence[Sale]) -> list[Sale]:
+    """Those whose pools exist, and are in no later sale."""
+    return [sale for sale in of_drop if sale.state is SaleState.READY]
 
 
 _IS_LIVE = sales.c.state != SaleState.CLOSED
@@ -177,11 +206,11 @@ def list_entries(connection: Connection, room: RoomState, first: int, last: int)
     arrival_of = room.leavers.arrival_of
     is_listed = (places.c.arrival >= arrival_of(first), places.c.arrival < arrival_of(last), _IS_LISTED)
     wanted = (
-        select(places.c.buyer_id, places.c.ticket_id)
+        select(places.c.buyer_id, places.c.ticket_id, places.c.entry)
         .where(places.c.sale_id == room.sale_id, *is_listed)
         .order_by(places.c.arrival)
     )
-    return [entry_of(room.sale_id, row.buyer_id, row.ticket_id) for row in connection.execute(wanted)]
+    return [row.entry or entry_of(room.sale_id, row.buyer_id, row.ticket_id) for row in connection.execute(wanted)]
 
 
 _IS_LISTED = func.coalesce(places.c.left_place, 0) != LEFT_BEFORE_CLOSING
@@ -205,7 +234,7 @@ def prune_slowness(connection: Connection, older_than: int, *, limit: int) -> in
     return connection.execute(delete(gate_slowness).where(tuple_(*key).in_(old))).rowcount
 
 
-def slowness_of(connection: Connection, sku_id: str, since: int) -> float:
+def slowness_of(connection: Connection, sku_ids: Collection[str], since: int) -> float:
     """The highest that any process measures."""
-    of_pool = (gate_slowness.c.sku_id == sku_id, gate_slowness.c.at >= since)
+    of_pool = (gate_slowness.c.sku_id.in_(sku_ids), gate_slowness.c.at >= since)
     return float(connection.execute(select(func.max(gate_slowness.c.slowness_ms)).where(*of_pool)).scalar() or 0)

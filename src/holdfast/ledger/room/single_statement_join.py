@@ -101,7 +101,7 @@ def _statement() -> Select[Any]:
     again = given.alias("again")
     theirs = and_(places.c.sale_id == again.c.sale_id, places.c.buyer_id == again.c.buyer_id)
     left = exists().select_from(again.join(places, theirs)).where(was_left)
-    is_done = and_(room.c.is_as_seen, not_(over), not_(left), not_(has_arrivals()))
+    is_done = and_(room.c.is_as_seen, not_(over), not_(left), not_(has_arrivals(room.c.now)))
     newcomers = (
         select(given, (func.row_number().over(order_by=given.c.number) - 1).label("behind"))
         .join_from(given, room, is_done)

@@ -6,7 +6,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, func, literal_column, select
 
 from holdfast.domain.room.room import RoomState
-from holdfast.domain.sale.sale import SaleState
+from holdfast.domain.sale.sale import SaleState, line_of_sale
 from holdfast.domain.stock.shards import whole_of
 from holdfast.ledger.room.rooms import room_from_row
 from holdfast.ledger.stock.pool_counts import counts_of
@@ -56,11 +56,12 @@ class SaleStanding(Struct, frozen=True):
 
 def standing_of_sales(connection: Connection, *, limit: int) -> list[SaleStanding]:
     """The newest sales that are not closed. A few queries, however many there are."""
-    wanted = select(sales.c.sale_id, sales.c.sku_id).where(sales.c.state != SaleState.CLOSED)
+    wanted = select(sales.c.sale_id, sales.c.sku_id, sales.c.drop_id).where(sales.c.state != SaleState.CLOSED)
     found = connection.execute(wanted.order_by(sales.c.starts_at.desc(), sales.c.sale_id).limit(limit)).all()
     sale_of = {row.sku_id: row.sale_id for row in found}
     units, counts = _units_by_sku(connection, sale_of), _counts_by_sku(connection, sale_of)
-    rows = connection.execute(select(rooms).where(rooms.c.sale_id.in_(sale_of.values())))
+    lines = {row.sale_id: line_of_sale(row.sale_id, row.drop_id) for row in found}
+    rows = connection.execute(select(rooms).where(rooms.c.sale_id.in_(set(lines.values()))))
     in_rooms = {row.sale_id: room_from_row(row) for row in rows}
     return [
         SaleStanding(
@@ -68,7 +69,7 @@ def standing_of_sales(connection: Connection, *, limit: int) -> list[SaleStandin
             units.get(sku_id, {}),
             _starting(counts.get(sku_id, {}), counters.TOLD),
             _starting(counts.get(sku_id, {}), counters.RETURNED),
-            in_rooms.get(sale_id),
+            in_rooms.get(lines[sale_id]),
         )
         for sku_id, sale_id in sale_of.items()
     ]

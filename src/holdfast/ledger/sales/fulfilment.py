@@ -19,7 +19,13 @@ class NotFulfilled(Exception):
         self.order = order
 
 
-def fulfil(connection: Connection, order_id: str, tracking: str | None, now: int) -> Order | None:
+class KeyReused(Exception):
+    """It was fulfilled with this idempotency key and another tracking number."""
+
+
+def fulfil(
+    connection: Connection, order_id: str, tracking: str | None, now: int, key: str | None = None
+) -> Order | None:
     """The order, fulfilled. A repeat with the same tracking number changes nothing. None if there is no such order."""
     row = lock_order(connection, order_id)
     if row is None:
@@ -27,9 +33,11 @@ def fulfil(connection: Connection, order_id: str, tracking: str | None, now: int
     order = order_from_row(row)
     if order.status is OrderStatus.FULFILLED and order.tracking == tracking:
         return order
+    if key is not None and row.fulfil_key == key:
+        raise KeyReused
     if order.status is not OrderStatus.CONFIRMED:
         raise NotFulfilled(order)
-    values = {"status": OrderStatus.FULFILLED.value, "tracking": tracking, "updated_at": now}
+    values = {"status": OrderStatus.FULFILLED.value, "tracking": tracking, "fulfil_key": key, "updated_at": now}
     changed = update(orders).where(orders.c.order_id == order_id).values(**values).returning(*orders.c)
     sent = connection.execute(changed).one()
     about = {"reservation_id": order.reservation_id, "subject": order_id, "quantity": order.quantity}

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
-from holdfast.domain.sale.sale import SaleState
+from holdfast.domain.sale.sale import SaleState, line_of_sale
 from holdfast.domain.stock.shards import whole_of
 from holdfast.ledger.room.rooms import room_from_row
 from holdfast.ledger.stock.history import LEVEL
@@ -19,21 +19,23 @@ EARLY_MS = 3_600_000
 
 def levels_of_sales(connection: Connection, now: int) -> Levels:
     """Three queries, however many sales there are."""
-    wanted = select(sales.c.sale_id, sales.c.sku_id).where(
+    wanted = select(sales.c.sale_id, sales.c.sku_id, sales.c.drop_id).where(
         sales.c.state != SaleState.CLOSED, sales.c.starts_at <= now + EARLY_MS
     )
     found = connection.execute(wanted.order_by(sales.c.starts_at.desc(), sales.c.sale_id).limit(SALES_MAX)).all()
     if not found:
         return {}
-    sku_of = {row.sale_id: row.sku_id for row in found}
+    skus_of: dict[str, list[str]] = {}
+    for sale in found:
+        skus_of.setdefault(line_of_sale(sale.sale_id, sale.drop_id), []).append(sale.sku_id)
     levels: Levels = {}
-    for sku_id in sku_of.values():
+    for sku_id in (sale.sku_id for sale in found):
         levels |= {(sku_id, f"{LEVEL}open"): 0, (sku_id, f"{LEVEL}oldest_ms"): 0}
-    for row in connection.execute(select(rooms).where(rooms.c.sale_id.in_(sku_of))):
-        room, sku_id = room_from_row(row), sku_of[row.sale_id]
+    for row in connection.execute(select(rooms).where(rooms.c.sale_id.in_(skus_of))):
+        room = room_from_row(row)
         inside = max(room.called, 0) + max(room.passes, 0)
         for name, number in (("joined", room.joined), ("serving", room.serving), ("inside", inside)):
-            levels[sku_id, LEVEL + name] = number
+            levels |= {(sku_id, LEVEL + name): number for sku_id in skus_of[row.sale_id]}
     _add_settlements(connection, levels, now)
     return levels
 

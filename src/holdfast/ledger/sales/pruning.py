@@ -13,16 +13,16 @@ from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct, json
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, insert, or_, select, update
 
-from holdfast.domain.sale.sale import SaleState
-from holdfast.ledger.chain.leaves import hashes_of, prune_events
+from holdfast.domain.sale.sale import SaleState, line_of_sale
+from holdfast.ledger.chain.leaves import hashes_of, prune_events, unkept
 from holdfast.ledger.engine.facts import encode_facts, record, row_facts
 from holdfast.ledger.room.rooms import CHANGED, RECORDED, stream_of
 from holdfast.ledger.stock.pruning import ROUND_MS, pruning_digest
 from holdfast.ledger.tables.room import places, rooms
-from holdfast.ledger.tables.sales import address_units, purchase_attempts, sales
-from holdfast.ledger.tables.stock import events
+from holdfast.ledger.tables.sales import address_units, drop_units, purchase_attempts, sales
+from holdfast.ledger.tables.stock import events, reservations
 
 PRUNED = "sale.pruned"
 HISTORY_PRUNED = "room.pruned"
@@ -32,7 +32,7 @@ DELETED_MAX = 200
 
 
 class PrunedPlaces(Struct, frozen=True):
-    """The subject of the event: what it stands for. No sale's ID contains a slash."""
+    """The subject of the event: what it stands for."""
 
     sale_id: str
     first: int
@@ -44,7 +44,7 @@ class PrunedPlaces(Struct, frozen=True):
     @classmethod
     def parse(cls, subject: str) -> "PrunedPlaces | None":
         """None if it is not one of ours."""
-        match = re.fullmatch(r"([^/]+)/(\d+)/(\d+)/(\d+)/(\d+)/(\w+)", subject)
+        match = re.fullmatch(r"(.+)/(\d+)/(\d+)/(\d+)/(\d+)/(\w+)", subject)
         if match is None:
             return None
         return cls(match[1], int(match[2]), int(match[3]), int(match[4]), int(match[5]), match[6])
@@ -69,6 +69,7 @@ class SalePruner:
             self._prune_line(connection, older_than + self._kept_ms, limit)
             or _prune_addresses(connection, self._sale_id, limit)
             or _prune_attempts(connection, self._sale_id, limit)
+            or _prune_allowances(connection, self._sale_id, limit)
         ):
             return limit
         is_next = (sales.c.sale_id > self._sale_id, sales.c.state == SaleState.CLOSED, sales.c.closed_at < older_than)
@@ -80,27 +81,38 @@ class SalePruner:
     def _prune_line(self, connection: Connection, now: int, limit: int) -> bool:
         if self._keeps_lines:
             return False
-        return bool(_prune_places(connection, self._sale_id, now, limit)) or _prune_history(
-            connection, self._sale_id, now
+        line_id = _line_of(connection, self._sale_id, now - self._kept_ms)
+        return bool(_prune_places(connection, self._sale_id, line_id, now, limit)) or _prune_history(
+            connection, line_id, now
         )
 
 
-def _prune_places(connection: Connection, sale_id: str, now: int, limit: int) -> int:
-    room = connection.execute(select(rooms).where(rooms.c.sale_id == sale_id).with_for_update()).one_or_none()
+def _line_of(connection: Connection, sale_id: str, older_than: int) -> str:
+    """The line that can be deleted with this sale. The line of a drop goes with its last sale."""
+    drop_id = connection.execute(select(sales.c.drop_id).where(sales.c.sale_id == sale_id)).scalar()
+    is_needed = or_(sales.c.closed_at.is_(None), sales.c.closed_at >= older_than)
+    if drop_id is None:
+        return sale_id
+    needed = select(sales.c.sale_id).where(sales.c.drop_id == drop_id, is_needed).limit(1)
+    return sale_id if connection.execute(needed).first() is not None else line_of_sale(sale_id, drop_id)
+
+
+def _prune_places(connection: Connection, sale_id: str, line_id: str, now: int, limit: int) -> int:
+    room = connection.execute(select(rooms).where(rooms.c.sale_id == line_id).with_for_update()).one_or_none()
     if room is None or room.pruned == room.joined:
         return 0
-    of_sale = places.c.sale_id == sale_id
+    of_sale = places.c.sale_id == line_id
     rows = connection.execute(select(places).where(of_sale).order_by(places.c.arrival).limit(limit)).all()
     if not rows:
         return 0
-    stands_for = _stands_for(sale_id, room.pruned, rows)
+    stands_for = _stands_for(line_id, room.pruned, rows)
     sku_id = connection.execute(select(sales.c.sku_id).where(sales.c.sale_id == sale_id)).scalar_one()
     record(connection, sku_id, PRUNED, now, {}, quantity=len(rows), subject=str(stands_for))
     connection.execute(delete(places).where(of_sale, places.c.arrival <= rows[-1].arrival))
     values = {"pruned": room.pruned + len(rows)}
     if values["pruned"] == room.joined:
         values["unpruned_before"] = connection.execute(select(func.max(events.c.seq))).scalar_one()
-    connection.execute(update(rooms).where(rooms.c.sale_id == sale_id).values(values))
+    connection.execute(update(rooms).where(rooms.c.sale_id == line_id).values(values))
     return len(rows)
 
 
@@ -124,12 +136,12 @@ def _prune_history(connection: Connection, sale_id: str, now: int) -> bool:
 
 
 def _replace_history(connection: Connection, sale_id: str, seqs: Sequence[int], now: int) -> None:
-    hashes = hashes_of(connection, seqs)
+    hashes = hashes_of(connection, unkept(connection, seqs))
     room = connection.execute(select(*RECORDED).where(rooms.c.sale_id == sale_id)).one()
     told = {"sku_id": stream_of(sale_id), "type": HISTORY_PRUNED, "at": now, "quantity": len(hashes)}
     told |= {"subject": pruning_digest("", hashes.values()), "facts": encode_facts({"rooms": [row_facts(rooms, room)]})}
     pruned_by = connection.execute(insert(events).values(**told).returning(events.c.seq)).scalar_one()
-    prune_events(connection, hashes, pruned_by)
+    prune_events(connection, seqs, hashes, pruned_by)
 
 
 def _stands_for(sale_id: str, first: int, rows: Sequence[Row[Any]]) -> PrunedPlaces:
@@ -148,3 +160,10 @@ def _prune_attempts(connection: Connection, sale_id: str, limit: int) -> int:
     of_sale = purchase_attempts.c.sale_id == sale_id
     some = select(purchase_attempts.c.buyer_id).where(of_sale).distinct().limit(limit)
     return connection.execute(delete(purchase_attempts).where(of_sale, purchase_attempts.c.buyer_id.in_(some))).rowcount
+
+
+def _prune_allowances(connection: Connection, sale_id: str, limit: int) -> int:
+    """Those whose reservations are deleted, or were never made: the others prove that a limit was kept."""
+    has_reservation = exists().where(reservations.c.reservation_id == drop_units.c.reservation_id)
+    some = select(drop_units.c.reservation_id).where(drop_units.c.sale_id == sale_id, ~has_reservation).limit(limit)
+    return connection.execute(delete(drop_units).where(drop_units.c.reservation_id.in_(some))).rowcount

@@ -38,11 +38,11 @@ _SERIES = {
 
 
 class Amount(Struct, frozen=True):
-    """Rows that belong together: how many, of how many units, worth how much."""
+    """Rows that belong together: how many, of how many units, worth how much in each currency."""
 
     number: int
     units: int
-    amount: int
+    amounts: Mapping[str, int] = {}
 
 
 class Waits(Struct, frozen=True):
@@ -88,7 +88,7 @@ class SaleReport(Struct, frozen=True):
     reservations: Mapping[str, Amount]
     buyers: int
     orders: Mapping[str, Amount]
-    refunded_amount: int
+    refunded_amounts: Mapping[str, int]
     attempts: int
     refusals: Mapping[str, int]
     answered_in_ms: Mapping[str, float | None]
@@ -125,7 +125,7 @@ def report_of(connection: Connection, sale_id: str, now: int) -> SaleReport | No
         reservations=_by_status(connection, made),
         buyers=int(connection.execute(select(func.count(reservations.c.owner_id.distinct())).where(made)).scalar_one()),
         orders=_summed(connection, orders, orders.c.status, orders.c.sale_id == sale_id),
-        refunded_amount=_refunded(connection, sale_id),
+        refunded_amounts=_refunded(connection, sale_id),
         attempts=sum(outcomes.values()),
         refusals={name: number for name, number in sorted(outcomes.items()) if name not in _SUCCESSES},
         answered_in_ms=_answered(counts),
@@ -170,14 +170,19 @@ def _summed(
     connection: Connection, table: Table, by: ColumnElement[str], wanted: ColumnElement[bool]
 ) -> dict[str, Amount]:
     units = func.coalesce(func.sum(table.c.quantity), 0) if "quantity" in table.c else func.count() * 0
-    query = select(by, func.count(), units, func.coalesce(func.sum(table.c.amount), 0)).where(wanted).group_by(by)
-    return {str(name): Amount(int(n), int(u), int(a)) for name, n, u, a in connection.execute(query.order_by(by))}
+    keys = (by, table.c.currency)
+    query = select(*keys, func.count(), units, func.coalesce(func.sum(table.c.amount), 0)).where(wanted)
+    found: dict[str, Amount] = {}
+    for name, currency, n, u, a in connection.execute(query.group_by(*keys).order_by(*keys)):
+        others = found.get(str(name), Amount(0, 0))
+        found[str(name)] = Amount(others.number + int(n), others.units + int(u), {**others.amounts, currency: int(a)})
+    return found
 
 
 def _by_status(connection: Connection, made: ColumnElement[bool]) -> dict[str, Amount]:
     status = reservations.c.status
     query = select(status, func.count(), func.sum(reservations.c.quantity)).where(made).group_by(status)
-    return {name: Amount(int(n), int(u), 0) for name, n, u in connection.execute(query.order_by(status))}
+    return {name: Amount(int(n), int(u)) for name, n, u in connection.execute(query.order_by(status))}
 
 
 def _sold_between(connection: Connection, sale_id: str) -> tuple[int | None, int | None]:
@@ -186,9 +191,11 @@ def _sold_between(connection: Connection, sale_id: str) -> tuple[int | None, int
     return first, last
 
 
-def _refunded(connection: Connection, sale_id: str) -> int:
-    query = select(func.coalesce(func.sum(orders.c.refunded_amount), 0)).where(orders.c.sale_id == sale_id)
-    return int(connection.execute(query).scalar_one())
+def _refunded(connection: Connection, sale_id: str) -> dict[str, int]:
+    currency, refunded = orders.c.currency, func.sum(orders.c.refunded_amount)
+    some = and_(orders.c.sale_id == sale_id, orders.c.refunded_amount > 0)
+    query = select(currency, refunded).where(some).group_by(currency).order_by(currency)
+    return {name: int(amount) for name, amount in connection.execute(query)}
 
 
 def _declines(connection: Connection, sale_id: str) -> dict[str, int]:
@@ -221,7 +228,7 @@ def _timeline(connection: Connection, sale: Sale, names: Sequence[str]) -> tuple
 
 
 def _line(connection: Connection, sale: Sale) -> Line | None:
-    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale.sale_id)).one_or_none()
+    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale.line_id)).one_or_none()
     if row is None:
         return None
     return Line(
@@ -240,7 +247,7 @@ def _line(connection: Connection, sale: Sale) -> Line | None:
 def _waits(connection: Connection, sale: Sale, made: ColumnElement[bool]) -> dict[str, Waits]:
     # A pass becomes stale after a known part of its time, so that both moments tell when it was given.
     given_at = places.c.pass_until - (places.c.pass_until - places.c.stale_at) / (1 - FRESH_PART)
-    in_line = and_(places.c.sale_id == sale.sale_id, places.c.stale_at.is_not(None))
+    in_line = and_(places.c.sale_id == sale.line_id, places.c.stale_at.is_not(None))
     paid = and_(made, reservations.c.confirmed_at.is_not(None))
     found = {
         "from joining to the pass": _quantiles(connection, given_at - places.c.joined_at, in_line),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Integer, bindparam, delete, exists, or_, select, update
 
-from holdfast.domain.sale.sale import Order, OrderStatus, Sale, SaleState
+from holdfast.domain.sale.sale import Order, OrderStatus, Sale, SaleState, read_order_number
 from holdfast.domain.stock.pool import Pool
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.engine.rows import encode_rows, newest_rows
@@ -119,6 +119,7 @@ def list_orders(
     starting_after: str | None = None,
     to_source: bool = False,
     status: OrderStatus | None = None,
+    number: str | None = None,
 ) -> ListedOrders:
     """Newest first."""
     wanted = select(orders).order_by(orders.c.order_id.desc()).limit(limit + 1)
@@ -128,6 +129,8 @@ def list_orders(
         wanted = wanted.where(orders.c.sale_id == sale_id)
     if status is not None:
         wanted = wanted.where(orders.c.status == status.value)
+    if number is not None:
+        wanted = wanted.where(orders.c.number == read_order_number(number))
     if to_source:
         wanted = wanted.where(is_to_source)
     if starting_after is not None:

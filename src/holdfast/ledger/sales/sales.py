@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, select, update
 
 from holdfast.domain.sale.sale import Order, Sale
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.tables.rows import order_from_row, sale_from_row
 from holdfast.ledger.tables.sales import orders, sales
-from holdfast.ledger.tables.stock import pools
+from holdfast.ledger.tables.stock import pools, reservations
 
 
 def is_pool_of(sku_id: str) -> ColumnElement[bool]:
@@ -37,6 +37,18 @@ def record_sale(
     """The event of a change of a sale, with the columns that changed and, if they are known, what they were."""
     facts: dict[str, object] = {"sales": [changes], **({} if before is None else {"before": before})}
     record(connection, sku_id, event or "sale.changed", now, facts, subject=changes["sale_id"])
+
+
+def count_anew(connection: Connection, sku_id: str, now: int) -> list[str]:
+    """Limits per owner count nothing that was reserved until now. Returns the pool, or the shards of it, that have
+    something of that kind."""
+    has_some = exists().where(reservations.c.sku_id == pools.c.sku_id)
+    reset = update(pools).where(is_pool_of(sku_id), has_some).values(counted_from=pools.c.decided_at)
+    rows = connection.execute(reset.returning(pools.c.sku_id, pools.c.counted_from)).all()
+    if rows:
+        facts = [{"sku_id": row.sku_id, "counted_from": row.counted_from} for row in rows]
+        record(connection, sku_id, "pool.counted_anew", now, {"pools": facts})
+    return [row.sku_id for row in rows]
 
 
 def put_pool_in_sale(connection: Connection, sku_id: str, sale_id: str, now: int) -> None:

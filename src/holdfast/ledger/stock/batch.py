@@ -37,7 +37,7 @@ from holdfast.ledger.stock.pool_counts import count_returns
 from holdfast.ledger.stock.sale_batch import SaleQueries
 from holdfast.ledger.stock.transfers import counters_of, store_transfers
 from holdfast.ledger.tables.rows import pool_from_row, remembered_from_row, reservation_from_row
-from holdfast.ledger.tables.stock import idempotency, is_active, pools, reservations
+from holdfast.ledger.tables.stock import idempotency, is_active, is_counted_in, pools, reservations
 
 
 class Position(Struct, frozen=True):
@@ -111,7 +111,8 @@ class BatchQueries:
         self._due_of_owners = prepared(
             dialect, rows_matching(dialect, reservations, by_owner, *counted, is_active, is_due)
         )
-        theirs = rows_matching(dialect, reservations, by_owner, *counted).subquery("theirs")
+        in_sale = is_counted_in(bindparam("sku_id", type_=String))
+        theirs = rows_matching(dialect, reservations, by_owner, *counted, in_sale).subquery("theirs")
         live_units = func.sum(case((_is_one_of(theirs.c.status, LIVE), theirs.c.quantity), else_=0))
         released = func.sum(case((_is_one_of(theirs.c.status, RELEASED), 1), else_=0))
         self._tallies = prepared(dialect, select(theirs.c.owner_id, live_units, released).group_by(theirs.c.owner_id))
@@ -205,10 +206,22 @@ class BatchQueries:
         rows = self._tallies.all(connection, {"sku_id": sku_id, "rows": _owners_of(commands)})
         return {row[0]: Tally(int(row[1]), int(row[2])) for row in rows}
 
+    def live_units(self, connection: Connection, sku_id: str, owners: Iterable[str]) -> dict[str, int]:
+        """What counts towards the limit of each of these owners."""
+        rows = encode_rows([owner] for owner in set(owners))
+        return {row[0]: int(row[1]) for row in self._tallies.all(connection, {"sku_id": sku_id, "rows": rows})}
+
     def _load_keys(
         self, connection: Connection, sku_id: str, commands: Sequence[Command]
     ) -> dict[tuple[str, str], Remembered]:
-        keys = {(c.owner_id, c.key) for c in commands if type(c) is Reserve and c.key is not None}
+        return self.remembered(
+            connection, sku_id, {(c.owner_id, c.key) for c in commands if type(c) is Reserve and c.key is not None}
+        )
+
+    def remembered(
+        self, connection: Connection, sku_id: str, keys: set[tuple[str, str]]
+    ) -> dict[tuple[str, str], Remembered]:
+        """The first answers to these idempotency keys, each with its owner."""
         if not keys:
             return {}
         rows = self._keys.all(connection, {"sku_id": sku_id, "rows": encode_rows(keys)})

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, func, literal_column, select
 
 from holdfast.domain.stock.reservation import Status
 from holdfast.ledger.tables.money import payments
-from holdfast.ledger.tables.stock import claims, reservations
+from holdfast.ledger.tables.stock import claims, is_counted_in, reservations
 
 _CHARGED = ("claimed", "captured")
 
@@ -28,7 +28,7 @@ def _of_owners(sku_id: str, owners: Collection[str]) -> Select[Any]:
     # By the index of owners: see `batch.py` for why the pool must not be a condition that has one.
     is_theirs = [reservations.c.owner_id.in_(owners), reservations.c.sku_id.concat(literal_column("''")) == sku_id]
     units = func.sum(reservations.c.quantity)
-    query = select(reservations.c.owner_id, units).where(*is_theirs, reservations.c.counted)
+    query = select(reservations.c.owner_id, units).where(*is_theirs, reservations.c.counted, is_counted_in(sku_id))
     return query.group_by(reservations.c.owner_id)
 
 
@@ -37,7 +37,11 @@ def _sold(sku_id: str, owners: Collection[str]) -> Select[Any]:
 
 
 def _claimed(sku_id: str, owners: Collection[str]) -> Select[Any]:
-    is_theirs = [claims.c.sku_id == sku_id, claims.c.owner_id.in_(owners)]
+    is_theirs = [
+        claims.c.sku_id == sku_id,
+        claims.c.owner_id.in_(owners),
+        is_counted_in(sku_id, claims.c.created_at),
+    ]
     return select(claims.c.owner_id, func.sum(claims.c.quantity)).where(*is_theirs).group_by(claims.c.owner_id)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select, text, tuple
 from holdfast.domain.stock.reservation import Status
 from holdfast.domain.stock.rulebook import LIVE, RELEASED
 from holdfast.ledger.stock.journal import HELD
-from holdfast.ledger.tables.stock import idempotency, reservations
+from holdfast.ledger.tables.stock import idempotency, pools, reservations
 
 # Redis loads this many in some milliseconds, in which it does nothing else; each portion is synced.
 PORTION = 2_500
@@ -56,9 +56,12 @@ def holds_and_owners_after(connection: Connection, sku_id: str, mark: Mark) -> t
     """What each owner has in this portion. An owner may appear in several, and Redis adds them up: portions by owner
     would have to read the whole pool."""
     in_portion, mark = _portion_after(connection, sku_id, mark)
+    since = connection.execute(select(pools.c.counted_from).where(pools.c.sku_id == sku_id)).scalar() or 0
     found = connection.execute(select(*_HOLD).where(*in_portion)).all()
     owners: dict[str, tuple[int, int, list[str]]] = {}
-    for reservation_id, owner_id, quantity, status, *_ in found:
+    for reservation_id, owner_id, quantity, status, created_at, *_ in found:
+        if created_at < since and status != _ACTIVE:
+            continue
         live, released, active = owners.get(owner_id) or (0, 0, [])
         if status == _ACTIVE:
             active.append(reservation_id)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, select, update
 
 from holdfast.domain.stock.reservation import Status
-from holdfast.ledger.chain.leaves import hashes_of, prune_events
+from holdfast.ledger.chain.leaves import hashes_of, prune_events, unkept
 from holdfast.ledger.engine.facts import NO_FACTS
 from holdfast.ledger.tables.money import payments, settlements
 from holdfast.ledger.tables.stock import claims, events, pools, reservations
@@ -106,14 +106,15 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     if not old:
         return 0
     gone = {row.reservation_id for row in old}
-    hashes = hashes_of(connection, [row.seq for row in old])
+    seqs = [row.seq for row in old]
+    hashes = hashes_of(connection, unkept(connection, seqs))
     stands_for = _stands_for(old, pruning_digest(_last_digest(connection, pool.pruned_seq), hashes.values()))
     told = {"sku_id": sku_id, "type": PRUNED, "at": pool.decided_at}
     told |= {"quantity": stands_for.taken, "subject": str(stands_for), "facts": NO_FACTS}
     # Before anything is deleted: SQLite numbers an event after the highest there is, which must never become less.
     pruned_by = connection.execute(insert(events).values(**told).returning(events.c.seq)).scalar_one()
     connection.execute(update(pools).where(of_pool).values(pruned_seq=pruned_by))
-    prune_events(connection, hashes, pruned_by)
+    prune_events(connection, seqs, hashes, pruned_by)
     connection.execute(delete(reservations).where(reservations.c.reservation_id.in_(gone)))
     return len(gone)
 

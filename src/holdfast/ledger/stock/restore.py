@@ -1,8 +1,10 @@
 """Brings reservations back that a ledger lost, from what a server remembers of them.
 
 Each is written under the lock of its pool and only while there are units for it: stock is never sold twice to bring
-back a hold. What follows for a sale follows here too: a reservation that is being paid for gets its settlement, which
-finds the charge under the same key.
+back a hold. A server that had not noticed the loss may have served the buyer again since. So nothing comes back above
+the limit per buyer, nor beside another reservation that was made with the same key: one request buys once. What follows
+for a sale follows here too: a reservation that is being paid for gets its settlement, which finds the charge under the
+same key.
 """
 
 from collections.abc import Sequence
@@ -12,12 +14,12 @@ from sqlalchemy import Connection
 
 from holdfast.domain.stock.pool import Pool
 from holdfast.domain.stock.reservation import Reservation, Status
+from holdfast.domain.stock.rulebook import LIVE
 from holdfast.domain.stock.state import Changes, Event, Remembered
 from holdfast.ledger.engine.clock import Clock
 from holdfast.ledger.mark.mark import Acknowledged, lacking
-from holdfast.ledger.stock.batch import BatchQueries
+from holdfast.ledger.stock.batch import BatchQueries, LockedPool
 from holdfast.ledger.stock.journal import find_reservations
-from holdfast.ledger.tables.stock import idempotency
 
 _HELD = (Status.ACTIVE, Status.SETTLING)
 
@@ -33,20 +35,40 @@ def restore(
     now = locked.now(connection, clock)
     still = lacking(connection, lost)
     stored = find_reservations(connection, sku_id, [each.reservation_id for each in still])
+    by_key = {(each.reservation.owner_id, each.key) for each in still if each.key is not None}
+    keys = set(queries.remembered(connection, sku_id, by_key))
+    units = queries.live_units(connection, sku_id, [each.reservation.owner_id for each in still])
     for each in still:
         wanted, before = _as_of(each.reservation, now), stored.get(each.reservation_id)
         after = _counted(pool, before, wanted)
-        if after is None:
+        if after is None or (before is None and _was_served_again(locked, wanted, each.key, keys, units)):
             continue
         pool = after
         (changes.created if before is None else changes.moved).append(wanted)
         changes.events += _events(before, wanted, now)
-        if before is None and each.key is not None and not _has_key(connection, wanted, each.key):
+        if before is None and wanted.status in LIVE:
+            units[wanted.owner_id] = units.get(wanted.owner_id, 0) + wanted.quantity
+        if before is None and each.key is not None and (wanted.owner_id, each.key) not in keys:
+            keys.add((wanted.owner_id, each.key))
             changes.remembered.append(Remembered(wanted.owner_id, each.key, each.fingerprint, wanted))
     if changes.events:
         changes.pool = pool
         queries.store(connection, locked, changes, now)
     return [r.reservation_id for r in (*changes.created, *changes.moved)]
+
+
+def _was_served_again(
+    locked: LockedPool, wanted: Reservation, key: str | None, keys: set[tuple[str, str]], units: dict[str, int]
+) -> bool:
+    """Whether its owner would have more than they may: more units than the limit, or two reservations for one key."""
+    if wanted.status not in LIVE:
+        return False
+    if key is not None and (wanted.owner_id, key) in keys:
+        return True
+    limit = None if locked.pool is None else locked.pool.rules.per_owner_limit
+    if limit is None or locked.may_exceed_limit(wanted):
+        return False
+    return units.get(wanted.owner_id, 0) + wanted.quantity > limit
 
 
 def _as_of(reservation: Reservation, now: int) -> Reservation:
@@ -74,8 +96,3 @@ def _events(before: Reservation | None, after: Reservation, now: int) -> list[Ev
     created = Event("reservation.created", now, after.reservation_id, after.quantity, after.expires_at)
     moved = Event(f"reservation.{after.status}", now, after.reservation_id, after.quantity, after.expires_at)
     return ([created] if before is None else []) + ([] if after.status is Status.ACTIVE else [moved])
-
-
-def _has_key(connection: Connection, reservation: Reservation, key: str) -> bool:
-    theirs = (idempotency.c.sku_id == reservation.sku_id) & (idempotency.c.owner_id == reservation.owner_id)
-    return connection.execute(idempotency.select().where(theirs, idempotency.c.key == key)).first() is not None

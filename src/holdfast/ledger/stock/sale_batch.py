@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from holdfast.domain.sale.sale import OrderStatus, PaymentKind, order_id_of
+from holdfast.domain.sale.sale import OrderStatus, PaymentKind, order_id_of, order_number_of
 from holdfast.domain.stock.command import Transition
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.domain.stock.shards import whole_of
@@ -38,7 +38,9 @@ _WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id",
     settlements.c.due_at,
     settlements.c.created_at,
 ]
-_SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity")]
+_SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity", "number")]
+# All but the number, which is computed from the reservation.
+_ORDER = [column for column in orders.c if column.name != "number"]
 _EVENTS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
@@ -90,7 +92,7 @@ class SaleQueries:
         if ids:
             unpaid = [orders.c.reservation_id.in_(ids), orders.c.status == OrderStatus.PENDING.value]
             ended = update(orders).where(*unpaid).values(status=OrderStatus.CANCELLED.value, updated_at=now)
-            self._tell(connection, "order.cancelled", connection.execute(ended.returning(*orders.c)).all(), now)
+            self._tell(connection, "order.cancelled", connection.execute(ended.returning(*_ORDER)).all(), now)
 
     def _tell(self, connection: Connection, event: str, found: Sequence[Row[Any]], now: int) -> None:
         if found:
@@ -143,7 +145,15 @@ def _as_given(found: Sequence[Row[Any]], given: Sequence[Reservation]) -> list[R
 
 def _sold_rows(sold: Sequence[Reservation]) -> str:
     return encode_rows(
-        (order_id_of(r.reservation_id), r.reservation_id, whole_of(r.sku_id), r.owner_id, r.quantity) for r in sold
+        (
+            order_id_of(r.reservation_id),
+            r.reservation_id,
+            whole_of(r.sku_id),
+            r.owner_id,
+            r.quantity,
+            order_number_of(r.reservation_id),
+        )
+        for r in sold
     )
 
 
@@ -203,10 +213,10 @@ def _insert_orders(dialect_name: str, status: OrderStatus) -> Any:
     statement = insert(orders).from_select([c.name for c in priced.selected_columns], priced)
     # The settler may have written the order before the journal recorded the sale.
     if not is_paid:
-        return statement.on_conflict_do_nothing().returning(*orders.c)
+        return statement.on_conflict_do_nothing().returning(*_ORDER)
     names = ("payment", "status", "updated_at", "confirmed_at")
     return statement.on_conflict_do_update(
         index_elements=[orders.c.reservation_id],
         set_={name: statement.excluded[name] for name in names},
         where=orders.c.confirmed_at.is_(None),
-    ).returning(*orders.c)
+    ).returning(*_ORDER)

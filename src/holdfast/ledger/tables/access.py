@@ -79,6 +79,36 @@ operator_actions = Table(
     Column("status", Integer),
     Column("reason", String),
     Column("request_id", String),
+    # If the request was traced.
+    Column("trace_id", String),
     Index("operator_actions_by_id", "action_id", "phase", unique=True),
     Index("operator_actions_by_subject", "subject", "seq"),
+)
+
+# What a second operator must agree to before it is carried out.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("approval_id", Id, primary_key=True),
+    Column("action", String, nullable=False),
+    Column("subject", String),
+    # The request: the values of its path as JSON, its body until it is decided, and its idempotency key.
+    Column("parameters", Text, nullable=False),
+    Column("body", Text),
+    Column("idempotency_key", String),
+    Column("fingerprint", String, nullable=False),
+    # The operator, also if they asked with a key that they made.
+    Column("requested_by_id", Id),
+    Column("requested_by", String, nullable=False),
+    Column("requested_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    # `pending`, `approved` or `rejected`. A pending one expires by the time.
+    Column("state", String, nullable=False),
+    Column("decided_by_id", Id),
+    Column("decided_by", String),
+    Column("decided_at", Millis),
+    # Of the answer when it was carried out; none yet, or it is not known.
+    Column("status", Integer),
+    Column("reason", String),
+    Index("approvals_by_state", "state", "requested_at"),
 )

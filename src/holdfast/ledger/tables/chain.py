@@ -35,7 +35,19 @@ pruned_events = Table(
     Index("pruned_events_by_pruning", "pruned_by", "seq"),
 )
 
-APPEND_ONLY = (events, links, pruned_events, operator_actions)
+# Events in which a buyer was replaced by a pseudonym. Their original hashes are in `pruned_events`.
+redacted_events = Table(
+    "redacted_events",
+    metadata,
+    Column("seq", Sequence, primary_key=True, autoincrement=False),
+    # The `buyer.erased` event that says so. An event of several buyers may be changed for each of them.
+    Column("erased_by", BigInteger, primary_key=True, autoincrement=False),
+    # Of the event as it was left.
+    Column("hash", String, nullable=False),
+    Index("redacted_events_by_erasure", "erased_by", "seq"),
+)
+
+APPEND_ONLY = (events, links, pruned_events, redacted_events, operator_actions)
 
 _POSTGRES_FUNCTION = """
 CREATE OR REPLACE FUNCTION holdfast_append_only() RETURNS trigger LANGUAGE plpgsql AS $$

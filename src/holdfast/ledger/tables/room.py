@@ -109,6 +109,8 @@ places = Table(
     # When the request reached a socket, and when a provisional ticket was staged. Places of earlier releases have none.
     Column("arrived_at", Millis),
     Column("staged_at", Millis),
+    # Of an erased buyer: the line of the published list, which can no longer be computed.
+    Column("entry", String),
     sqlite_with_rowid=False,
 )
 one_place_per_buyer = Index(
@@ -185,4 +187,17 @@ spent_challenges = Table(
     Column("claim", BigInteger, nullable=False),
     Column("expires_at", Millis, nullable=False),
     Index("spent_challenges_by_expiry", "expires_at"),
+)
+
+# The buyers who joined from a device, while `HOLDFAST_ACCOUNTS_PER_DEVICE` limits them. `device` is a keyed hash.
+device_accounts = Table(
+    "device_accounts",
+    metadata,
+    Column("sale_id", Id, primary_key=True),
+    Column("device", String, primary_key=True),
+    Column("slot", Integer, primary_key=True),
+    Column("buyer_id", Id, nullable=False),
+    Column("claimed_at", Millis, nullable=False),
+    Index("device_accounts_by_age", "claimed_at"),
+    sqlite_with_rowid=False,
 )

@@ -6,6 +6,7 @@ import msgspec
 from sqlalchemy import Row
 
 from holdfast.domain.sale.brand import Brand
+from holdfast.domain.sale.drop import Drop
 from holdfast.domain.sale.sale import (
     AfterAttempts,
     Checkout,
@@ -54,6 +55,11 @@ def remembered_from_row(row: Row[Any]) -> Remembered:
         row.reservation_id, row.sku_id, row.owner_id, row.quantity, Status.ACTIVE, row.created_at, row.expires_at
     )
     return Remembered(row.owner_id, row.key, row.fingerprint, reservation)
+
+
+def drop_from_row(row: Row[Any]) -> Drop:
+    values = dict(row._mapping)  # noqa: SLF001 - the documented way to all columns of a row
+    return Drop(**values | {"room": msgspec.json.decode(values["room"], type=Room)})
 
 
 def sale_from_row(row: Row[Any]) -> Sale:

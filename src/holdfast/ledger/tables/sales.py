@@ -17,6 +17,7 @@ from sqlalchemy import (
     false,
     literal_column,
     text,
+    true,
 )
 
 from holdfast.ledger.tables.columns import Id, Millis, metadata
@@ -71,6 +72,9 @@ sales = Table(
     Column("buffer_units", BigInteger, nullable=False, server_default="0"),
     # How often a buyer may try to buy.
     Column("purchase_attempts_max", BigInteger),
+    Column("drop_id", Id),
+    # Whether its buyers get messages, if they asked for them.
+    Column("notify", Boolean, nullable=False, server_default=true()),
     CheckConstraint("price_amount >= 0", name="price_not_negative"),
     CheckConstraint("state IN ('loading', 'ready', 'closed')", name="sale_state_known"),
 )
@@ -81,6 +85,45 @@ one_sale_per_sku = Index(
     unique=True,
     sqlite_where=text("state <> 'closed'"),
     postgresql_where=text("state <> 'closed'"),
+)
+
+sales_in_drops = Index(
+    "sales_by_drop",
+    sales.c.drop_id,
+    sqlite_where=text("drop_id IS NOT NULL"),
+    postgresql_where=text("drop_id IS NOT NULL"),
+)
+
+# Several sales with one waiting line, one pass, and a limit across them.
+drops = Table(
+    "drops",
+    metadata,
+    Column("drop_id", Id, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("starts_at", Millis, nullable=False),
+    Column("per_buyer_limit", BigInteger),
+    # As JSON, like that of a sale.
+    Column("room", Text, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Column("updated_at", Millis, nullable=False),
+    # When the limit was last lowered: what was granted before may exceed it.
+    Column("limit_lowered_at", Millis),
+)
+
+# What each purchase takes of its buyer's limit in a drop.
+drop_units = Table(
+    "drop_units",
+    metadata,
+    Column("reservation_id", Id, primary_key=True),
+    Column("drop_id", Id, nullable=False),
+    Column("sale_id", Id, nullable=False),
+    Column("sku_id", Id, nullable=False),
+    Column("buyer_id", Id, nullable=False),
+    Column("idempotency_key", Id),
+    Column("units", BigInteger, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Index("drop_units_by_buyer", "drop_id", "buyer_id"),
+    Index("drop_units_by_sale", "sale_id"),
 )
 
 orders = Table(
@@ -107,12 +150,17 @@ orders = Table(
     Column("tracking", String),
     # As JSON: the quote it was bought at.
     Column("quote", Text),
+    # As `order_number_of` the reservation, to search by. None for what an earlier release wrote beside this one.
+    Column("number", Id),
+    # The idempotency key that it was fulfilled with.
+    Column("fulfil_key", String),
     CheckConstraint("refunded_amount >= 0 AND refunded_amount <= amount", name="refunded_within_amount"),
     CheckConstraint(
         "status IN ('pending', 'confirmed', 'fulfilled', 'refunded', 'cancelled')", name="order_status_known"
     ),
     Index("orders_by_buyer", "buyer_id", "order_id"),
     Index("orders_by_sale", "sale_id", "order_id"),
+    Index("orders_by_number", "number", unique=True),
 )
 # What was paid. All others are unpaid, and no money belongs to them.
 is_sold = orders.c.confirmed_at.is_not(None)

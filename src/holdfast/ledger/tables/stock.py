@@ -12,12 +12,15 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Index,
     Integer,
     String,
     Table,
     Text,
+    func,
     literal_column,
+    select,
     text,
     true,
 )
@@ -51,6 +54,8 @@ pools = Table(
     Column("limit_lowered_at", Millis),
     # Its last `pool.pruned` event.
     Column("pruned_seq", BigInteger),
+    # Limits per owner count reservations created since then: those of the sale it is in. None: all.
+    Column("counted_from", Millis),
     CheckConstraint("held >= 0 AND sold >= 0 AND held + sold <= total", name="conservation"),
     CheckConstraint("active_reservations >= 0", name="active_reservations_counted"),
 )
@@ -95,6 +100,15 @@ counted_by_owner = Index(
     sqlite_where=text("counted = 1"),
     postgresql_where=text("counted"),
 )
+
+
+def is_counted_in(
+    sku_id: ColumnElement[str] | str, created_at: ColumnElement[int] = reservations.c.created_at
+) -> ColumnElement[bool]:
+    """Whether limits per owner count what was created then: in the sale that the pool is in."""
+    since = select(func.coalesce(pools.c.counted_from, 0)).where(pools.c.sku_id == sku_id).scalar_subquery()
+    return created_at >= since
+
 
 events = Table(
     "events",

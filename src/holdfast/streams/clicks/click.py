@@ -51,7 +51,7 @@ class Naming:
     """Turns what was noted into clicks. The pseudonym is the same on all servers, and tells nothing without the key."""
 
     def __init__(self, key: bytes, is_sale: Callable[[str], bool], sale_of_sku: Callable[[str], str | None]) -> None:
-        self._key = blake2b(key, digest_size=32).digest()
+        self._key = _visitor_key(key)
         self._is_sale, self._sale_of_sku = is_sale, sale_of_sku
 
     def sale_of(self, subject: str) -> str | None:
@@ -72,4 +72,17 @@ class Naming:
         return Click(noted.at, sale_id, kind, visitor, kind, "", noted.status)
 
     def _pseudonym(self, buyer_id: str) -> str:
-        return blake2b(buyer_id.encode(), key=self._key, digest_size=12).hexdigest()
+        return _pseudonym(self._key, buyer_id)
+
+
+def visitor_of(key: bytes, buyer_id: str) -> str:
+    """The pseudonym of a buyer, as `Naming` with the same key gives it."""
+    return _pseudonym(_visitor_key(key), buyer_id)
+
+
+def _visitor_key(key: bytes) -> bytes:
+    return blake2b(key, digest_size=32).digest()
+
+
+def _pseudonym(key: bytes, buyer_id: str) -> str:
+    return blake2b(buyer_id.encode(), key=key, digest_size=12).hexdigest()

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from holdfast.ledger.chain.horizon import Horizon, Seen, horizon_queries
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.dead_letters import note_told
+from holdfast.ledger.events.event_facts import FindTraces
 from holdfast.ledger.events.stream_messages import Batch, StreamMessages
 from holdfast.ledger.events.streams import KAFKA, Stream, advance_stream, find_stream, release_stream, take_stream
 from holdfast.ledger.mark.mark import read_incarnations
@@ -43,13 +44,13 @@ class Published(Struct, frozen=True):
 
 
 class KafkaRelay:
-    def __init__(self, database: Database, publisher: Publisher) -> None:
+    def __init__(self, database: Database, publisher: Publisher, find_traces: FindTraces | None = None) -> None:
         self._database = database
         self._publisher = publisher
         self._holder = secrets.token_hex(8)
         self._fence: int | None = None
         self._leased_until = self._letters_at = 0.0
-        self._messages = StreamMessages(database.dialect_name)
+        self._messages = StreamMessages(database.dialect_name, find_traces)
         self._horizon, self._seen = Horizon(), horizon_queries(database.dialect_name)
 
     def agent(self) -> Agent[Published]:

@@ -38,8 +38,8 @@ def audit(
 ) -> None:
     """Show everything that happened to a buyer.
 
-    Combines the recorded refusals with the history of the buyer's reservations into one timeline, to answer the
-    question: why did I not get one?
+    Combines the recorded refusals, the buyer's places in waiting rooms and the history of their reservations into one
+    timeline, to answer the question: why did I not get one? The first line answers it in one sentence.
     """
     settings = settings_from(data)
     now_ms = time.time_ns() // 1_000_000
@@ -59,8 +59,13 @@ def _print(timeline: Timeline) -> None:
     if not timeline.moments:
         typer.echo(f"No records for buyer {timeline.owner_id!r}.")
         return
+    typer.echo(timeline.summary)
+    typer.echo()
     rows = [(moment(m.at), m.sku_id, m.what, m.reservation_id or m.request_id) for m in timeline.moments]
     print_table(["at (UTC)", "sku id", "what happened", "reservation or request"], rows, folded="what happened")
     typer.echo()
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in timeline.refusals.items())
+    shed = ", ".join(f"{count:,} {reason}" for reason, count in timeline.shed.items())
+    if shed:
+        typer.echo(f"Turned away in this time, of all buyers: {shed}.")
     typer.echo(f"Refused: {counts or 'never'}.")

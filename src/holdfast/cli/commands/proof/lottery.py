@@ -33,6 +33,7 @@ class Lottery(Struct):
     beacon: Hash | None = None
     beacon_source: str | None = None
     beacon_value: str | None = None
+    line_id: str | None = None
 
 
 class Now(Struct):
@@ -113,7 +114,7 @@ def _published(source: str, entries: str | None) -> Published:
         raise SettingsError("the seed is not published yet; it will be when the sale opens")
     seed = bytes.fromhex(lottery.seed)
     assert len(seed) == SEED_BYTES
-    draw = Draw(now.sale_id, seed, lottery.entrants, lottery.digest, lottery.beacon or "")
+    draw = Draw(lottery.line_id or now.sale_id, seed, lottery.entrants, lottery.digest, lottery.beacon or "")
     listed = None if entries is None else _entries(entries)
     return Published(draw, lottery.seed_hash, listed, lottery.beacon_source, lottery.beacon_value)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.commands.sales import SaleName
+from holdfast.cli.commands.selling.sales import SaleName
 from holdfast.cli.ledger import is_new, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_json

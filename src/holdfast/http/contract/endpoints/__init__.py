@@ -3,7 +3,9 @@
 from holdfast.http.contract.endpoint import Endpoint
 from holdfast.http.contract.endpoints import (
     console,
+    drops,
     inventory,
+    messages,
     money,
     operate,
     pages,
@@ -16,7 +18,9 @@ from holdfast.http.contract.endpoints import (
 )
 
 # In the order in which the reference page shows them.
-_RESOURCES = (inventory, sales, purchase, room, reservations, money, operate, team, webhooks, console, pages)
+_RESOURCES = (
+    inventory, sales, drops, purchase, room, reservations, money, operate, team, webhooks, messages, console, pages,
+)  # fmt: skip
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(
     declared for resource in _RESOURCES for declared in vars(resource).values() if isinstance(declared, Endpoint)

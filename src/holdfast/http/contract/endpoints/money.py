@@ -16,6 +16,7 @@ from holdfast.http.contract.schemas.money import (
     RefundOut,
     WalletOut,
 )
+from holdfast.http.contract.team_problems import APPROVAL_REQUIRED
 from holdfast.ledger.access.keys import Scope
 
 _NOTICE = "It is taken as a hint where to look, and never as the truth."
@@ -48,14 +49,20 @@ FULFIL_ORDER = _endpoint(
     "fulfil_order",
     "POST /v1/orders/{order_id}/fulfil",
     summary="Mark a paid order as sent to its buyer",
-    description="Once per order. A repeat with the same tracking number gets the same answer.",
+    description="Once per order. A repeat with the same tracking number gets the same answer; one with "
+    "the same key and another number is refused.",
     tag="orders",
     access=SALES,
     priority=Priority.FINISH,
     headers=(REQUIRED_KEY,),
     body=FulfilIn,
     answers={200: Answers("The order", OrderOut)},
-    problems=(problems.ORDER_NOT_FOUND, problems.ORDER_NOT_PAID, problems.ORDER_FULFILLED),
+    problems=(
+        problems.ORDER_NOT_FOUND,
+        problems.ORDER_NOT_PAID,
+        problems.ORDER_FULFILLED,
+        problems.IDEMPOTENCY_KEY_REUSED,
+    ),
 )
 REFUND_ORDER = _endpoint(
     "refund_order",
@@ -73,6 +80,7 @@ REFUND_ORDER = _endpoint(
         problems.REFUND_EXCEEDS_ORDER,
         problems.RESTOCK_NEEDS_FULL_REFUND,
         problems.IDEMPOTENCY_KEY_REUSED,
+        APPROVAL_REQUIRED,
     ),
 )
 CREDIT_WALLET = _endpoint(

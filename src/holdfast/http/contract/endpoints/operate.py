@@ -42,6 +42,7 @@ from holdfast.http.contract.schemas.operate import (
     SystemHealthOut,
     TimelineOut,
 )
+from holdfast.http.contract.team_problems import APPROVAL_REQUIRED
 
 _METRICS = """\
 # HELP holdfast_pool_units Units by state. The three add up to the total.
@@ -171,7 +172,7 @@ DROP_PARKED = _endpoint(
     description="A settlement returns its units, once it is certain that no money was taken or set aside for it.",
     access=OPERATE,
     answers={204: Answers("Discarded")},
-    problems=(problems.PARKED_NOT_FOUND, problems.MONEY_IS_OUT),
+    problems=(problems.PARKED_NOT_FOUND, problems.MONEY_IS_OUT, APPROVAL_REQUIRED),
 )
 COMPENSATE = _endpoint(
     "compensate",
@@ -184,14 +185,15 @@ COMPENSATE = _endpoint(
     access=MONEY,
     body=CompensateIn,
     answers={200: Answers("What was done", CompensationOut)},
-    problems=(problems.SALE_NOT_FOUND,),
+    problems=(problems.SALE_NOT_FOUND, APPROVAL_REQUIRED),
 )
 GET_AUDIT = _endpoint(
     "get_audit",
     "GET /v1/ops/audit",
     summary="What happened to a buyer, refusals included",
-    description="The latest moments in order: refusals, and everything that happened to the buyer's reservations.\n\n"
-    "Refusals appear up to 100 ms after they were sent, and are those of the servers on this data directory.",
+    description="The latest moments in order: joins, calls, passes and leaves, refusals, and everything that happened "
+    "to the buyer's reservations; and one sentence about them.\n\n"
+    "Refusals of this server appear up to 100 ms after they were sent, those of other servers after a second or two.",
     access=READ_OPERATE,
     query=AuditQuery,
     answers={200: Answers("The timeline", TimelineOut)},

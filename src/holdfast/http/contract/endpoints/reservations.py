@@ -15,8 +15,7 @@ from holdfast.http.contract.endpoint import (
 from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
 from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery, WaitQuery
 from holdfast.http.contract.schemas.money import PaymentStepOut
-from holdfast.http.contract.schemas.reservations import ReservationPage, SaleReservationOut
-from holdfast.http.contract.schemas.sales import ConfirmIn
+from holdfast.http.contract.schemas.reservations import ConfirmIn, ReservationPage, SaleReservationOut
 
 _FOUND = (problems.RESERVATION_NOT_FOUND, problems.RESERVATION_LOST)
 _RESERVATION = {200: Answers("The reservation", (ReservationOut, SaleReservationOut))}

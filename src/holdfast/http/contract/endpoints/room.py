@@ -55,6 +55,9 @@ JOIN = _endpoint(
         problems.TIER_REQUIRED,
         problems.TOO_MANY_PLACES,
         problems.REJOIN_LIMIT,
+        problems.JOIN_DENIED,
+        problems.DEVICE_REQUIRED,
+        problems.DEVICE_LIMIT,
         *problems.PROOF_REFUSALS,
     ),
     is_logged=False,
@@ -70,7 +73,7 @@ LEAVE = _endpoint(
     checks_path=False,
     headers=(TICKET,),
     answers={204: Answers("Left")},
-    problems=problems.TICKET_REFUSALS,
+    problems=(*problems.TICKET_REFUSALS, *problems.USED_TICKETS),
     is_logged=False,
 )
 STATUS = _endpoint(
@@ -86,7 +89,7 @@ STATUS = _endpoint(
         200: Answers("Your place now", PlaceOut),
         202: Answers("The ticket is provisional: your place is not known yet", PlaceOut),
     },
-    problems=(*problems.TICKET_REFUSALS, problems.REJOIN_LIMIT),
+    problems=(*problems.TICKET_REFUSALS, *problems.USED_TICKETS),
     is_logged=False,
 )
 ADMISSION = _endpoint(

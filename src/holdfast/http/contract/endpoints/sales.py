@@ -3,6 +3,7 @@
 from functools import partial
 
 from holdfast.http.contract import problems
+from holdfast.http.contract.cell_problems import CELL_MISMATCH
 from holdfast.http.contract.endpoint import (
     PUBLIC,
     PUBLIC_OR_TOKEN,
@@ -15,7 +16,7 @@ from holdfast.http.contract.endpoint import (
     RateClass,
 )
 from holdfast.http.contract.headers import CACHE_TAGS, FOR_THE_EDGE, IF_NONE_MATCH, REPLAYED_NOTE, RESTOCK_KEY
-from holdfast.http.contract.schemas.room import ChallengeOut, NowOut
+from holdfast.http.contract.schemas.room import ChallengeOut, ChallengeQuery, NowOut
 from holdfast.http.contract.schemas.sales import (
     OperatorSaleOut,
     RestockIn,
@@ -25,6 +26,7 @@ from holdfast.http.contract.schemas.sales import (
     SalePatch,
     SaleQuery,
 )
+from holdfast.http.contract.team_problems import APPROVAL_REQUIRED
 
 _SALE = {200: Answers("The sale", OperatorSaleOut)}
 _UNCHANGED = Answers("As in the answer with this ETag")
@@ -43,7 +45,14 @@ CREATE_SALE = _endpoint(
         201: Answers("Created", OperatorSaleOut),
         200: Answers("It existed, with the same terms", OperatorSaleOut),
     },
-    problems=(problems.SALE_EXISTS, problems.SKU_IN_SALE, problems.BELOW_COMMITTED),
+    problems=(
+        problems.SALE_EXISTS,
+        problems.SKU_IN_SALE,
+        problems.BELOW_COMMITTED,
+        problems.DROP_NOT_FOUND,
+        problems.DROP_FULL,
+        CELL_MISMATCH,
+    ),
 )
 LIST_SALES = _endpoint(
     "list_sales",
@@ -77,7 +86,13 @@ CHANGE_SALE = _endpoint(
     priority=Priority.FINISH,
     body=SalePatch,
     answers=_SALE,
-    problems=(problems.SALE_NOT_FOUND, problems.SALE_STARTED, problems.ORDER_FIXED, problems.SALE_ENDED),
+    problems=(
+        problems.SALE_NOT_FOUND,
+        problems.SALE_STARTED,
+        problems.ORDER_FIXED,
+        problems.SALE_ENDED,
+        APPROVAL_REQUIRED,
+    ),
 )
 PAUSE_SALE = _endpoint(
     "pause_sale",
@@ -105,7 +120,7 @@ CLOSE_SALE = _endpoint(
     access=SALES,
     priority=Priority.FINISH,
     answers=_SALE,
-    problems=(problems.SALE_NOT_FOUND,),
+    problems=(problems.SALE_NOT_FOUND, APPROVAL_REQUIRED),
 )
 RESTOCK_SALE = _endpoint(
     "restock_sale",
@@ -149,6 +164,7 @@ CHALLENGE = _endpoint(
     access=PUBLIC_OR_TOKEN,
     priority=Priority.JOIN,
     checks_path=False,
+    query=ChallengeQuery,
     answers={200: Answers("A new challenge", ChallengeOut), 204: Answers("This sale asks for no proof")},
     problems=(problems.SALE_NOT_FOUND,),
     is_logged=False,

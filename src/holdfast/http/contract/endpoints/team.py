@@ -4,6 +4,7 @@ from functools import partial
 
 from holdfast.http.contract import problems, team_problems
 from holdfast.http.contract.endpoint import ADMIN, ANY_SERVICE, PUBLIC, READ_OPERATE, Answers, Endpoint, Priority
+from holdfast.http.contract.schemas.approvals import ApprovalList, ApprovalOut, ApprovalQuery
 from holdfast.http.contract.schemas.operate import SessionOut
 from holdfast.http.contract.schemas.team import (
     ActionPage,
@@ -74,6 +75,36 @@ LIST_ACTIONS = _endpoint(
     access=READ_OPERATE,
     query=ActionQuery,
     answers={200: Answers("A page of actions", ActionPage)},
+)
+LIST_APPROVALS = _endpoint(
+    "list_approvals",
+    "GET /v1/ops/approvals",
+    summary="What waits for a second operator, newest first",
+    access=READ_OPERATE,
+    query=ApprovalQuery,
+    answers={200: Answers("The requests", ApprovalList)},
+)
+APPROVE = _endpoint(
+    "approve_request",
+    "POST /v1/ops/approvals/{approval_id}/approve",
+    summary="Approve what another operator asked for, and carry it out",
+    description="Needs a named operator with the scope of what is approved. The answer has the outcome; one that was "
+    "approved, but whose `status` is null, may be approved again.",
+    access=ANY_SERVICE,
+    answers={200: Answers("The request, with its outcome", ApprovalOut)},
+    problems=(
+        team_problems.APPROVAL_NOT_FOUND,
+        team_problems.APPROVAL_DECIDED,
+        team_problems.APPROVAL_BY_ANOTHER,
+    ),
+)
+REJECT = _endpoint(
+    "reject_request",
+    "POST /v1/ops/approvals/{approval_id}/reject",
+    summary="Reject what another operator asked for, or withdraw your own request",
+    access=ANY_SERVICE,
+    answers={200: Answers("The request", ApprovalOut)},
+    problems=(team_problems.APPROVAL_NOT_FOUND, team_problems.APPROVAL_DECIDED),
 )
 GET_SIGN_IN = _endpoint(
     "get_sign_in",

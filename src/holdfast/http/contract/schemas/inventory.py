@@ -161,6 +161,7 @@ class EventOut(Struct, frozen=True):
 
 class HistoryOut(Struct, frozen=True):
     events: list[EventOut]
+    trace_id: Annotated[str | None, Meta(description="Of the last request about it that was traced.")] = None
 
 
 class _Counts(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from holdfast.http.contract.schemas.values import (
     PRINTABLE,
     TEXT,
     AnyId,
+    CellName,
     Currency,
     IdempotencyKey,
     Limit,
@@ -23,6 +24,7 @@ from holdfast.http.contract.schemas.values import (
     OwnerId,
     SaleId,
     Timestamp,
+    UnavailableCells,
 )
 from holdfast.ledger.money.refunds import RefundView
 from holdfast.ledger.money.wallet import Balance
@@ -40,6 +42,9 @@ class OrderQuery(Struct, frozen=True, forbid_unknown_fields=True):
     buyer_id: OwnerId | None = None
     sale_id: SaleId | None = None
     status: OrderStatus | None = None
+    number: (
+        Annotated[str, Meta(min_length=1, max_length=40, pattern=PRINTABLE, description="As it was typed.")] | None
+    ) = None
     to_source: Annotated[bool, Meta(description="Only those whose units have to be sourced.")] = False
     limit: Limit = ORDERS_SHOWN
     starting_after: Annotated[OrderId, Meta(description="The last order ID of the page before.")] | None = None
@@ -76,9 +81,10 @@ class FulfilIn(Struct, frozen=True, forbid_unknown_fields=True):
     tracking: Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)] | None = None
 
 
-class OrderPage(Struct, frozen=True):
+class OrderPage(Struct, frozen=True, omit_defaults=True):
     data: list[OrderOut]
     has_more: bool
+    unavailable_cells: UnavailableCells = []
 
     @classmethod
     def of(cls, listed: ListedOrders) -> "OrderPage":
@@ -90,6 +96,9 @@ class CreditIn(Struct, frozen=True, forbid_unknown_fields=True):
     amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT)]
     currency: Currency
     idempotency_key: IdempotencyKey
+    cell: (
+        Annotated[CellName, Meta(description="For servers with cells, each of which has wallets of its own.")] | None
+    ) = None
 
 
 class BalanceOut(Struct, frozen=True):

@@ -162,6 +162,7 @@ class MomentOut(Struct, frozen=True):
     available: int | None
     next_return_at: Timestamp | None
     request_id: str | None
+    trace_id: Annotated[str | None, Meta(description="Of the request's trace, if it was traced.")]
 
     @classmethod
     def of(cls, moment: Moment) -> "MomentOut":
@@ -173,11 +174,19 @@ class TimelineOut(Struct, frozen=True):
     refusals: dict[str, int]
     data: list[MomentOut]
     unreadable_segments: list[str]
+    summary: Annotated[str, Meta(description="One sentence: why the buyer got none, or what they got.")]
+    shed: Annotated[
+        dict[str, int],
+        Meta(
+            description="Requests of all buyers that were turned away in this time, by reason. They are only counted."
+        ),
+    ]
 
     @classmethod
     def of(cls, timeline: Timeline) -> "TimelineOut":
         data = [MomentOut.of(moment) for moment in timeline.moments]
-        return cls(timeline.owner_id, timeline.refusals, data, timeline.unreadable)
+        facts = (timeline.owner_id, timeline.refusals, data, timeline.unreadable)
+        return cls(*facts, timeline.summary, timeline.shed)
 
 
 class DependencyOut(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 
 class InvalidField(Struct, frozen=True):
@@ -21,4 +21,5 @@ class ProblemOut(Struct, frozen=True):
     retryable: Annotated[
         bool, Meta(description="Whether the very same request may succeed later, with nothing else done.")
     ]
+    trace_id: Annotated[str | UnsetType, Meta(description="Of the request's trace, if it was traced.")] = UNSET
     errors: Annotated[list[InvalidField], Meta(description="What is wrong with the request, field by field.")] = []

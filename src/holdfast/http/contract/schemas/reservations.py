@@ -9,9 +9,13 @@ from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.http.contract.schemas.inventory import ReservationOut
 from holdfast.http.contract.schemas.quotes import QuotedPriceOut
-from holdfast.http.contract.schemas.values import Timestamp
+from holdfast.http.contract.schemas.values import PaymentMethod, Timestamp, UnavailableCells
 from holdfast.ledger.money.payment_notes import Decline
 from holdfast.runtime.times import rfc3339
+
+
+class ConfirmIn(Struct, frozen=True, forbid_unknown_fields=True):
+    payment_method: PaymentMethod | None = None
 
 
 class DeclineOut(Struct, frozen=True, gc=False):
@@ -80,6 +84,7 @@ def _failure(r: Reservation, last_decline: Decline | UnsetType | None) -> str | 
     return last_decline.reason if isinstance(last_decline, Decline) else None
 
 
-class ReservationPage(Struct, frozen=True):
+class ReservationPage(Struct, frozen=True, omit_defaults=True):
     data: list[ReservationOut]
     has_more: bool
+    unavailable_cells: UnavailableCells = []

@@ -13,6 +13,24 @@ from holdfast.http.contract.schemas.values import Timestamp
 
 class JoinIn(Struct, frozen=True, forbid_unknown_fields=True):
     proof: Annotated[str, Meta(max_length=8_000, description="The solved challenge, where one is asked.")] | None = None
+    device: (
+        Annotated[
+            str,
+            Meta(
+                min_length=16,
+                max_length=128,
+                pattern="^[A-Za-z0-9_-]+$",
+                description="A random token of the browser or device, kept there; `holdfast.js` sends it.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ChallengeQuery(Struct, frozen=True):
+    level: Annotated[
+        int, Meta(ge=1, le=2, description="2: the harder one, if `proof_required` came with this `level`.")
+    ] = 1
 
 
 _People = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -110,6 +128,11 @@ class LotteryOut(Struct, frozen=True):
         | UnsetType
         | None
     ) = UNSET
+    line_id: (
+        Annotated[str, Meta(description="In a drop: what tickets, entries and the draw name in place of the sale.")]
+        | UnsetType
+        | None
+    ) = UNSET
 
     @classmethod
     def of(cls, sale: Sale, room: RoomState) -> "LotteryOut":
@@ -122,6 +145,7 @@ class LotteryOut(Struct, frozen=True):
             _known(sale.room.beacon),
             _known(room.beacon_value),
             _known(room.beacon),
+            UNSET if sale.drop_id is None else sale.line_id,
         )
 
 
@@ -220,6 +244,7 @@ class JwksOut(Struct, frozen=True):
 class ChallengeFor(Struct, frozen=True):
     sale: str
     buyer: Annotated[str, Meta(description="A mark of the buyer it is for; empty if no token was sent.")]
+    level: Annotated[int, Meta(description="2: the harder one.")] | UnsetType = UNSET
 
 
 class ChallengeParameters(Struct, frozen=True, rename="camel"):

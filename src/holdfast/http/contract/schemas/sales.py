@@ -29,7 +29,9 @@ from holdfast.http.contract.schemas.values import (
     PRINTABLE,
     TEXT,
     URL,
+    CellName,
     Currency,
+    DropId,
     Limit,
     MinQuantity,
     Moment,
@@ -39,6 +41,7 @@ from holdfast.http.contract.schemas.values import (
     SkuId,
     Timestamp,
     TtlSeconds,
+    UnavailableCells,
 )
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE, examples=["Sneaker, size 42"])]
@@ -90,6 +93,9 @@ class RoomIn(Struct, frozen=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
+
+    def room(self) -> Room:
+        return Room(self.mode, self.rate_per_second, self.pass_seconds, self.beacon)
 
 
 class ProofOfWorkIn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,10 +174,13 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     locale: Locale | None = None
     room: RoomIn = RoomIn()
     proof_of_work: ProofOfWorkIn | None = None
+    drop_id: Annotated[DropId, Meta(description="The drop it is part of, with one room for all.")] | None = None
+    cell: CellName | None = None
+    notify: Annotated[bool, Meta(description="Send messages to buyers who asked for them.")] = True
 
     def sale(self) -> Sale:
         terms = _terms(self)
-        units, max_hold = terms.pop("total_units"), terms.pop("max_hold_seconds")
+        units, max_hold, _ = (terms.pop(name) for name in ("total_units", "max_hold_seconds", "cell"))
         return Sale(loaded_units=units, max_hold_seconds=max_hold or MAX_HOLD_S, **terms)
 
 
@@ -206,6 +215,7 @@ class SalePatch(Struct, frozen=True, forbid_unknown_fields=True):
     buffer_units: SpareUnits | UnsetType = UNSET
     room: RoomIn | UnsetType = UNSET
     proof_of_work: ProofOfWorkIn | UnsetType | None = UNSET
+    notify: bool | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
         return _terms(self)
@@ -221,7 +231,7 @@ def _terms(given: SaleIn | SalePatch) -> dict[str, Any]:
         if isinstance(value, PriceIn):
             terms |= {"price_amount": value.amount, "currency": value.currency}
         elif isinstance(value, RoomIn):
-            terms[name] = Room(value.mode, value.rate_per_second, value.pass_seconds, value.beacon)
+            terms[name] = value.room()
         elif isinstance(value, ProofOfWorkIn):
             terms[name] = ProofOfWork(value.cost)
         elif isinstance(value, BrandIn):
@@ -262,10 +272,6 @@ class PurchaseIn(Struct, frozen=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-
-
-class ConfirmIn(Struct, frozen=True, forbid_unknown_fields=True):
-    payment_method: PaymentMethod | None = None
 
 
 class SaleQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -320,6 +326,8 @@ class SaleOut(Struct, frozen=True):
     payment: PaymentKind
     room: RoomOut
     proof_of_work: ProofOfWorkOut | None
+    drop_id: str | None
+    notify: bool
 
     @classmethod
     def of(cls, sale: Sale) -> "SaleOut":
@@ -349,9 +357,10 @@ class OperatorSaleOut(SaleOut, frozen=True):
     updated_at: Timestamp
     opened_at: Timestamp | None
     closed_at: Timestamp | None
+    cell: Annotated[str | None, Meta(description="The cell it is sold in; null where there are none.")]
 
     @classmethod
-    def of_pool(cls, sale: Sale, pool: Pool | None, now: int) -> "OperatorSaleOut":
+    def of_pool(cls, sale: Sale, pool: Pool | None, now: int, cell: str | None = None) -> "OperatorSaleOut":
         return copy_fields(
             cls,
             sale,
@@ -361,6 +370,7 @@ class OperatorSaleOut(SaleOut, frozen=True):
             available=None if pool is None else pool.available,
             held=None if pool is None else pool.held,
             sold=None if pool is None else pool.sold,
+            cell=cell,
         )
 
 
@@ -373,9 +383,10 @@ def _nested(sale: Sale) -> dict[str, Any]:
     }
 
 
-class SalePage(Struct, frozen=True):
+class SalePage(Struct, frozen=True, omit_defaults=True):
     data: list[OperatorSaleOut]
     has_more: bool
+    unavailable_cells: UnavailableCells = []
 
 
 class PurchaseOut(Struct, frozen=True, gc=False):

@@ -93,6 +93,7 @@ class ActionOut(Struct, frozen=True):
     status: Annotated[int | None, Meta(description="Of the answer; null if it was interrupted.")]
     reason: Annotated[str | None, Meta(description="Why it was refused.")]
     request_id: str | None
+    trace_id: Annotated[str | None, Meta(description="Of the request's trace, if it was traced.")]
 
     @classmethod
     def of(cls, action: RecordedAction) -> "ActionOut":

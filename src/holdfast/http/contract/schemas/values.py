@@ -31,6 +31,7 @@ URL = r"^(https?:/)?/[^\x00-\x20\x7f]+" + END
 
 HTTP_URL = r"^https?://[^\x00-\x20\x7f\\@]+" + END
 COLOUR = r"^#[0-9A-Fa-f]{6}" + END
+CELL = r"^[a-z0-9][a-z0-9-]{0,31}" + END
 LOCALE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}" + END
 
 # What a message says instead of a pattern.
@@ -46,11 +47,19 @@ PATTERN_WORDS = {
     URL: "must be a path or an http address",
     HTTP_URL: "must be an http or https address without a user name",
     COLOUR: "must be a colour as in #0f766e",
+    CELL: "must be the name of a cell",
     LOCALE: "must be a language tag as in de or de-CH",
 }
 
 SkuId = Annotated[str, Meta(pattern=SKU)]
 SaleId = Annotated[str, Meta(pattern=SKU)]
+DropId = Annotated[str, Meta(pattern=SKU)]
+CellName = Annotated[
+    str, Meta(pattern=CELL, description="For servers with cells. A new sale goes to the emptiest.", examples=["a"])
+]
+UnavailableCells = Annotated[
+    list[str], Meta(description="Cells that did not answer in time; what they have is not in the list.")
+]
 OwnerId = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 BuyerId = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 # Any printable text is looked for; only what can be one is found.

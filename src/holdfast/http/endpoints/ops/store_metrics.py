@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection
@@ -71,11 +71,10 @@ class StoreMetrics:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def text(self) -> bytes:
-        """In Prometheus' format."""
+    async def registry(self) -> CollectorRegistry:
         registry = CollectorRegistry()
         registry.register(_Made(await self._families()))
-        return generate_latest(registry)
+        return registry
 
     async def _families(self) -> list[Metric]:
         """One store that does not answer must not hide what the others say."""

@@ -6,16 +6,18 @@ from functools import wraps
 from typing import Any
 
 import structlog
+from sqlalchemy import Connection
 from uuid_utils import uuid7
 
 from holdfast.access.identity import Caller
 from holdfast.errors import EngineError
 from holdfast.http.contract.endpoint import Endpoint
-from holdfast.http.contract.message import Answer, Request
+from holdfast.http.contract.message import Answer, Request, caller_of
 from holdfast.http.contract.problem import Problem
-from holdfast.ledger.access.actions import Action, Actor, begin_action, end_action
+from holdfast.ledger.access.actions import Action, Actor, begin_action, end_action, read_state
 from holdfast.ledger.access.keys import Scope
 from holdfast.ledger.engine.database import Database
+from holdfast.runtime.tracing.context import current_trace
 
 log = structlog.get_logger()
 
@@ -43,8 +45,9 @@ def is_audited(endpoint: Endpoint, caller: Caller | None) -> bool:
 
 
 class Auditor:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, record: Database) -> None:
+        """`record` is another database where a cell changes something: all that operators did is in one place."""
+        self._database, self._record = database, record
 
     def audited(self, endpoint: Endpoint, handler: Handler) -> Handler:
         @wraps(handler)
@@ -52,19 +55,25 @@ class Auditor:
             if not is_audited(endpoint, request.caller):
                 return await handler(request, *values)
             subjects = dict(zip(endpoint.path_parameters, values, strict=False))
-            return await self._carried_out(endpoint, request, subjects, lambda: handler(request, *values))
+            caller = caller_of(request)
+            by = Actor(caller.shown_name, caller.operator_id)
+            return await self.carry_out(endpoint, request, subjects, by, lambda: handler(request, *values))
 
         return call
 
-    async def _carried_out(
-        self, endpoint: Endpoint, request: Request, subjects: Mapping[str, str], work: Callable[[], Awaitable[Answer]]
+    async def carry_out(
+        self,
+        endpoint: Endpoint,
+        request: Request,
+        subjects: Mapping[str, str],
+        by: Actor,
+        work: Callable[[], Awaitable[Answer]],
     ) -> Answer:
-        assert request.caller is not None
-        by = Actor(request.caller.shown_name, request.caller.operator_id)
-        action = Action(f"act_{uuid7().hex}", endpoint.operation_id, _subject(subjects), by, request.request_id)
+        trace = current_trace()
+        of_request = (request.request_id, None if trace is None else trace.trace_id)
+        action = Action(f"act_{uuid7().hex}", endpoint.operation_id, subject_of(subjects), by, *of_request)
         body = request.body if endpoint.body is not None else None
-        database = self._database
-        await database.write(lambda c: begin_action(c, action, subjects, body, database.now_ms(c)))
+        await self._write(subjects, lambda c, state, now: begin_action(c, action, state, body, now))
         try:
             answer = await work()
         except Problem as refused:
@@ -79,16 +88,24 @@ class Auditor:
         await self._end(action, subjects, answer.status, None)
         return answer
 
+    async def _write(self, subjects: Mapping[str, str], entry: Callable[[Connection, str | None, int], None]) -> None:
+        """With the state of what it is about, in the same transaction where that is possible."""
+        record = self._record
+        if record is self._database:
+            await record.write(lambda c: entry(c, read_state(c, subjects), record.now_ms(c)))
+            return
+        state = await self._database.read(lambda c: read_state(c, subjects))
+        await record.write(lambda c: entry(c, state, record.now_ms(c)))
+
     async def _end(self, action: Action, subjects: Mapping[str, str], status: int, reason: str | None) -> None:
         """What was done is answered all the same: its beginning is on record."""
-        database = self._database
         try:
-            await database.write(lambda c: end_action(c, action, subjects, status, reason, database.now_ms(c)))
+            await self._write(subjects, lambda c, state, now: end_action(c, action, state, status, reason, now))
         except EngineError as exc:
             log.warning("action_outcome_not_recorded", action_id=action.action_id, error=str(exc))
 
 
-def _subject(subjects: Mapping[str, str]) -> str | None:
+def subject_of(subjects: Mapping[str, str]) -> str | None:
     """As in `sale:lamp`. A buyer is named by a digest, because the record is never erased."""
     for name, value in subjects.items():
         kind = name.removesuffix("_id")

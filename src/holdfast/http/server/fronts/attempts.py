@@ -17,13 +17,15 @@ from holdfast.http.contract.decoding import BodyDecoder
 from holdfast.http.contract.endpoints.purchase import PURCHASE
 from holdfast.http.contract.message import Answer, Request
 from holdfast.http.contract.problem import Problem
+from holdfast.http.contract.problems import RATE_LIMITED
 from holdfast.http.contract.schemas.sales import PurchaseIn
 from holdfast.http.endpoints.purchase import PurchaseEndpoint
 from holdfast.http.protection.admission import AdmissionControl, client_addresses
 from holdfast.http.protection.limits import Passed
-from holdfast.http.server.fronts.channel import Answered, Attempted, Unsure
+from holdfast.http.server.fronts.channel import Answered, Attempted, Buyer, Unsure
 from holdfast.http.server.router import Router, is_key
 from holdfast.runtime import metrics
+from holdfast.runtime.tracing.context import TRACEPARENT
 from holdfast.settings import Settings
 from holdfast.streams.clicks.recorder import ClickRecorder
 
@@ -38,6 +40,8 @@ class RefusingSales:
     def __init__(self, settings: Settings, router: Router) -> None:
         self._router = router
         self._addresses = client_addresses(settings)
+        # A caller who traces this purchase gets the answer of the whole application.
+        self._whole_if = ("origin", TRACEPARENT) if settings.otel_endpoint else ("origin",)
         self._decode = BodyDecoder(PurchaseIn, is_required=True).decode
         # By the path of their purchases.
         self._sales: dict[str, str] = {}
@@ -55,7 +59,7 @@ class RefusingSales:
     def forget(self, request: Request) -> None:
         self._sales.pop(request.path, None)
 
-    def attempt(self, number: int, request: Request, buyer: tuple[str, int, str | None]) -> Attempted | None:
+    def attempt(self, number: int, request: Request, buyer: Buyer) -> Attempted | None:
         """None if the whole request has to go to the core."""
         sale_id, key = self._sales.get(request.path), request.idempotency_key
         if sale_id is None or key is None or request.query or request.method != "POST" or not is_key(key):
@@ -63,7 +67,7 @@ class RefusingSales:
         try:
             given = self._decode(request.body)
             pass_ = request.header("holdfast-pass")
-            if request.header("origin") is not None:
+            if any(request.header(name) is not None for name in self._whole_if):
                 return None
             address = self._addresses.limited(request.connection)
         except (Problem, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -79,7 +83,7 @@ class RefuseAtOnce:
     def __init__(self, services: Services, admission: AdmissionControl, clicks: ClickRecorder | None) -> None:
         self._endpoint = PurchaseEndpoint(services, admission)
         self._limits, self._limiter = admission.limits, admission.shedder.limiter
-        self._clicks = clicks
+        self._clicks, self._refusals = clicks, services.refusals
         self._timings = metrics.timings_of(PURCHASE.operation_id)
 
     def answer(self, attempt: Attempted) -> Answered | Unsure:
@@ -97,6 +101,7 @@ class RefuseAtOnce:
             answer.headers += passed.headers
         else:
             answer = passed
+            self._refusals.count_shed(RATE_LIMITED.reason)
         if self._clicks is not None:
             values = [attempt.sale_id]
             self._clicks.note(PURCHASE.operation_id, values, attempt.buyer_id, answer.status, answer.body)

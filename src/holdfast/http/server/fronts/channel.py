@@ -15,6 +15,8 @@ from msgspec import Struct
 log = structlog.get_logger()
 
 _LENGTH_BYTES = 4
+# The ID, the tier, the ID at Stripe, and when the account was made.
+Buyer: TypeAlias = tuple[str, int, str | None, int | None]
 
 
 class Asked(Struct, frozen=True, array_like=True, tag=0, gc=False):
@@ -31,8 +33,7 @@ class Asked(Struct, frozen=True, array_like=True, tag=0, gc=False):
     authorization: str | None
     idempotency_key: str | None
     body: bytes
-    # The buyer's ID, tier and ID at Stripe.
-    buyer: tuple[str, int, str | None] | None
+    buyer: Buyer | None
     unauthorized: str | None
     # By the monotonic clock, which all processes of a host share.
     arrived: float

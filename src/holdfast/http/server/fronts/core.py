@@ -39,6 +39,7 @@ from holdfast.http.server.fronts.channel import (
 )
 from holdfast.http.server.listening import FINISH_S, stop_on_signal
 from holdfast.http.server.sending import send_while_connected
+from holdfast.http.server.traced_app import build_app
 from holdfast.http.server.worker import STORES_DOWN, any_pool
 from holdfast.runtime import metrics
 from holdfast.runtime.log import set_up_logging
@@ -166,8 +167,8 @@ class Front:
             client.leave()
 
 
-def _caller(buyer_id: str, tier: int, stripe_customer: str | None) -> Caller:
-    return Caller(buyer_id=buyer_id, tier=tier, stripe_customer=stripe_customer)
+def _caller(buyer_id: str, tier: int, stripe_customer: str | None, account_created_at: int | None) -> Caller:
+    return Caller(buyer_id=buyer_id, tier=tier, stripe_customer=stripe_customer, account_created_at=account_created_at)
 
 
 def run_core(settings: Settings, background: bool, socket: Path, supervisor: Pipe, turn: Pipe, ready: Pipe) -> None:
@@ -193,7 +194,7 @@ async def _serve(settings: Settings, background: bool, socket: Path, supervisor:
         if services is None:
             return
         admission = build_admission(settings)
-        app, fronts = App(services, admission), set[Front]()
+        app, fronts = build_app(services, admission), set[Front]()
         refuse_at_once = RefuseAtOnce(services, admission, app.clicks)
         log.info("deciding", database=services.database.dialect_name, background=background, pid=os.getpid())
         server = await asyncio.get_running_loop().create_unix_server(

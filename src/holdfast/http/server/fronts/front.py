@@ -31,6 +31,7 @@ from holdfast.http.server.fronts.channel import (
     Asked,
     Attempted,
     Begun,
+    Buyer,
     Channel,
     Left,
     Taken,
@@ -208,7 +209,7 @@ class FrontApp:
             self._cross_origin.mark(request, answer)
         return answer
 
-    async def _ask(self, request: Request, buyer: tuple[str, int, str | None] | None) -> Answer:
+    async def _ask(self, request: Request, buyer: Buyer | None) -> Answer:
         core, refusing = self._core, self._refusing
         attempt = None if buyer is None else refusing.attempt(core.new_number(), request, buyer)
         if attempt is not None:
@@ -234,7 +235,7 @@ class FrontApp:
             if answer.cancelled():
                 self._core.leave(asked.number)
 
-    async def _read_token(self, request: Request) -> tuple[str, int, str | None] | None:
+    async def _read_token(self, request: Request) -> Buyer | None:
         """Here, because checking a signature costs more than most of what the core does for a request."""
         scheme, _, token = (request.authorization or "").partition(" ")
         if scheme.lower() != "bearer" or token.count(".") != 2 or token != token.strip():
@@ -249,7 +250,7 @@ class FrontApp:
         assert caller.buyer_id is not None
         if caller.tier not in _SENT_TIERS:
             return None  # The core reads it.
-        return caller.buyer_id, caller.tier, caller.stripe_customer
+        return caller.buyer_id, caller.tier, caller.stripe_customer, caller.account_created_at
 
     def _if_unknown(self, request: Request) -> IfUnknown:
         found = self._router.find(request.method, request.path)
@@ -265,7 +266,7 @@ class FrontApp:
         self._reaping.cancel()
 
 
-def _whole(number: int, request: Request, buyer: tuple[str, int, str | None] | None) -> Asked:
+def _whole(number: int, request: Request, buyer: Buyer | None) -> Asked:
     connection = request.connection
     assert isinstance(connection, RsgiConnection)
     return Asked(

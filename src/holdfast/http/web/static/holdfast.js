@@ -14,6 +14,7 @@ import { resumeReservation } from "./holdfast/reservation.js";
 import { Session } from "./holdfast/session.js";
 import * as paths from "./paths.mjs";
 
+export { deviceToken, resetDevice } from "./holdfast/device.js";
 export { liveReservation } from "./holdfast/mine.js";
 export { hasBegun } from "./holdfast/storage.js";
 export { watchTabs } from "./holdfast/tabs.js";

@@ -17,6 +17,7 @@ from holdfast.bootstrap.services import open_services
 from holdfast.domain.stock.limits import MAX_TOTAL_UNITS
 from holdfast.http.server.app import App
 from holdfast.http.server.rsgi import RsgiApp
+from holdfast.http.server.traced_app import build_app
 from holdfast.lab.load.buyer_tokens import BuyerTokens
 from holdfast.lab.load.engines import postgres, valkey
 from holdfast.lab.load.failure import BenchFailed
@@ -135,10 +136,10 @@ def stores_of(engine: str) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 @asynccontextmanager
-async def open_in_process(directory: Path, **stores: str) -> AsyncIterator[InProcess]:
+async def open_in_process(directory: Path, **stores: str | float) -> AsyncIterator[InProcess]:
     """`stores` are settings. Background work belongs to no request, so it is left out."""
     key, secret = "hf_" + secrets.token_urlsafe(32), secrets.token_hex(16)
     given: dict[str, Any] = {"service_key": SecretStr(key), "buyer_secret": SecretStr(secret), **stores}
     settings = Settings(data=directory, **given)
     async with open_services(settings, background=False) as services:
-        yield InProcess(App(services), key, BuyerTokens(secret))
+        yield InProcess(build_app(services), key, BuyerTokens(secret))

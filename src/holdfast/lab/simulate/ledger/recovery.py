@@ -3,7 +3,6 @@
 Marks and exports are kept here instead of in files; they survive the crash of a process, as files do.
 """
 
-import sys
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,13 +46,8 @@ class SimulatedWatch(LedgerWatch):
         super().__init__(database, PLACE, stores, Path(PLACE), engine.acknowledged)
         self._evidence = evidence
 
-    async def _export_once(self) -> None:
-        if not self._is_exported:
-            known = self._acknowledged(sys.maxsize)
-            lost, now = await self._database.read(lambda c: (lacking(c, known), read_mark(c)))
-            assert self._seen is not None
-            self._evidence.losses.append(Loss(str(self.finding), self._seen, now, lost))
-            self._is_exported = True
+    async def _keep(self, loss: Loss) -> None:
+        self._evidence.losses.append(loss)
 
 
 async def recover(

@@ -53,6 +53,8 @@ export function Palette({ tabs }) {
   </dialog>`;
 }
 
+const ORDER_NUMBER = /^[0-9a-z]{4}-[0-9a-z]{4}-[0-9a-z]{4}$/i;
+
 /** What was typed may be the ID of a buyer or an order, which nobody can tell here; so those come last. */
 function targetsOf(text, tabs, sales) {
   const wanted = text.toLowerCase();
@@ -60,7 +62,7 @@ function targetsOf(text, tabs, sales) {
   const pages = tabs.filter(([, label]) => matches(label)).map(([tab, label]) => ({ label, kind: "page", to: `#/${tab}` }));
   const found = sales.filter((sale) => matches(sale.name, sale.sale_id)).map((sale) => ({ label: sale.name, kind: `sale ${sale.sale_id}`, to: `#/sale/${encodeURIComponent(sale.sale_id)}` }));
   const named = encodeURIComponent(text);
-  const byId = !text ? [] : text.startsWith("ord_")
+  const byId = !text ? [] : text.startsWith("ord_") || ORDER_NUMBER.test(text)
     ? [{ label: text, kind: "order", to: `#/orders/${named}` }]
     : [{ label: text, kind: "buyer", to: `#/buyers/${named}` }];
   return [...(text ? [...found, ...pages] : [...pages, ...found]).slice(0, SHOWN), ...byId];

@@ -3,7 +3,7 @@ import { ApiError } from "./api.js";
 import { nextPollDelay, sleep } from "./backoff.js";
 import { watchBank } from "./bank.js";
 import { waitForSettlement } from "./events.js";
-import { PROOF_ATTEMPTS, isStaleProof, solveChallenge } from "./proof.js";
+import { PROOF_ATTEMPTS, isStaleProof, prove } from "./proof.js";
 import { fetchReservation } from "./reservation.js";
 import * as paths from "../paths.mjs";
 
@@ -38,7 +38,7 @@ export async function waitForOpening(session) {
 export async function reserve(session) {
   let proofs = 0;
   while (!session.signal.aborted) {
-    const proof = needsProof(session.state.sale) ? await solveChallenge(session) : null;
+    const proof = needsProof(session.state.sale) ? await prove(session, proofs + 1) : null;
     session.dispatch({ to: "reserving" });
     try {
       return await purchase(session, proof);

@@ -7,9 +7,25 @@ const STALE_PROOF = new Set(["proof_expired", "proof_spent", "proof_invalid", "p
 /** Whether a new challenge may help. */
 export const isStaleProof = (error) => STALE_PROOF.has(error.reason);
 
-/** Null if the sale asks for none. */
-export async function solveChallenge(session) {
-  const { status, body: challenge } = await session.request("GET", paths.challenge(session.saleId));
+/** By the page's captcha, if it has one; the last attempt is a puzzle, which is accepted when captchas cannot be verified. */
+export async function prove(session, attempt, level = 1) {
+  const isAsked = session.state.sale.proof_of_work || level > 1;
+  const token = session.captcha && isAsked && attempt < PROOF_ATTEMPTS ? await captchaToken(session) : null;
+  return token ? `captcha:${token}` : solveChallenge(session, level);
+}
+
+async function captchaToken(session) {
+  try {
+    return await session.captcha();
+  } catch {
+    return null;
+  }
+}
+
+/** Null if the sale asks for none. `level` 2: the harder challenge, which `proof_required` may ask for. */
+async function solveChallenge(session, level = 1) {
+  const query = level === 1 ? "" : `?level=${level}`;
+  const { status, body: challenge } = await session.request("GET", paths.challenge(session.saleId) + query);
   if (status === 204) return null;
   session.dispatch({ to: "proving", progress: 0 });
   const proof = await solve(challenge, {

@@ -1,12 +1,15 @@
 /** The waiting room: join the queue, wait, and get a pass. */
 import { ApiError } from "./api.js";
 import { nextPollDelay, sleep } from "./backoff.js";
-import { PROOF_ATTEMPTS, isStaleProof, solveChallenge } from "./proof.js";
+import { deviceToken } from "./device.js";
+import { PROOF_ATTEMPTS, isStaleProof, prove } from "./proof.js";
 import * as paths from "../paths.mjs";
 
 /** Refetch the buyer's own ETA and odds when the queue has moved by this share, or after this long. */
 const MOVED_SHARE = 0.15;
 const STATUS_EVERY_MS = 15_000;
+/** Refusals of a ticket that gives no place: the buyer joins again. */
+const USELESS_TICKET = new Set(["ticket_invalid", "place_released", "pass_expired"]);
 /** Do not start a purchase with a pass that expires sooner than this. */
 const PASS_MARGIN_MS = 1_000;
 
@@ -25,21 +28,25 @@ async function resumePlace(session) {
   try {
     return await fetchStatus(session);
   } catch (error) {
-    if (error.reason !== "ticket_invalid") throw error;
+    if (!USELESS_TICKET.has(error.reason)) throw error;
     session.storage.clearPlace();
     return null;
   }
 }
 
 async function join(session) {
+  const device = deviceToken();
+  let level = 1;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const proof = await solveChallenge(session);
-      const { body } = await session.request("POST", paths.join(session.saleId), { body: proof === null ? {} : { proof } });
+      const proof = await prove(session, attempt, level);
+      const given = proof === null ? { device } : { device, proof };
+      const { body } = await session.request("POST", paths.join(session.saleId), { body: given });
       session.storage.set({ ticket: body.ticket });
       return body;
     } catch (error) {
       if (!isStaleProof(error) || attempt === PROOF_ATTEMPTS) throw error;
+      level = error.problem.level ?? level;
     }
   }
 }

@@ -26,12 +26,13 @@ export class Session {
 
   constructor(
     saleId,
-    { origin = "", token, buyer, reservation = null, quantity = 1, paymentMethod, passOnly = () => false, onState = () => {} },
+    { origin = "", token, buyer, reservation = null, quantity = 1, paymentMethod, captcha = null, passOnly = () => false, onState = () => {} },
   ) {
     this.saleId = saleId;
     this.quantity = quantity;
     this.paymentMethod = paymentMethod;
     this.passOnly = passOnly;
+    this.captcha = captcha;
     this.clock = new ServerClock();
     this.tokens = new Tokens(token);
     this.buyer = buyer;

@@ -67,7 +67,7 @@ async function showPlace(order, lottery, entries) {
   const place = await order.placeOf(claims.number);
   byId("place").textContent = `Entry number ${claims.number} has position ${place + 1}.`;
   if (claims.jti === undefined) return;
-  check("own-checks", "Sale on the ticket", claims.sale, saleId);
+  check("own-checks", "Sale on the ticket", claims.sale, lottery.line_id ?? saleId);
   check("own-checks", "Seed hash when you joined", claims.seed_hash, lottery.seed_hash);
   if (claims.beacon_source !== undefined || lottery.beacon_source !== undefined) {
     check("own-checks", "Public value named when you joined", claims.beacon_source, lottery.beacon_source);
@@ -116,7 +116,7 @@ async function recompute(lottery) {
     ...(await checkBeacon(lottery)),
   ].every(Boolean);
   byId("progress").textContent = "Computing all places…";
-  const order = await Order.of({ saleId, ...lottery });
+  const order = await Order.of({ ...lottery, saleId: lottery.line_id ?? saleId });
   const numbers = await order.numbers();
   const total = numbers.length.toLocaleString();
   byId("checks").append(element("li", `All ${total} places assigned exactly once`, "match"));

@@ -4,7 +4,7 @@ import { Empty, Field, Heading, Tag } from "../components.mjs";
 import { dateTime, number, OUTCOMES, plural, price } from "../format.mjs";
 import * as paths from "../../paths.mjs";
 
-const KINDS = { refused: "bad", "reservation.confirmed": "good", "order.confirmed": "good", "reservation.failed": "bad", "reservation.expired": "warn" };
+const KINDS = { refused: "bad", "reservation.confirmed": "good", "order.confirmed": "good", "reservation.failed": "bad", "reservation.expired": "warn", "room.called": "good", "room.pass_given": "good", "room.pass_expired": "warn", "room.left": "warn" };
 
 export function BuyerView({ id }) {
   const [text, setText] = useState(id || "");
@@ -40,11 +40,13 @@ async function lookUp(id) {
 
 function BuyerHistory({ timeline, orders }) {
   const refusals = Object.entries(timeline.refusals);
-  return html`${orders.length > 0 && html`<section><h2 class="section-title">${plural(orders.length, "order")}</h2><ul class="stack">${orders.map((order) => html`<li key=${order.order_id} class="card order">
+  const shed = Object.entries(timeline.shed);
+  return html`${timeline.data.length > 0 && html`<p class="verdict"><b>${timeline.summary}</b></p>`}${orders.length > 0 && html`<section><h2 class="section-title">${plural(orders.length, "order")}</h2><ul class="stack">${orders.map((order) => html`<li key=${order.order_id} class="card order">
       <a class="code" href="#/orders/${encodeURIComponent(order.order_id)}">${order.number}</a><span>${number(order.quantity)} × from <a href="#/sale/${encodeURIComponent(order.sale_id)}">${order.sale_id}</a></span>
       <b>${price(order)}</b><${Tag} kind=${order.status === "confirmed" ? "good" : "warn"}>${order.status}<//><span class="quiet">${dateTime(order.created_at)}</span></li>`)}</ul></section>`}
     <section><h2 class="section-title">Timeline</h2>
       ${refusals.length > 0 && html`<p class="quiet">Refused: ${refusals.map(([reason, count]) => `${OUTCOMES[reason] || reason} ${number(count)}×`).join(", ")}</p>`}
+      ${shed.length > 0 && html`<p class="quiet">Turned away in this time, of all buyers: ${shed.map(([reason, count]) => `${OUTCOMES[reason] || reason} ${number(count)}×`).join(", ")}</p>`}
       ${timeline.data.length === 0 && html`<${Empty}>No activity found for this buyer.<//>`}
       <ol class="timeline">${timeline.data.map((one, index) => html`<li key=${index} class="is-${KINDS[one.type] || "plain"}">
         <time>${dateTime(one.at)}</time><span class="what">${one.what}</span><span class="quiet code">${one.sale_id || one.sku_id}${one.reservation_id ? ` · ${one.reservation_id}` : ""}</span></li>`)}</ol>

@@ -20,7 +20,7 @@ export function OrdersView({ id, saleId }) {
   const [open, setOpen] = useState(null);
   const search = async (given, more = []) => {
     try {
-      const page = given.order_id ? { data: [await get(paths.getOrder(given.order_id))], has_more: false } : await get(listed(given, PAGE, more.at(-1)?.order_id));
+      const page = given.order_id.startsWith("ord_") ? { data: [await get(paths.getOrder(given.order_id))], has_more: false } : await get(listed(given, PAGE, more.at(-1)?.order_id));
       setFound({ orders: [...more, ...page.data], hasMore: page.has_more });
       setError(null);
     } catch (problem) {
@@ -38,7 +38,7 @@ export function OrdersView({ id, saleId }) {
   };
   return html`<${Heading} title="Orders"><button class="button" onClick=${() => exportCsv(filter)} disabled=${!found?.orders.length}>Export as CSV</button><//>
     <form class="order-filter" onSubmit=${submit}>
-      <${Field} name="order_id" label="Order ID" value=${filter.order_id} onInput=${set("order_id")} autocomplete="off" spellcheck="false" />
+      <${Field} name="order_id" label="Order number or ID" value=${filter.order_id} onInput=${set("order_id")} autocomplete="off" spellcheck="false" />
       <${Field} name="buyer_id" label="Buyer ID" value=${filter.buyer_id} onInput=${set("buyer_id")} autocomplete="off" spellcheck="false" />
       <${Field} name="sale_id" label="Sale ID" value=${filter.sale_id} onInput=${set("sale_id")} autocomplete="off" spellcheck="false" />
       <${Field} name="status" label="Status">${(shared) => html`<select ...${shared} value=${filter.status} onChange=${set("status")}>
@@ -59,6 +59,7 @@ export function OrdersView({ id, saleId }) {
 function listed(filter, limit, after) {
   const query = new URLSearchParams({ limit });
   for (const name of ["sale_id", "status", "buyer_id"]) if (filter[name]) query.set(name, filter[name]);
+  if (filter.order_id && !filter.order_id.startsWith("ord_")) query.set("number", filter.order_id);
   if (after) query.set("starting_after", after);
   return `${paths.listOrders()}?${query}`;
 }

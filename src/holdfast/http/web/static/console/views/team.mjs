@@ -3,6 +3,7 @@ import { html, useState } from "../html.mjs";
 import { attempt, confirmDialog, Empty, Field, Heading, showNotice, Tag } from "../components.mjs";
 import { useEvery, useStore } from "../store.mjs";
 import { dateTime } from "../format.mjs";
+import { Approvals } from "./approvals.mjs";
 import { Secret } from "./secret.mjs";
 import * as paths from "../../paths.mjs";
 
@@ -19,6 +20,7 @@ export function TeamView() {
   const signedIn = useStore(session);
   return html`<${Heading} title="Team"><a class="button" href="#/team/actions">What was done</a><//>
     <p class="quiet lead">You are ${signedIn.name || "using the admin key"}${signedIn.role ? `, ${signedIn.role}` : ""}.</p>
+    <${Approvals} />
     ${may("admin") && html`<${Operators} />`}
     ${(may("admin") || signedIn.operator_id) && html`<${Sessions} />`}`;
 }

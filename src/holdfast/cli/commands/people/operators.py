@@ -16,7 +16,7 @@ from holdfast.errors import SettingsError
 from holdfast.http.contract.schemas.team import InvitedOut, OperatorOut
 from holdfast.http.contract.schemas.values import EMAIL
 from holdfast.ledger.access import operators as ledger
-from holdfast.ledger.access.actions import Action, Actor, begin_action, end_action
+from holdfast.ledger.access.actions import COMMAND_LINE, Action, begin_action, end_action, read_state
 from holdfast.ledger.access.operators import Operator, Role
 
 app = typer.Typer(
@@ -32,7 +32,6 @@ app = typer.Typer(
 )
 
 # Who acts where there is no name: somebody with access to the server's settings.
-COMMAND_LINE = Actor("the command line")
 
 
 def _email(text: str) -> str:
@@ -109,5 +108,5 @@ def disable(
 def _record(connection: Connection, what: str, operator_id: str, now: int) -> None:
     subjects = {"operator_id": operator_id}
     action = Action(f"act_{uuid7().hex}", what, f"operator:{operator_id}", COMMAND_LINE)
-    begin_action(connection, action, {}, None, now)
-    end_action(connection, action, subjects, 200, None, now)
+    begin_action(connection, action, None, None, now)
+    end_action(connection, action, read_state(connection, subjects), 200, None, now)

@@ -10,6 +10,7 @@ from msgspec import Struct, to_builtins
 from sqlalchemy import Connection
 
 from holdfast.bootstrap.services import build_sale_operations
+from holdfast.cli.approval import approved
 from holdfast.cli.commands.pools import checked_id
 from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
@@ -179,6 +180,7 @@ def create(
     proof_cost: Annotated[
         int, typer.Option(help="Attempts that the proof takes at most.", min=1, max=10**9, metavar="N")
     ] = PROOF_COST,
+    drop: Annotated[str | None, typer.Option(help="The drop it is part of, with its room.", metavar="DROP")] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep an existing sale unchanged.")] = False,
     data: Data = None,
     as_json: AsJson = False,
@@ -197,8 +199,9 @@ def create(
         payment=payment,
         per_buyer_limit=per_buyer_limit,
         hold_seconds=hold_seconds,
-        room=_room(room, rate, pass_seconds),
+        room=room_of(room, rate, pass_seconds),
         proof_of_work={"cost": proof_cost} if proof_of_work else None,
+        drop_id=drop,
     )
 
     async def body(access: Access) -> dict[str, Any] | Refusal | Contradiction:
@@ -213,7 +216,7 @@ def create(
     _print_result(_run(settings, body), as_json)
 
 
-def _room(mode: RoomMode, rate: int | None, pass_seconds: int | None) -> dict[str, object]:
+def room_of(mode: RoomMode, rate: int | None, pass_seconds: int | None) -> dict[str, object]:
     given = {"rate_per_second": rate, "pass_seconds": pass_seconds}
     chosen = {name: value for name, value in given.items() if value is not None}
     if chosen and mode is RoomMode.OFF:
@@ -244,7 +247,8 @@ def resume(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> Non
 @app.command("close", epilog=examples("holdfast sales close drop"))
 def close(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
     """End a sale permanently. Existing holds may still be paid."""
-    _change(data, as_json, lambda office: office.close(sale_id))
+    with approved(settings_from(data), "close_sale", sale_id):
+        _change(data, as_json, lambda office: office.close(sale_id))
 
 
 @app.command("report", epilog=examples("holdfast sales report drop", "holdfast sales report drop --json"))
@@ -315,8 +319,8 @@ def _print(bodies: list[dict[str, Any]]) -> None:
             body["sale_id"],
             body["sku_id"],
             body["phase"] if body["problem"] is None else f"loading: {body['problem']}",
-            _minute(body["starts_at"]),
-            _minute(body["ends_at"]),
+            minute_of(body["starts_at"]),
+            minute_of(body["ends_at"]),
             in_words(body["price"]["amount"], body["price"]["currency"]),
             body["available"],
             body["held"],
@@ -328,5 +332,5 @@ def _print(bodies: list[dict[str, Any]]) -> None:
     print_table(columns, rows, folded="sale id")
 
 
-def _minute(text: str | None) -> str | None:
+def minute_of(text: str | None) -> str | None:
     return None if text is None else (moment(int(datetime.fromisoformat(text).timestamp() * 1000)) or "")[:16]

@@ -1,0 +1,30 @@
+// Generated from the endpoint table by `make docs`. Do not edit.
+
+export interface Contact {
+  buyer_id: string;
+  email: string | null;
+  locale: string | null;
+  next_sale: boolean;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface Message {
+  message_id: string;
+  buyer_id: string;
+  sale_id: string;
+  kind: string;
+  channel: string;
+  /** `unknown`: sent, and the reply was lost; `dropped`: not wanted any more, see `reason`. */
+  state: "dropped" | "failed" | "sending" | "sent" | "unknown" | "waiting";
+  attempts: number;
+  reason: string | null;
+  created_at: string;
+  due_at: string;
+  done_at: string | null;
+}
+
+export interface MessagePage {
+  data: Message[];
+  has_more: boolean;
+}

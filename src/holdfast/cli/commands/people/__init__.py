@@ -1,0 +1,1 @@
+"""Commands about people: buyers, operators, and what operators approve."""

@@ -1,0 +1,1 @@
+"""Messages to buyers: contacts, and the log."""

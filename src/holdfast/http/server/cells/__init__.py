@@ -1,0 +1,1 @@
+"""Serving several cells: one application for each, and a router above them (docs/CELLS.md)."""

@@ -1,0 +1,196 @@
+"""Requests that wait for a second operator.
+
+A request is stored as it was sent, and carried out once another operator has approved it. Deciding is one guarded
+update, so it is decided once. A request whose outcome is not known stays approved without a status: approving it again
+carries it out again, and everything that waits here may be repeated.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, update
+from uuid_utils import uuid7
+
+from holdfast.ledger.access.actions import BEGUN, ENDED, Actor
+from holdfast.ledger.access.keys import Scope
+from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
+from holdfast.ledger.tables.access import approvals, operator_actions, operators, service_keys
+
+# Nobody waits longer for a colleague.
+PENDING_MS = 24 * 3_600_000
+HOUR_MS = 3_600_000
+# An hour's actions of a busy team are in these.
+_LATEST_ACTIONS = 5_000
+# Keys that were made by keys.
+_DEPTH_MAX = 20
+
+
+class ApprovalState(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+class Asked(Struct, frozen=True):
+    """A request, as it will be carried out."""
+
+    action: str
+    subject: str | None
+    parameters: list[str]
+    body: bytes
+    idempotency_key: str | None
+
+
+class Approval(Struct, frozen=True):
+    approval_id: str
+    asked: Asked
+    requested_by_id: str | None
+    requested_by: str
+    requested_at: int
+    expires_at: int
+    state: ApprovalState
+    decided_by: str | None
+    decided_at: int | None
+    status: int | None
+    reason: str | None
+
+
+def ask(connection: Connection, asked: Asked, by: Actor, now: int) -> Approval:
+    """A repeat finds the one that is pending."""
+    _forget_expired(connection, now)
+    fingerprint = _fingerprint(asked)
+    same = (approvals.c.fingerprint == fingerprint, approvals.c.requested_by == by.name, _is_pending(now))
+    known = connection.execute(select(approvals).where(*same).limit(1)).one_or_none()
+    if known is not None:
+        return _from_row(known, now)
+    values = {
+        "approval_id": f"apr_{uuid7().hex}",
+        "action": asked.action,
+        "subject": asked.subject,
+        "parameters": msgspec.json.encode(asked.parameters).decode(),
+        "body": asked.body.decode(),
+        "idempotency_key": asked.idempotency_key,
+        "fingerprint": fingerprint,
+        "requested_by_id": by.operator_id,
+        "requested_by": by.name,
+        "requested_at": now,
+        "expires_at": now + PENDING_MS,
+        "state": ApprovalState.PENDING.value,
+    }
+    return _from_row(connection.execute(insert(approvals).values(**values).returning(approvals)).one(), now)
+
+
+def _forget_expired(connection: Connection, now: int) -> None:
+    """A body may have personal data."""
+    is_over = (approvals.c.state == ApprovalState.PENDING, approvals.c.expires_at <= now, approvals.c.body.is_not(None))
+    connection.execute(update(approvals).where(*is_over).values(body=None))
+
+
+def _fingerprint(asked: Asked) -> str:
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
+
+
+def find_approval(connection: Connection, approval_id: str, now: int) -> Approval | None:
+    row = connection.execute(select(approvals).where(approvals.c.approval_id == approval_id)).one_or_none()
+    return None if row is None else _from_row(row, now)
+
+
+def list_approvals(
+    connection: Connection, now: int, *, limit: int, state: ApprovalState | None = None
+) -> list[Approval]:
+    """The newest first."""
+    wanted = select(approvals).order_by(approvals.c.requested_at.desc(), approvals.c.approval_id.desc()).limit(limit)
+    if state is ApprovalState.PENDING:
+        wanted = wanted.where(_is_pending(now))
+    elif state is ApprovalState.EXPIRED:
+        wanted = wanted.where(approvals.c.state == ApprovalState.PENDING, approvals.c.expires_at <= now)
+    elif state is not None:
+        wanted = wanted.where(approvals.c.state == state)
+    return [_from_row(row, now) for row in connection.execute(wanted)]
+
+
+def approve(connection: Connection, approval_id: str, by: Actor, now: int) -> bool:
+    """Whether it may be carried out now."""
+    is_unfinished = and_(approvals.c.state == ApprovalState.APPROVED, approvals.c.status.is_(None))
+    return _decide(connection, approval_id, or_(_is_pending(now), is_unfinished), ApprovalState.APPROVED, by, now)
+
+
+def reject(connection: Connection, approval_id: str, by: Actor, now: int) -> bool:
+    if not _decide(connection, approval_id, _is_pending(now), ApprovalState.REJECTED, by, now):
+        return False
+    connection.execute(update(approvals).where(approvals.c.approval_id == approval_id).values(body=None))
+    return True
+
+
+def _decide(
+    connection: Connection, approval_id: str, guard: ColumnElement[bool], state: ApprovalState, by: Actor, now: int
+) -> bool:
+    values = {"state": state.value, "decided_by_id": by.operator_id, "decided_by": by.name, "decided_at": now}
+    own = (approvals.c.approval_id == approval_id, guard)
+    return connection.execute(update(approvals).where(*own).values(**values)).rowcount == 1
+
+
+def finish(connection: Connection, approval_id: str, status: int, reason: str | None) -> None:
+    """It was carried out, or refused when it was to be."""
+    own = approvals.c.approval_id == approval_id
+    connection.execute(update(approvals).where(own).values(status=status, reason=reason, body=None))
+
+
+def _is_pending(now: int) -> ColumnElement[bool]:
+    return and_(approvals.c.state == ApprovalState.PENDING, approvals.c.expires_at > now)
+
+
+def _from_row(row: Row[Any], now: int) -> Approval:
+    values = row._asdict()
+    names = ("approval_id", "requested_by_id", "requested_by", "requested_at", "expires_at")
+    decided = ("decided_by", "decided_at", "status", "reason")
+    asked = Asked(
+        values["action"],
+        values["subject"],
+        msgspec.json.decode(values["parameters"], type=list[str]),
+        (values["body"] or "").encode(),
+        values["idempotency_key"],
+    )
+    fields = {name: values[name] for name in (*names, *decided)}
+    found = Approval(asked=asked, state=ApprovalState(values["state"]), **fields)
+    if found.state is ApprovalState.PENDING and found.expires_at <= now:
+        return replace(found, state=ApprovalState.EXPIRED)
+    return found
+
+
+# --- who
+
+
+def person_behind(connection: Connection, operator_id: str | None, key_id: str | None) -> str | None:
+    """The operator, also if they act by a key that they made, or that such a key made."""
+    maker = operator_id or key_id
+    for _ in range(_DEPTH_MAX):
+        made = select(service_keys.c.created_by).where(service_keys.c.key_id == maker)
+        found = connection.execute(made).one_or_none()
+        if found is None:
+            break
+        maker = found.created_by
+    return maker
+
+
+def deciders(connection: Connection, admits: Callable[[frozenset[Scope]], bool]) -> Sequence[str]:
+    """The operators who may decide: they have joined, are not disabled, and could do it themselves."""
+    joined = (operators.c.joined_at.is_not(None), operators.c.disabled_at.is_(None))
+    rows = connection.execute(select(operators.c.operator_id, operators.c.role).where(*joined))
+    return [row.operator_id for row in rows if admits(SCOPES_OF_ROLE[Role(row.role)])]
+
+
+def count_actions(connection: Connection, action: str, name: str, since: int) -> int:
+    """What somebody has done or begun of a kind, without what was refused."""
+    c = operator_actions.c
+    latest = select(c.seq).order_by(c.seq.desc()).limit(_LATEST_ACTIONS).offset(_LATEST_ACTIONS - 1).scalar_subquery()
+    own = (c.seq >= func.coalesce(latest, 0), c.action == action, c.operator == name, c.at >= since)
+    begun = select(func.count()).where(*own, c.phase == BEGUN)
+    refused = select(func.count()).where(*own, c.phase == ENDED, c.status >= 400)
+    return int(connection.execute(begun).scalar_one() - connection.execute(refused).scalar_one())

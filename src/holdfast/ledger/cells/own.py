@@ -1,0 +1,49 @@
+"""What a cell's own ledger says: its name, what it has, and how full it is."""
+
+from msgspec import Struct
+from sqlalchemy import Connection, func, insert, select
+
+from holdfast.domain.sale.sale import SaleState
+from holdfast.errors import SettingsError
+from holdfast.ledger.cells.placement import drop_key
+from holdfast.ledger.tables.cells import cell_identity
+from holdfast.ledger.tables.sales import drops, sales
+from holdfast.ledger.tables.stock import pools
+
+
+class Load(Struct, frozen=True, order=True):
+    """The smaller, the emptier."""
+
+    sales: int
+    units: int
+
+
+def claim_identity(connection: Connection, cell: str, now: int) -> None:
+    """The first start names the ledger. Under another name it is refused: the map would lead to the wrong sales."""
+    known = connection.execute(select(cell_identity.c.cell)).scalar()
+    if known is None:
+        connection.execute(insert(cell_identity).values(cell=cell, since=now))
+    elif known != cell:
+        raise SettingsError(f"HOLDFAST_CELLS: the database of the cell {cell} is that of the cell {known}")
+
+
+def owned_sales(connection: Connection) -> dict[str, list[str]]:
+    """By SKU that is in this cell: its sales."""
+    found: dict[str, list[str]] = {sku_id: [] for sku_id in connection.execute(select(pools.c.sku_id)).scalars()}
+    for sku_id, sale_id in connection.execute(select(sales.c.sku_id, sales.c.sale_id).order_by(sales.c.created_at)):
+        found.setdefault(sku_id, []).append(sale_id)
+    return found | {drop_key(drop_id): [] for drop_id in connection.execute(select(drops.c.drop_id)).scalars()}
+
+
+def load_of(connection: Connection) -> Load:
+    """How many sales are not closed, and how many units of them are not sold."""
+    is_live = sales.c.state != SaleState.CLOSED
+    count = connection.execute(select(func.count()).select_from(sales).where(is_live)).scalar_one()
+    live = select(sales.c.sku_id).where(is_live)
+    left = select(func.coalesce(func.sum(pools.c.total - pools.c.sold), 0)).where(pools.c.sku_id.in_(live))
+    return Load(int(count), int(connection.execute(left).scalar_one()))
+
+
+def skus_on_sale(connection: Connection) -> list[str]:
+    """Those in a sale that is not closed."""
+    return sorted(connection.execute(select(sales.c.sku_id).where(sales.c.state != SaleState.CLOSED)).scalars())

@@ -1,0 +1,1 @@
+"""Queries on messages to buyers: contacts, the log, and who is to be told of what."""

@@ -1,0 +1,122 @@
+"""Who in a line is to be told: those who were called, and those who wait for what is sold out.
+
+How far each has come is kept in `streams`: `turns:SALE` counts the places that were told, `sold_out:SALE` the arrivals.
+A step writes its messages and how far it came in one transaction, so that each place is told once.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, select, update
+
+from holdfast.domain.room.room import RoomState
+from holdfast.domain.sale.sale import SaleState
+from holdfast.ledger.events.streams import ensure_stream
+from holdfast.ledger.room.rooms import find_room
+from holdfast.ledger.sales.sales import is_pool_of
+from holdfast.ledger.tables.messages import contacts
+from holdfast.ledger.tables.room import places, rooms
+from holdfast.ledger.tables.sales import sales
+from holdfast.ledger.tables.stock import pools
+from holdfast.ledger.tables.streams import streams
+
+TURNS, SOLD_OUT, ANNOUNCED = "turns:", "sold_out:", "announced:"
+# Places that are looked at in one transaction.
+PORTION = 2_000
+
+
+class InLine(Struct, frozen=True):
+    buyer_id: str
+    ticket_id: str
+    arrival: int
+
+
+def lines_that_moved(connection: Connection) -> list[tuple[str, int | None]]:
+    """Sales whose line has called somebody since the last time, and how far they were told; None: not seen yet."""
+    name = literal(TURNS) + rooms.c.sale_id
+    query = (
+        select(rooms.c.sale_id, streams.c.position)
+        .join(sales, sales.c.sale_id == rooms.c.sale_id)
+        .outerjoin(streams, streams.c.name == name)
+        .where(
+            sales.c.state != SaleState.CLOSED, sales.c.notify, rooms.c.serving > func.coalesce(streams.c.position, 0)
+        )
+    )
+    return [(row.sale_id, row.position) for row in connection.execute(query)]
+
+
+def lines_sold_out(connection: Connection) -> list[tuple[str, int]]:
+    """Sales that are sold out with people in line who were not told."""
+    name = literal(SOLD_OUT) + rooms.c.sale_id
+    query = select(rooms.c.sale_id, streams.c.position).join(streams, streams.c.name == name)
+    return [(row.sale_id, row.position) for row in connection.execute(query.where(rooms.c.joined > streams.c.position))]
+
+
+def called_people(connection: Connection, room: RoomState, first: int, last: int) -> list[InLine]:
+    """Those with a contact at places from `first` up to `last` who have not bought."""
+    is_here = (*_in_line(room.sale_id), places.c.used_at.is_(None))
+    if room.draw is None:
+        return _people(connection, *is_here, places.c.arrival >= first, places.c.arrival < last)
+    # A draw has no inverse, but few people of a line have a contact, and their places are quickly computed.
+    return [one for one in _people(connection, *is_here) if first <= room.place_of(one.arrival) < last]
+
+
+def waiting_people(connection: Connection, sale_id: str, first: int, last: int) -> list[InLine]:
+    """Those with a contact who arrived in this range and got none."""
+    between = (places.c.arrival >= first, places.c.arrival < last)
+    return _people(connection, *_in_line(sale_id), places.c.used_at.is_(None), *between)
+
+
+def _in_line(sale_id: str) -> tuple[ColumnElement[bool], ...]:
+    return places.c.sale_id == sale_id, places.c.ended_at.is_(None)
+
+
+def _people(connection: Connection, *conditions: ColumnElement[bool]) -> list[InLine]:
+    columns = (places.c.buyer_id, places.c.ticket_id, places.c.arrival)
+    query = select(*columns).join(contacts, contacts.c.buyer_id == places.c.buyer_id).where(*conditions)
+    return [InLine(*row) for row in connection.execute(query)]
+
+
+def lock_progress(connection: Connection, name: str) -> int | None:
+    """How far it has come; None if another process is at it."""
+    ensure_stream(connection, name)
+    query = select(streams.c.position).where(streams.c.name == name).with_for_update(skip_locked=True)
+    position: int | None = connection.execute(query).scalar_one_or_none()
+    return position
+
+
+def store_progress(connection: Connection, name: str, position: int, now: int) -> None:
+    connection.execute(update(streams).where(streams.c.name == name).values(position=position, updated_at=now))
+
+
+def begin_progress(connection: Connection, name: str, position: int, now: int) -> None:
+    """Where there is none: what was before is past."""
+    found = connection.execute(select(streams.c.name).where(streams.c.name == name)).first()
+    if found is None:
+        connection.execute(insert(streams).values(name=name, position=position, updated_at=now))
+
+
+def has_progress(connection: Connection, name: str) -> bool:
+    return connection.execute(select(streams.c.name).where(streams.c.name == name)).first() is not None
+
+
+def unannounced_sales(connection: Connection, starts_before: int, now: int) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Sales that start soon or go on, and that nobody was told of."""
+    name = literal(ANNOUNCED) + sales.c.sale_id
+    goes_on = (sales.c.ends_at.is_(None)) | (sales.c.ends_at > now)
+    is_near = (sales.c.state == SaleState.READY, sales.c.starts_at <= starts_before, goes_on, sales.c.notify)
+    columns = (sales.c.sale_id, sales.c.starts_at, sales.c.created_at, sales.c.ends_at)
+    query = select(*columns).outerjoin(streams, streams.c.name == name).where(*is_near)
+    return connection.execute(query.where(func.coalesce(streams.c.position, 0) == 0)).all()
+
+
+def is_all_sold(connection: Connection, sku_id: str) -> bool:
+    """All of its pools: each shard of a pool tells when it is sold out."""
+    counts = (func.sum(pools.c.total), func.sum(pools.c.sold))
+    total, sold = connection.execute(select(*counts).where(is_pool_of(sku_id))).one()
+    return bool(total) and total == sold
+
+
+def room_of(connection: Connection, sale_id: str) -> RoomState | None:
+    return find_room(connection, sale_id)

@@ -1,0 +1,1 @@
+"""The first revisions. Alembic loads them; nothing may import them."""

@@ -1,0 +1,68 @@
+"""Whom to tell, and what they were told."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table, Text, text
+
+from holdfast.ledger.tables.columns import Id, Millis, metadata
+
+# What a buyer asked for. Who is not here gets no messages.
+contacts = Table(
+    "contacts",
+    metadata,
+    Column("buyer_id", Id, primary_key=True),
+    Column("email", String),
+    # A language tag. None: that of the sale.
+    Column("locale", String),
+    # Since when they want to hear about the next sale; None: they do not.
+    Column("next_since", Millis),
+    Column("created_at", Millis, nullable=False),
+    Column("updated_at", Millis, nullable=False),
+)
+contacts_next = Index(
+    "contacts_next",
+    contacts.c.next_since,
+    sqlite_where=text("next_since IS NOT NULL"),
+    postgresql_where=text("next_since IS NOT NULL"),
+)
+
+# One row for each message to one address: made once, claimed once, sent once. It is the log, too.
+messages = Table(
+    "messages",
+    metadata,
+    # Derived from what it is about and where it goes, so that there is one only.
+    Column("message_id", Id, primary_key=True),
+    Column("buyer_id", Id, nullable=False),
+    Column("sale_id", Id, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("channel", String, nullable=False),
+    # As JSON: the values of its text.
+    Column("facts", Text, nullable=False),
+    Column("state", String, nullable=False, server_default="waiting"),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),
+    Column("due_at", Millis, nullable=False),
+    # Later it would only mislead.
+    Column("expires_at", Millis, nullable=False),
+    # While it is sent. Each claim has a number of its own.
+    Column("leased_until", Millis, nullable=False, server_default="0"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("reason", String),
+    Column("created_at", Millis, nullable=False),
+    Column("done_at", Millis),
+    CheckConstraint(
+        "state IN ('waiting', 'sending', 'sent', 'failed', 'unknown', 'dropped')", name="message_state_known"
+    ),
+    Index("messages_by_buyer", "buyer_id", "created_at"),
+    Index("messages_by_age", "created_at", "message_id"),
+)
+messages_due = Index(
+    "messages_due",
+    messages.c.channel,
+    messages.c.due_at,
+    sqlite_where=text("state = 'waiting'"),
+    postgresql_where=text("state = 'waiting'"),
+)
+messages_sending = Index(
+    "messages_sending",
+    messages.c.leased_until,
+    sqlite_where=text("state = 'sending'"),
+    postgresql_where=text("state = 'sending'"),
+)

@@ -1,0 +1,1 @@
+"""Traces: what belongs to which, and the tracer that sends spans. Only `otel` imports OpenTelemetry."""
