@@ -107,6 +107,7 @@ def test_the_own_status_is_refetched_when_the_queue_has_moved(modules: Page) -> 
     assert is_stale(None, None, 0, "{lottery: {seed: 'ab'}}")
 
 
+@pytest.mark.daily
 def test_every_refusal_has_a_message_in_every_language(modules: Page) -> None:
     for language in ("en", "de"):
         words = run(modules, f"store/locales/{language}.js", "m.default.refused")

@@ -1,6 +1,6 @@
 """Which trace the current work belongs to, as W3C Trace Context has it. Knows nothing of OpenTelemetry.
 
-Only work that is traced has a context; everything else has none. A task takes over the context of whoever created it,
+Only work that is traced has a context; everything else has none. A task inherits the context of its creator,
 so what outlives a request is started with an empty one (`runtime/batching.py`).
 """
 
