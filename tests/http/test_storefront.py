@@ -112,6 +112,7 @@ def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
         "demo": False,
         "return_origins": [],
         "stripe": None,
+        "messages": {"mail": False},
     }
     assert ask(embedded, "/demo/identity").status_code == 404
 
@@ -124,6 +125,7 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
             "demo": False,
             "return_origins": [],
             "stripe": None,
+            "messages": {"mail": False},
         }
         store = store_of(server)
         store.open()
@@ -185,6 +187,7 @@ def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path:
             "demo": True,
             "return_origins": [],
             "stripe": None,
+            "messages": {"mail": False},
         }
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"

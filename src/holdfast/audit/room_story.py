@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, and_, func, select, union_all
 from holdfast.audit.search import Question
 from holdfast.domain.room.pace import FRESH_PART
 from holdfast.domain.room.room import RoomState
+from holdfast.ledger.room.queries import last_served_place
 from holdfast.ledger.room.rooms import CHANGED, find_room, stream_of
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.tables.room import arrivals, places
@@ -97,7 +98,7 @@ def _standing(connection: Connection, row: Row[Any], now: int) -> Standing:
         left_at=row.ended_at if is_left else None,
         is_over=is_sold_out or (sale.ends_at is not None and sale.ends_at <= now) or sale.state == "closed",
         is_sold_out=is_sold_out,
-        last_served=_last_served(connection, row.sale_id),
+        last_served=last_served_place(connection, row.sale_id),
     )
 
 
@@ -130,9 +131,3 @@ def _is_sold_out(connection: Connection, sku_id: str) -> bool:
     of_it = (pools.c.sku_id == sku_id) | pools.c.sku_id.startswith(f"{sku_id}/", autoescape=True)
     total, sold = connection.execute(select(func.sum(pools.c.total), func.sum(pools.c.sold)).where(of_it)).one()
     return total is not None and sold >= total
-
-
-def _last_served(connection: Connection, sale_id: str) -> int | None:
-    used = select(places.c.place).where(places.c.sale_id == sale_id, places.c.place.is_not(None))
-    last = used.where(places.c.used_at.is_not(None)).order_by(places.c.place.desc()).limit(1)
-    return connection.execute(last).scalar_one_or_none()

@@ -174,6 +174,17 @@ export interface Lottery {
   line_id?: string | null;
 }
 
+export interface SoldOut {
+  /** When the last unit was paid. */
+  at: string;
+  /** How long that took from the opening. */
+  seconds: number;
+  /** How many units were sold. */
+  units: number;
+  /** The last position in line that bought. Null without a line, and in a drop. */
+  last_position: number | null;
+}
+
 export interface Now {
   sale_id: string;
   state: Phase;
@@ -187,6 +198,8 @@ export interface Now {
   rate_per_second: number;
   /** Null where the order is not drawn. */
   lottery: Lottery | null;
+  /** How it went. Null while the sale is not sold out. */
+  sold_out?: SoldOut | null;
 }
 
 export interface ChallengeFor {

@@ -101,6 +101,7 @@ from holdfast.client.types.sales import (
     Sale,
     SalePage,
     SaleState,
+    SoldOut,
 )
 from holdfast.client.types.team import (
     Action,
@@ -241,6 +242,7 @@ __all__ = [
     "Settlement",
     "ShardReport",
     "SignInOptions",
+    "SoldOut",
     "Status",
     "Stock",
     "SystemHealth",

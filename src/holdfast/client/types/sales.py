@@ -165,6 +165,13 @@ class Lottery(Struct, frozen=True, kw_only=True):
     line_id: str | None = None  # In a drop: what tickets, entries and the draw name in place of the sale.
 
 
+class SoldOut(Struct, frozen=True, kw_only=True):
+    at: datetime  # When the last unit was paid.
+    seconds: float  # How long that took from the opening.
+    units: int  # How many units were sold.
+    last_position: int | None = None  # The last position in line that bought. Null without a line, and in a drop.
+
+
 class Now(Struct, frozen=True, kw_only=True):
     sale_id: str
     state: Phase
@@ -176,6 +183,7 @@ class Now(Struct, frozen=True, kw_only=True):
     joined: int
     rate_per_second: int
     lottery: Lottery | None = None  # Null where the order is not drawn.
+    sold_out: SoldOut | None = None  # How it went. Null while the sale is not sold out.
 
 
 class ChallengeFor(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import hashlib
 from time import monotonic
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.bootstrap.background import purger_of
 from holdfast.bootstrap.services import Services
@@ -19,9 +20,10 @@ from holdfast.http.contract import problems
 from holdfast.http.contract.caching import cache_headers
 from holdfast.http.contract.message import JSON, Answer, Request, encode
 from holdfast.http.contract.problem import Problem
-from holdfast.http.contract.schemas.room import LotteryOut, NowOut
+from holdfast.http.contract.schemas.room import LotteryOut, NowOut, SoldOutOut
 from holdfast.ledger.stock.queries import PoolView
 from holdfast.runtime.times import optional_rfc3339, rfc3339
+from holdfast.sales.sold_out import SoldOutStories
 
 FRESH_S = 0.5
 KEPT_MAX = 10_000
@@ -48,7 +50,7 @@ class NowEndpoint:
     def __init__(self, services: Services) -> None:
         self._catalogue, self._pools, self._rooms = services.catalogue, services.pool_reads, services.room_snapshot
         self._kept: dict[str, _Kept] = {}
-        self._lag_guard = services.lag_guard
+        self._lag_guard, self._stories = services.lag_guard, SoldOutStories(services.reads)
         self._is_purged = purger_of(services.settings).is_needed
 
     async def now(self, request: Request, sale_id: str) -> Answer:
@@ -74,6 +76,10 @@ class NowEndpoint:
             return last
         now = self._catalogue.now_ms()
         shown = now_out(sale, room, now, view)
+        if shown.state is Phase.SOLD_OUT and view is not None:
+            shown = replace(shown, sold_out=SoldOutOut.of(await self._stories.find(sale, view.pool.sold)))
+        else:
+            self._stories.forget(sale_id)
         body = encode(shown)
         etag = etag_of(body)
         kept_by_caches = cache_headers(sale_id, shown.state, is_purged=self._is_purged)

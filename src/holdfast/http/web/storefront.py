@@ -45,6 +45,7 @@ class StorefrontPages:
                 "demo": settings.demo,
                 "return_origins": sorted(settings.origins),
                 "stripe": self._script,
+                "messages": {"mail": bool(settings.smtp_url.get_secret_value())},
             }
         )
         self._rendered: dict[str, _Rendered] = {}

@@ -204,6 +204,13 @@ def find_places(dialect_name: str) -> Select[Any]:
     return rows_matching(dialect_name, places, [places.c.sale_id, places.c.buyer_id], places.c.ended_at.is_(None))
 
 
+def last_served_place(connection: Connection, sale_id: str) -> int | None:
+    """The last place that bought, from 0."""
+    used = select(places.c.place).where(places.c.sale_id == sale_id, places.c.place.is_not(None))
+    last = used.where(places.c.used_at.is_not(None)).order_by(places.c.place.desc()).limit(1)
+    return connection.execute(last).scalar_one_or_none()
+
+
 def find_place(connection: Connection, sale_id: str, buyer_id: str) -> Place | None:
     """The buyer's current place."""
     theirs = (places.c.sale_id == sale_id, places.c.buyer_id == buyer_id, places.c.ended_at.is_(None))

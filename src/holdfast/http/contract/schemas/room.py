@@ -9,6 +9,8 @@ from holdfast.domain.room.room import RoomState
 from holdfast.domain.sale.sale import Phase, RoomMode, Sale
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.values import Timestamp
+from holdfast.ledger.sales.sold_out import SoldOut
+from holdfast.runtime.times import rfc3339
 
 
 class JoinIn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,6 +155,21 @@ def _known(value: str | None) -> str | UnsetType:
     return UNSET if value is None else value
 
 
+class SoldOutOut(Struct, frozen=True):
+    at: Annotated[Timestamp, Meta(description="When the last unit was paid.")]
+    seconds: Annotated[float, Meta(description="How long that took from the opening.")]
+    units: Annotated[int, Meta(description="How many units were sold.")]
+    last_position: Annotated[
+        int | None, Meta(description="The last position in line that bought. Null without a line, and in a drop.")
+    ]
+
+    @classmethod
+    def of(cls, story: SoldOut | None) -> "SoldOutOut | None":
+        if story is None:
+            return None
+        return cls(rfc3339(story.at), round(story.took_ms / 1000, 1), story.units, story.last_position)
+
+
 class NowOut(Struct, frozen=True):
     sale_id: str
     state: Phase
@@ -164,6 +181,7 @@ class NowOut(Struct, frozen=True):
     joined: int
     rate_per_second: int
     lottery: Annotated[LotteryOut | None, Meta(description="Null where the order is not drawn.")]
+    sold_out: Annotated[SoldOutOut | None, Meta(description="How it went. Null while the sale is not sold out.")] = None
 
 
 class PaceOut(Struct, frozen=True):

@@ -8,6 +8,7 @@
 import { ApiError } from "./holdfast/api.js";
 import { nextPollDelay, sleep } from "./holdfast/backoff.js";
 import { complete, reserve, waitForOpening } from "./holdfast/checkout.js";
+import { Contact } from "./holdfast/contact.js";
 import { fetchMine } from "./holdfast/mine.js";
 import { leaveQueue, obtainPass } from "./holdfast/queue.js";
 import { resumeReservation } from "./holdfast/reservation.js";
@@ -165,6 +166,11 @@ export async function findMine(saleId, options) {
   } finally {
     session.stop();
   }
+}
+
+/** Messages to the buyer, with the same `token` and `origin`: `find()`, `ask({email, locale, next_sale})` and `end()`. */
+export function contactOf(options) {
+  return new Contact(new Session("", options));
 }
 
 /** Starts a purchase, or resumes this buyer's. Calls `onState` with every state; docs/EMBED.md lists them. */

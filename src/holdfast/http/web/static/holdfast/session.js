@@ -106,7 +106,7 @@ export class Session {
     } catch (error) {
       if (error instanceof AbortedError || this.signal.aborted) return;
       const problem = error instanceof ApiError ? error.problem : { reason: "internal_error", detail: String(error) };
-      this.dispatch({ to: "refused", reason: problem.reason, problem });
+      this.dispatch({ to: "refused", reason: problem.reason, problem, position: this.state.position ?? null });
     }
   }
 

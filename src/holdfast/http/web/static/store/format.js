@@ -22,6 +22,14 @@ export function dateTime(ms, now, language) {
   return new Intl.DateTimeFormat(language, isSameDay(ms, now) ? at : { ...date, ...at }).format(ms);
 }
 
+const LENGTHS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+
+/** A length of time in one unit, such as "42 seconds". From two of a unit on, that one is used. */
+export function duration(seconds, language) {
+  const [unit, length] = LENGTHS.find(([, each]) => seconds >= 2 * each) ?? LENGTHS.at(-1);
+  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(Math.max(Math.round(seconds / length), 1));
+}
+
 /** A countdown such as 4:58 or 1:02:03. Never negative. */
 export function countdown(ms) {
   const total = Math.max(Math.ceil(ms / 1000), 0);

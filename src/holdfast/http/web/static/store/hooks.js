@@ -33,7 +33,7 @@ const LOGIN_WITHIN_MS = 5_000;
  * One tab after the other: a login that makes up guests would give two tabs that ask at once two buyers, and the cookie of
  * one of them to both.
  */
-async function fetchToken(url) {
+export async function fetchToken(url) {
   if (!url) throw new Error("HOLDFAST_BUYER_TOKEN_URL is not set");
   const signal = AbortSignal.timeout(LOGIN_WITHIN_MS);
   let answered;
@@ -85,7 +85,7 @@ export function usePurchase(saleId, config) {
 }
 
 /**
- * What this buyer began on another device, or before the storage was cleared: `{reservation, hasPlace}`, or null.
+ * What this buyer began on another device, or before the storage was cleared: `{reservation, position}`, or null.
  * Asked once, after the sale has opened, and spread over a second: many open the page in the same moment.
  */
 export function useMine(saleId, config, isOpened, isIdle) {
@@ -95,7 +95,7 @@ export function useMine(saleId, config, isOpened, isIdle) {
     const look = async () => {
       const mine = await findMine(saleId, { token: () => fetchToken(config.token_url) });
       const reservation = liveReservation(mine);
-      if (reservation || mine.place) setFound({ reservation, hasPlace: Boolean(mine.place) });
+      if (reservation || mine.place) setFound({ reservation, position: mine.place?.position ?? null });
     };
     const timer = setTimeout(() => look().catch(() => {}), Math.random() * MINE_WITHIN_MS);
     return () => clearTimeout(timer);

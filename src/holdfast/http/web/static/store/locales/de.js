@@ -97,6 +97,27 @@ export default {
     leaveNo: "Weiter warten",
     progress: "Fortschritt in der Warteschlange",
   },
+  sold: {
+    within: (_units, time) => `verkauft in ${time.replace(/Tage$/, "Tagen")}`,
+    joined: "Wollten eines",
+    lastPlace: "Zuletzt bedient",
+    missed: (count, shown) => (count === 1 ? "Sie wären als Nächstes dran gewesen." : `Es fehlten ${shown} Plätze.`),
+  },
+  tell: {
+    offer: { turn: "Bescheid geben, wenn ich dran bin", next: "Beim nächsten Mal Bescheid geben" },
+    email: "Ihre E-Mail-Adresse",
+    byMail: "Bescheid geben",
+    what: {
+      turn: "Wir schreiben, wenn Sie dran sind und was aus Ihrer Bestellung wird. Sie können das jederzeit beenden.",
+      next: "Eine Nachricht, eine Stunde vor dem nächsten Verkauf. Sie können das jederzeit beenden.",
+    },
+    asked: {
+      turn: (where) => `Wir schreiben an ${where}, wenn Sie dran sind.`,
+      next: (where) => `Wir schreiben an ${where}, bevor der nächste Verkauf beginnt.`,
+    },
+    end: "Alle Nachrichten beenden",
+    failed: "Das hat nicht geklappt. Bitte versuchen Sie es gleich noch einmal.",
+  },
   turn: {
     title: "Sie sind dran",
     text: "Wir legen ein Stück in Ihren Warenkorb…",

@@ -97,6 +97,27 @@ export default {
     leaveNo: "Stay in line",
     progress: "Progress in line",
   },
+  sold: {
+    within: (_units, time) => `sold in ${time}`,
+    joined: "Wanted one",
+    lastPlace: "Last served",
+    missed: (count, shown) => (count === 1 ? "You were the next in line." : `You were ${shown} places too far back.`),
+  },
+  tell: {
+    offer: { turn: "Tell me when it is my turn", next: "Tell me about the next sale" },
+    email: "Your email address",
+    byMail: "Tell me",
+    what: {
+      turn: "We write when it is your turn, and what becomes of your order. You can stop it at any time.",
+      next: "One message, an hour before the next sale opens. You can stop it at any time.",
+    },
+    asked: {
+      turn: (where) => `We will write to ${where} when it is your turn.`,
+      next: (where) => `We will write to ${where} about the next sale.`,
+    },
+    end: "Stop all messages",
+    failed: "That did not work. Please try again in a moment.",
+  },
   turn: {
     title: "It’s your turn",
     text: "Adding one to your cart…",

@@ -2,6 +2,7 @@
 import { clockTime, countdown, dateTime, isSameDay, money, number, parts } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
+import { SoldOut } from "./sold-out.js";
 
 const CLOSED = { sold_out: "sold", ended: "ended" };
 const CLOSED_WITHOUT_LINE = new Set(["upcoming", "paused"]);
@@ -11,14 +12,22 @@ export function BuyView(page) {
   if (!sale || !now) return html`<div class="quiet">${t.page.loading}</div>`;
   const isUpcoming = now.state === "upcoming";
   const hasLine = sale.room.mode !== "off";
-  if (page.mine) return html`<${Continue} ...${page} />`;
-  if (now.state in CLOSED) return html`<p class="closed">${t.buy[CLOSED[now.state]]}</p>`;
+  if (page.mine && (page.mine.reservation || !(now.state in CLOSED))) return html`<${Continue} ...${page} />`;
+  if (now.state in CLOSED) return html`<${Closed} ...${page} />`;
   // Without a line there is nothing to press until the sale opens or continues: the page shows the button by itself then.
   const canBegin = config !== null && state === null && (hasLine || !CLOSED_WITHOUT_LINE.has(now.state));
   return html`
     ${isUpcoming && html`<${Countdown} ...${page} />`}
     ${canBegin && html`<button type="button" class="button main large" onClick=${begin}>${labelOf(page)}</button>`}
     <p class=${canBegin ? "small" : "closed"}>${hintOf(page)}</p>
+  `;
+}
+
+function Closed(page) {
+  const { now, t, mine } = page;
+  return html`
+    <p class="closed">${t.buy[CLOSED[now.state]]}</p>
+    ${now.state === "sold_out" && html`<${SoldOut} ...${page} position=${mine?.position} />`}
   `;
 }
 

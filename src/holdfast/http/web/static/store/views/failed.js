@@ -3,6 +3,7 @@ import { refusalOf } from "../announce.js";
 import { html } from "../html.js";
 import { money } from "../format.js";
 import { Timeline } from "./confirmed.js";
+import { SoldOut } from "./sold-out.js";
 
 export function DeclinedView(page) {
   const { state, t, buying } = page;
@@ -28,6 +29,7 @@ export function RefusedView(page) {
         </dl>
       `,
     )}
+    ${state.reason === "sold_out" && html`<${SoldOut} ...${page} position=${state.position} />`}
     <${Action} ...${page} action=${action} />
     ${state.reservation && html`<${Timeline} ...${page} />`}
   `;

@@ -3,11 +3,14 @@ import { clockTime, countdown, number, percent } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
 import { ConfirmButton } from "./confirm-button.js";
+import { Fact } from "./fact.js";
+import { TellMe } from "./tell-me.js";
 
 export function WaitingView(page) {
   const { state, t, buying } = page;
   return html`
     ${state.provisional ? html`<${Arrived} ...${page} />` : html`<${Line} ...${page} />`}
+    <${TellMe} ...${page} purpose="turn" />
     <div class="foot">
       <p class="small">${t.waiting.kept}</p>
       <${ConfirmButton}
@@ -90,8 +93,6 @@ function chances({ odds, ahead }, now, t, language) {
   const low = Math.min(Math.floor(odds * 10), 9);
   return `${Math.max(low * 10, 1)}–${percent((low + 1) / 10, language)}`;
 }
-
-const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 
 function Outlook({ state, now, t, language, clock, target }) {
   const time = useTime(clock, 500);
