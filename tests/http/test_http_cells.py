@@ -2,76 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from http_serving import BUYER_SECRET, SERVICE_KEY
-from http_tokens import buyer_token
+from http_cells import TERMS, Site, cell_settings, open_site
 from sqlalchemy import delete, insert, select, update
 
-from asking_inside import NoConnection
 from databases import new_postgres_database, new_sqlite_database, sqlite_url
 from holdfast.bootstrap.cells.webhook_copies import WebhookCopies
 from holdfast.errors import SettingsError
-from holdfast.http.contract.message import Request
-from holdfast.http.server.cells.app import CellsApp, open_cells
 from holdfast.ledger.cells.placement import set_pinned
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.revision import newest_revision
 from holdfast.ledger.tables.webhooks import webhooks
-from holdfast.settings import Settings, load_settings
-
-TERMS = {
-    "name": "Drop",
-    "total_units": 5,
-    "price": {"amount": 100, "currency": "EUR"},
-    "starts_at": "2020-01-01T00:00:00Z",
-    "payment": "external",
-    "checkout": "cart",
-}
-
-
-class Site:
-    def __init__(self, app: CellsApp) -> None:
-        self.app = app
-
-    async def ask(self, method: str, path: str, body: object = None, *, buyer: str | None = None) -> tuple[int, Any]:
-        token = SERVICE_KEY if buyer is None else buyer_token(buyer)
-        path, _, query = path.partition("?")
-        raw = b"" if body is None else msgspec.json.encode(body)
-        request = Request(
-            method, path, query, NoConnection([]), "id", f"Bearer {token}", idempotency_key=f"{path}{buyer}", body=raw
-        )
-        answer = await self.app.answer(request)
-        assert answer is not None
-        return answer.status, msgspec.json.decode(answer.body) if answer.body[:1] in b"{[" else answer.body
-
-    async def sell(self, sale_id: str, **more: object) -> dict[str, Any]:
-        status, body = await self.ask("POST", "/v1/sales", TERMS | {"sale_id": sale_id, "sku_id": sale_id} | more)
-        assert status == 201, body
-        sale: dict[str, Any] = body
-        return sale
-
-    async def buy(self, sale_id: str, buyer: str) -> tuple[int, Any]:
-        return await self.ask("POST", f"/v1/sales/{sale_id}/purchase", {"quantity": 1}, buyer=buyer)
-
-
-def _settings(tmp_path: Path, **urls: str) -> Settings:
-    cells = ";".join(f"{name}={url}" for name, url in urls.items())
-    new_sqlite_database(tmp_path / "holdfast.db")
-    return load_settings(data=tmp_path, cells=cells, service_key=SERVICE_KEY, buyer_secret=BUYER_SECRET)
-
-
-@asynccontextmanager
-async def _open(settings: Settings, *, background: bool = False) -> AsyncIterator[Site]:
-    async with open_cells(settings, background=background) as (_, app):
-        yield Site(app)
-        app.end_streams()
-        await app.finish()
+from holdfast.settings import load_settings
 
 
 @pytest.fixture
@@ -79,7 +25,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     for name in "ab":
         (tmp_path / name).mkdir()
     cells = {name: new_sqlite_database(tmp_path / name / "holdfast.db") for name in "ab"}
-    async with _open(_settings(tmp_path, **cells)) as site:
+    async with open_site(cell_settings(tmp_path, **cells)) as site:
         yield site
 
 
@@ -99,11 +45,11 @@ async def test_a_sale_is_put_into_the_emptiest_cell_and_is_bought_there(site: Si
 
 
 async def test_a_pinned_sku_has_its_cell_to_itself(tmp_path: Path) -> None:
-    settings = _settings(tmp_path, **{name: new_sqlite_database(tmp_path / f"{name}.db") for name in "ab"})
+    settings = cell_settings(tmp_path, **{name: new_sqlite_database(tmp_path / f"{name}.db") for name in "ab"})
     control = open_database(settings.database_url)
     await control.write(lambda c: set_pinned(c, "hot", "a", pinned=True))
     await control.close()
-    async with _open(settings) as site:
+    async with open_site(settings) as site:
         assert [(await site.sell(f"cold-{number}"))["cell"] for number in range(3)] == ["b", "b", "b"]
         status, problem = await site.ask("POST", "/v1/sales", TERMS | {"sale_id": "c", "sku_id": "c", "cell": "a"})
         assert (status, problem["reason"]) == (422, "invalid_request")
@@ -146,8 +92,8 @@ async def test_own_orders_are_gathered_from_all_cells(site: Site) -> None:
 async def test_a_cell_that_cannot_be_opened_is_named_and_the_others_sell(tmp_path: Path, postgres_url: str) -> None:
     """One cell on PostgreSQL. The other cannot be reached from the start."""
     here, gone = new_postgres_database(postgres_url), "postgresql://nobody@127.0.0.1:1/gone"
-    settings = _settings(tmp_path, a=here, b=gone)
-    async with _open(settings) as site:
+    settings = cell_settings(tmp_path, a=here, b=gone)
+    async with open_site(settings) as site:
         assert (await site.sell("one"))["cell"] == "a"
         assert (await site.sell("two"))["cell"] == "a"
         assert (await site.buy("one", "ada"))[0] == 201
@@ -163,11 +109,11 @@ async def test_a_cell_that_cannot_be_opened_is_named_and_the_others_sell(tmp_pat
 
 async def test_a_map_that_was_lost_is_made_again_from_the_cells(tmp_path: Path) -> None:
     cells = {name: new_sqlite_database(tmp_path / f"{name}.db") for name in "ab"}
-    async with _open(_settings(tmp_path, **cells)) as site:
+    async with open_site(cell_settings(tmp_path, **cells)) as site:
         cell = (await site.sell("one"))["cell"]
     other = tmp_path / "other-control"
     other.mkdir()
-    async with _open(_settings(other, **cells)) as site:
+    async with open_site(cell_settings(other, **cells)) as site:
         status, sale = await site.ask("GET", "/v1/sales/one")
         assert (status, sale["cell"]) == (200, cell)
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "pools": "Show pools and change their stock.",
     "sales": "Create, show and control sales.",
     "drops": "Create and show drops: several sales with one waiting room.",
-    "cells": "Show which cell each SKU is in, and give one a cell of its own.",
+    "cells": "Show which cell each SKU is in, pin one to a cell, or move it.",
     "report": "Write a report of a sale as one HTML page.",
     "reservations": "Show reservations.",
     "orders": "List, export, fulfil and refund orders.",

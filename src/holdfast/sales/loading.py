@@ -84,6 +84,11 @@ class Loader:
         async with self._turns:
             return await self._load(sale)
 
+    async def take_over(self, sale: Sale) -> None:
+        """Put a pool that has the units of the sale into it."""
+        await self._count_anew(sale.sku_id)
+        await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
+
     async def _load(self, sale: Sale) -> Loaded:
         obstacle = await self._fill_pool(sale)
         if obstacle is not None:
@@ -106,8 +111,7 @@ class Loader:
         if verdict.pool is not None and verdict.pool.held:
             # If confirmed later, they would become orders of this sale although they were not reserved in it.
             return Obstacle.OTHERS_HOLD
-        await self._count_anew(sale.sku_id)
-        await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
+        await self.take_over(sale)
         return None
 
     async def _count_anew(self, sku_id: str) -> None:

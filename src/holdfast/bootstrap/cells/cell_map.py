@@ -12,6 +12,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from holdfast.domain.stock.reservation import made_at, sku_of
+from holdfast.ledger.cells.own import Owned
 from holdfast.ledger.cells.placement import (
     MapChanges,
     PlacedSale,
@@ -99,17 +100,18 @@ class CellMap:
         await self.refresh()
         return placed
 
-    async def adopt(self, cell: str, owned: dict[str, list[str]]) -> None:
+    async def adopt(self, cell: str, owned: Owned) -> None:
         """What a cell has and the map has not: cells that were in use before, and a map that was lost."""
-        missing = [(sku_id, sale_ids) for sku_id, sale_ids in owned.items() if self._lacks(sku_id, sale_ids)]
+        missing = [sku_id for sku_id in owned.sales if self._lacks(sku_id, owned)]
         for first in range(0, len(missing), ADOPTED_MAX):
-            await self._database.write(partial(_adopt_all, missing[first : first + ADOPTED_MAX], cell))
+            await self._database.write(partial(_adopt_all, missing[first : first + ADOPTED_MAX], owned, cell))
         if missing:
             await self.refresh()
 
-    def _lacks(self, sku_id: str, sale_ids: list[str]) -> bool:
-        known = self._skus.get(sku_id)
-        return known is None or any(sale_id not in self._sales for sale_id in sale_ids)
+    def _lacks(self, sku_id: str, owned: Owned) -> bool:
+        known, moved = self._skus.get(sku_id), owned.moved.get(sku_id)
+        is_behind = known is None or (moved is not None and moved.is_newer_than(known))
+        return is_behind or any(sale_id not in self._sales for sale_id in owned.sales[sku_id])
 
     def _apply(self, changes: MapChanges) -> None:
         for placed in changes.skus:
@@ -119,6 +121,6 @@ class CellMap:
         self.version = changes.version
 
 
-def _adopt_all(owned: Sequence[tuple[str, list[str]]], cell: str, connection: Connection) -> None:
-    for sku_id, sale_ids in owned:
-        adopt(connection, sku_id, sale_ids, cell)
+def _adopt_all(sku_ids: Sequence[str], owned: Owned, cell: str, connection: Connection) -> None:
+    for sku_id in sku_ids:
+        adopt(connection, sku_id, owned.sales[sku_id], cell, owned.moved.get(sku_id))

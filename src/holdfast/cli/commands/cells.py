@@ -7,20 +7,27 @@ import typer
 from sqlalchemy import Connection
 
 from holdfast.access.cell_stores import parse_cells
+from holdfast.bootstrap.cells.moving import CannotMove, CellMover
 from holdfast.bootstrap.cells.settings import settings_of
+from holdfast.bootstrap.cells.sites import sites_of
 from holdfast.cli.commands.pools import checked_id
 from holdfast.cli.ledger import is_new, run, write
 from holdfast.cli.options import Data, hide_secrets, settings_from
-from holdfast.cli.output import AsJson, examples, fail, print_either, print_json, print_table
+from holdfast.cli.output import AsJson, examples, fail, print_either, print_json, print_table, show_progress
 from holdfast.errors import SettingsError
 from holdfast.ledger.cells.own import skus_on_sale
-from holdfast.ledger.cells.placement import MapChanges, PlacedElsewhere, find_sku, read_changes, set_pinned
+from holdfast.ledger.cells.placement import Amounts, MapChanges, PlacedElsewhere, find_sku, read_changes, set_pinned
 from holdfast.settings import Settings
 
 app = typer.Typer(
-    help="Show which cell each SKU is in, and give one a cell of its own.",
+    help="Show which cell each SKU is in, pin one to a cell, or move it.",
     no_args_is_help=True,
-    epilog=examples("holdfast cells list", "holdfast cells pin sneaker-42 b", "holdfast cells unpin sneaker-42"),
+    epilog=examples(
+        "holdfast cells list",
+        "holdfast cells pin sneaker-42 b",
+        "holdfast cells unpin sneaker-42",
+        "holdfast cells move sneaker-42 --to b",
+    ),
 )
 
 
@@ -89,7 +96,10 @@ def pin(sku_id: Sku, cell: CellName, data: Data = None, as_json: AsJson = False)
     try:
         write(settings, lambda connection, _now: set_pinned(connection, sku_id, cell, pinned=True))
     except PlacedElsewhere as exc:
-        fail(f"{exc}, and cannot be pinned to {cell}", "A SKU stays in its cell: pin it to that one.")
+        fail(
+            f"{exc}, and cannot be pinned to {cell}",
+            f"Pin it to that one, or move it first: holdfast cells move {sku_id} --to {cell}",
+        )
     text = f"{sku_id} has the cell {cell} to itself. Servers know within a second."
     print_either(as_json, {"sku_id": sku_id, "cell": cell, "pinned": True}, text)
 
@@ -122,3 +132,56 @@ def unpin(sku_id: Sku, data: Data = None, as_json: AsJson = False) -> None:
         fail(f"{sku_id} is in no cell", "List them with: holdfast cells list")
     text = f"{sku_id} stays in the cell {cell}, which others may use again."
     print_either(as_json, {"sku_id": sku_id, "cell": cell, "pinned": False}, text)
+
+
+@app.command(
+    "move",
+    epilog=examples(
+        "holdfast cells move sneaker-42 --to b", "holdfast cells move spring-drop --to b --wait-seconds 300"
+    ),
+)
+def move(
+    name: Annotated[str, typer.Argument(help="The SKU ID, or the ID of one of its sales.", metavar="SKU|SALE")],
+    to: Annotated[str, typer.Option(help="A cell of HOLDFAST_CELLS.", metavar="CELL")],
+    wait_seconds: Annotated[
+        float, typer.Option(help="How long to wait for held units to be paid for or released.", min=0, metavar="S")
+    ] = 30,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move a SKU to another cell between its sales.
+
+    Its free units go there, and its sales that have not begun. What was sold stays, with its orders, and is still
+    found. Refused while a sale of the SKU is open or opens within a minute, and if buyers have joined its line. Buyers
+    are refused for some seconds. If the command is interrupted, repeat it: it continues where it was.
+    """
+    settings = _settings(data)
+    settings_of(settings, to)
+
+    async def work(control: Any) -> tuple[str, Amounts]:
+        sku_id = await _sku_of(control, name)
+        mover = CellMover(control, sites_of(settings), on_step=lambda step: show_progress(f"{sku_id}: {step}"))
+        return sku_id, await mover.move(sku_id, to, wait_s=wait_seconds)
+
+    try:
+        sku_id, moved = run(settings, work)
+    except CannotMove as exc:
+        fail(str(exc))
+    finally:
+        show_progress("")
+    sales = f" and the sales {', '.join(sorted(moved.sale_ids))}" if moved.sale_ids else ""
+    text = f"{sku_id} is in the cell {to}, with {moved.units:,} units{sales}. Servers know within a second."
+    body = {"sku_id": sku_id, "cell": to, "units": moved.units, "sale_ids": sorted(moved.sale_ids)}
+    print_either(as_json, body, text)
+
+
+async def _sku_of(control: Any, name: str) -> str:
+    """A SKU, or that of a sale which is where its SKU is."""
+    placed = await _read_map(control)
+    if name in [sku.sku_id for sku in placed.skus]:
+        return name
+    cells = {sku.sku_id: sku.cell for sku in placed.skus}
+    for sale in placed.sales:
+        if sale.sale_id == name and sale.cell == cells.get(sale.sku_id):
+            return sale.sku_id
+    raise CannotMove(f"{name} is no SKU in a cell, and no sale that could be moved")

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from holdfast.domain.sale.sale import SaleState
 from holdfast.errors import SettingsError
-from holdfast.ledger.cells.placement import drop_key
+from holdfast.ledger.cells.placement import PlacedSku, drop_key, noted_moves
 from holdfast.ledger.tables.cells import cell_identity
 from holdfast.ledger.tables.sales import drops, sales
 from holdfast.ledger.tables.stock import pools
@@ -27,12 +27,24 @@ def claim_identity(connection: Connection, cell: str, now: int) -> None:
         raise SettingsError(f"HOLDFAST_CELLS: the database of the cell {cell} is that of the cell {known}")
 
 
-def owned_sales(connection: Connection) -> dict[str, list[str]]:
-    """By SKU that is in this cell: its sales."""
+class Owned(Struct, frozen=True):
+    """What a cell has: by SKU its sales; and of SKUs that were moved, where they are."""
+
+    sales: dict[str, list[str]]
+    moved: dict[str, PlacedSku]
+
+
+def owned_by(connection: Connection, cell: str) -> Owned:
+    """A sale that is not closed is where its SKU is, even if a move that was interrupted left a copy."""
+    moved = noted_moves(connection)
     found: dict[str, list[str]] = {sku_id: [] for sku_id in connection.execute(select(pools.c.sku_id)).scalars()}
-    for sku_id, sale_id in connection.execute(select(sales.c.sku_id, sales.c.sale_id).order_by(sales.c.created_at)):
-        found.setdefault(sku_id, []).append(sale_id)
-    return found | {drop_key(drop_id): [] for drop_id in connection.execute(select(drops.c.drop_id)).scalars()}
+    wanted = select(sales.c.sku_id, sales.c.sale_id, sales.c.state).order_by(sales.c.created_at)
+    for sku_id, sale_id, state in connection.execute(wanted):
+        is_elsewhere = sku_id in moved and moved[sku_id].cell != cell
+        if state == SaleState.CLOSED or not is_elsewhere:
+            found.setdefault(sku_id, []).append(sale_id)
+    drop_ids = connection.execute(select(drops.c.drop_id)).scalars()
+    return Owned(found | {drop_key(drop_id): [] for drop_id in drop_ids}, moved)
 
 
 def load_of(connection: Connection) -> Load:

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
+from holdfast.domain.stock.pool import Rules
 from holdfast.ledger.tables.cells import cell_map, cell_sales, cell_skus
 
 _NAME = "map"
@@ -16,16 +17,26 @@ def drop_key(drop_id: str) -> str:
     return f"drop/{drop_id}"
 
 
-class Move(Struct, frozen=True):
-    """What is being moved. All numbers are absolute, so that every step can be repeated after a failure."""
+class Amounts(Struct, frozen=True):
+    """What a move does, decided once nothing is held. The totals are absolute, so that a step that was interrupted can
+    tell whether it was done."""
 
-    to: str
+    units: int
     # Of the pool in the old cell afterwards: what is sold there.
     stays: int
     # Of the pool in the new cell afterwards.
     total: int
-    # The sales that go with it.
+    rules: Rules
+    # Reservations made before are in the old cell.
+    until: int
+    # The sales that have not begun. They go with the SKU; all others stay, with their orders.
     sale_ids: list[str]
+
+
+class Move(Struct, frozen=True):
+    to: str
+    # None while held units are waited for. Until then a move can be abandoned.
+    amounts: Amounts | None = None
 
 
 class PlacedSku(Struct, frozen=True):
@@ -38,6 +49,13 @@ class PlacedSku(Struct, frozen=True):
 
     def cell_at(self, at: int) -> str:
         return next((cell for until, cell in self.past if at < until), self.cell)
+
+    def moved(self, move: Move, amounts: Amounts) -> "PlacedSku":
+        """Where it is afterwards."""
+        return PlacedSku(self.sku_id, move.to, past=[*self.past, (amounts.until, self.cell)])
+
+    def is_newer_than(self, other: "PlacedSku") -> bool:
+        return other.move is None and len(self.past) > len(other.past)
 
 
 class PlacedSale(Struct, frozen=True):
@@ -107,15 +125,33 @@ def place(connection: Connection, sku_id: str, sale_ids: list[str], cell: str) -
     return found
 
 
-def adopt(connection: Connection, sku_id: str, sale_ids: list[str], cell: str) -> None:
-    """Put on the map what a cell has and the map has not."""
+def adopt(connection: Connection, sku_id: str, sale_ids: list[str], cell: str, known: PlacedSku | None) -> None:
+    """Put on the map what a cell has and the map has not. `known`: what the cell noted when the SKU was moved."""
     version = _next_version(connection)
-    if find_sku(connection, sku_id) is None:
-        connection.execute(insert(cell_skus).values(sku_id=sku_id, cell=cell, version=version))
+    found = find_sku(connection, sku_id)
+    if found is None or (known is not None and known.is_newer_than(found)):
+        _write(connection, known or PlacedSku(sku_id, cell), version)
     for sale_id in sale_ids:
         if connection.execute(select(cell_sales.c.cell).where(cell_sales.c.sale_id == sale_id)).scalar() is None:
             values = {"sale_id": sale_id, "sku_id": sku_id, "cell": cell, "version": version}
             connection.execute(insert(cell_sales).values(values))
+
+
+def note_move(connection: Connection, moved: PlacedSku) -> None:
+    """In a cell's own ledger: where a SKU is that was moved into it or out of it. If the map is lost, it is made again
+    from these."""
+    _write(connection, moved, 0)
+
+
+def noted_moves(connection: Connection) -> dict[str, PlacedSku]:
+    return {row.sku_id: _sku(row) for row in connection.execute(select(cell_skus))}
+
+
+def _write(connection: Connection, placed: PlacedSku, version: int) -> None:
+    connection.execute(delete(cell_skus).where(cell_skus.c.sku_id == placed.sku_id))
+    past = msgspec.json.encode(placed.past).decode() if placed.past else None
+    values = {"sku_id": placed.sku_id, "cell": placed.cell, "past": past, "version": version}
+    connection.execute(insert(cell_skus).values(values))
 
 
 def set_pinned(connection: Connection, sku_id: str, cell: str, *, pinned: bool) -> None:
@@ -130,21 +166,16 @@ def set_pinned(connection: Connection, sku_id: str, cell: str, *, pinned: bool) 
     connection.execute(update(cell_skus).where(cell_skus.c.sku_id == sku_id).values(pinned=pinned, version=version))
 
 
-def begin_move(connection: Connection, sku_id: str, move: Move | None) -> None:
-    """From now on nobody is served. None: nothing was moved, and all is as before."""
+def set_move(connection: Connection, sku_id: str, move: Move | None) -> None:
+    """While there is a move, nobody is served. None: nothing was moved, and all is as before."""
     text = None if move is None else msgspec.json.encode(move).decode()
     values = {"move": text, "version": _next_version(connection)}
     connection.execute(update(cell_skus).where(cell_skus.c.sku_id == sku_id).values(values))
 
 
-def end_move(connection: Connection, sku_id: str, now: int) -> None:
+def end_move(connection: Connection, moved: PlacedSku, sale_ids: list[str]) -> None:
     """The SKU and the sales that go with it are in the other cell."""
     version = _next_version(connection)
-    found = find_sku(connection, sku_id)
-    if found is None or found.move is None:
-        return
-    move, past = found.move, msgspec.json.encode([*found.past, (now, found.cell)]).decode()
-    values = {"cell": move.to, "move": None, "past": past, "pinned": False, "version": version}
-    connection.execute(update(cell_skus).where(cell_skus.c.sku_id == sku_id).values(values))
-    going = cell_sales.c.sale_id.in_(move.sale_ids)
-    connection.execute(update(cell_sales).where(going).values(cell=move.to, version=version))
+    _write(connection, moved, version)
+    going = cell_sales.c.sale_id.in_(sale_ids)
+    connection.execute(update(cell_sales).where(going).values(cell=moved.cell, version=version))

@@ -38,7 +38,7 @@ class CellsApp:
     """What a server with cells answers with, in place of an `App`."""
 
     def __init__(self, control: App, cells: Mapping[str, Cell], cell_map: CellMap) -> None:
-        self._control, self._cells, self._map = control, cells, cell_map
+        self._control, self._cells, self.cell_map = control, cells, cell_map
 
     async def answer(self, request: Request) -> Answer | None:
         found = self._control.find(request)
@@ -56,7 +56,7 @@ class CellsApp:
         parameters = found.route.endpoint.path_parameters
         if not parameters or parameters[0] not in _IN_ONE_CELL:
             return None
-        placed = await self._map.find(parameters[0], found.values[0])
+        placed = await self.cell_map.find(parameters[0], found.values[0])
         if placed is None:
             return None
         if placed.is_moving:

@@ -20,7 +20,7 @@ from holdfast.http.contract.schemas.operate import CheckOut
 from holdfast.http.protection.admission import AdmissionControl, cell_admission
 from holdfast.http.server.app import App
 from holdfast.http.server.traced_app import build_app
-from holdfast.ledger.cells.own import Load, load_of, owned_sales
+from holdfast.ledger.cells.own import Load, load_of, owned_by
 from holdfast.runtime.readiness import SELLING
 from holdfast.settings import Settings
 
@@ -58,7 +58,7 @@ class Cell:
         async with self._services() as services:
             if self._background:
                 services.agents.start(WebhookCopies(services.control.database, services.database).agent())
-            await self._map.adopt(self.name, await services.database.read(owned_sales))
+            await self._map.adopt(self.name, await services.database.read(partial(owned_by, cell=self.name)))
             app = build_app(services, cell_admission(self._settings, self._shared))
             try:
                 yield Open(services, app)
