@@ -35,7 +35,7 @@ VALUES = {
     "sku_id": "sku", "drop_id": "drop",
     "sale_id": "sale", "reservation_id": "rsv", "order_id": "ord", "buyer_id": "a/b",
     "key_id": "0" * 12, "operator_id": "0" * 12, "session_id": "0" * 16, "parked_id": "p", "webhook_id": "w",
-    "approval_id": "a", "path": "docs.css", "message_id": "msg_1", "token": "t",
+    "approval_id": "a", "path": "docs.css", "message_id": "msg_1", "token": "t", "token_id": "a/b",
 }  # fmt: skip
 
 

@@ -161,7 +161,7 @@ async def test_limits_count_both_ways_together(server: Server) -> None:
 
 
 async def test_a_front_asks_shortly_only_where_the_last_purchase_was_refused(server: Server) -> None:
-    front, buyer = server.front, ("ada", 0, None, None)
+    front, buyer = server.front, ("ada", 0, None, None, None)
     assert front.attempt(1, purchase("ada"), buyer) is None
     front.note(purchase("ada"), Answer(201, [], b""))
     assert front.attempt(1, purchase("ada"), buyer) is None
@@ -184,7 +184,7 @@ async def test_a_front_asks_shortly_only_where_the_last_purchase_was_refused(ser
 )
 async def test_anything_unusual_goes_to_the_core_whole(server: Server, request_: Request) -> None:
     server.front.note(purchase("ada"), Answer(409, [], b""))
-    assert server.front.attempt(1, request_, ("ada", 0, None, None)) is None
+    assert server.front.attempt(1, request_, ("ada", 0, None, None, None)) is None
 
 
 async def test_refusals_told_at_once_are_recorded(server: Server) -> None:

@@ -11,6 +11,7 @@ import * as reservations from "./calls/reservations.js";
 import * as money from "./calls/money.js";
 import * as operate from "./calls/operate.js";
 import * as team from "./calls/team.js";
+import * as revocations from "./calls/revocations.js";
 import * as webhooks from "./calls/webhooks.js";
 import * as messages from "./calls/messages.js";
 import * as console from "./calls/console.js";
@@ -191,6 +192,16 @@ export abstract class Operations {
   signInWithPassword(...args: Parameters<typeof team.signInWithPassword>) { return this.run(team.signInWithPassword(...args)); }
   /** Set a password with an invitation, and sign in. */
   acceptInvitation(...args: Parameters<typeof team.acceptInvitation>) { return this.run(team.acceptInvitation(...args)); }
+  /** Buyers and tokens that are revoked, newest first. */
+  listRevocations(...args: Parameters<typeof revocations.listRevocations>) { return this.run(revocations.listRevocations(...args)); }
+  /** Refuse every token of a buyer. */
+  revokeBuyer(...args: Parameters<typeof revocations.revokeBuyer>) { return this.run(revocations.revokeBuyer(...args)); }
+  /** Accept a buyer's tokens again. */
+  restoreBuyer(...args: Parameters<typeof revocations.restoreBuyer>) { return this.run(revocations.restoreBuyer(...args)); }
+  /** Refuse one token of a buyer, by its `jti`. */
+  revokeToken(...args: Parameters<typeof revocations.revokeToken>) { return this.run(revocations.revokeToken(...args)); }
+  /** Accept a token again. */
+  restoreToken(...args: Parameters<typeof revocations.restoreToken>) { return this.run(revocations.restoreToken(...args)); }
   /** Have events posted to an address. */
   createWebhook(...args: Parameters<typeof webhooks.createWebhook>) { return this.run(webhooks.createWebhook(...args)); }
   /** List webhooks. */

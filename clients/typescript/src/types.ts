@@ -10,5 +10,6 @@ export * from "./types/money.js";
 export * from "./types/operate.js";
 export * from "./types/operate_2.js";
 export * from "./types/team.js";
+export * from "./types/revocations.js";
 export * from "./types/webhooks.js";
 export * from "./types/messages.js";

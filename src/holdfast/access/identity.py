@@ -83,6 +83,8 @@ class Caller(Struct, frozen=True):
     stripe_customer: str | None = None
     # When the buyer's account was made, in seconds since 1970, as their token says.
     account_created_at: int | None = None
+    # Of a buyer's token (`jti`), by which it can be revoked.
+    token_id: str | None = None
 
     @property
     def is_revocable(self) -> bool:
@@ -136,12 +138,12 @@ class BuyerKeys:
         if known is not None:
             self.check_origin(known.aud, known.iss)
             exp = known.exp
-            buyer = _buyer_from(known.sub, known.tier, known.stripe_customer, known.account_created_at)
+            buyer = _buyer_from(known.sub, known.tier, known.stripe_customer, known.account_created_at, known.jti)
         else:
             claims = await self._claims(token)
             self.check_origin(claims.get("aud"), claims.get("iss"))
             exp = claims["exp"]
-            others = (claims.get("stripe_customer"), claims.get("account_created_at"))
+            others = (claims.get("stripe_customer"), claims.get("account_created_at"), claims.get("jti"))
             buyer = _buyer_from(claims["sub"], claims.get("tier", 0), *others)
         lifetime_s = exp + SKEW_S - now
         if lifetime_s > MAX_TOKEN_LIFE_S + SKEW_S:
@@ -322,7 +324,7 @@ class Authenticator:
 _CLAIMS = jwt.JWTClaimsRegistry(leeway=SKEW_S, exp={"essential": True}, sub={"essential": True})
 
 
-def _buyer_from(subject: object, tier: object, customer: object, made_at: object) -> Caller:
+def _buyer_from(subject: object, tier: object, customer: object, made_at: object, jti: object) -> Caller:
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_BUYER_ID or not subject.isprintable():
         raise Unauthorized("The token's `sub` must be a printable text of 1 to 200 characters.")
     if not isinstance(tier, int) or isinstance(tier, bool):
@@ -331,4 +333,5 @@ def _buyer_from(subject: object, tier: object, customer: object, made_at: object
         raise Unauthorized("The token's `stripe_customer` must be Stripe's ID of a customer, as in cus_….")
     if made_at is not None and (not isinstance(made_at, int) or isinstance(made_at, bool) or abs(made_at) > LATEST):
         raise Unauthorized("The token's `account_created_at` must be an integer, in seconds since 1970.")
-    return Caller(buyer_id=subject, tier=tier, stripe_customer=customer, account_created_at=made_at)
+    token_id = jti if isinstance(jti, str) else None
+    return Caller(buyer_id=subject, tier=tier, stripe_customer=customer, account_created_at=made_at, token_id=token_id)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from holdfast.ledger.access.revocations import prune_revocations
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
 from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
@@ -45,6 +46,8 @@ RETENTIONS = (
     Retention(prune_quotes, KEYS_KEPT_MS),
     # Deliveries are retried for about a day; what comes later begins a trace of its own.
     Retention(prune_traces, 2 * 24 * 3_600_000),
+    # They have expired; what came of them is in the record of what operators did.
+    Retention(prune_revocations, 60_000),
     # A measurement of the gate's latency is used for two seconds.
     Retention(prune_slowness, 60_000),
     # A process that has not written for this long has ended.

@@ -166,6 +166,9 @@ async def open_services(
             if reads.standings:
                 agents.start(reads.agent())
             agents.start(services.catalogue.agent())
+            if control is None:
+                await services.control.revoked_buyers.refresh()
+                agents.start(services.control.revoked_buyers.agent())
             agents.start(services.room_snapshot.agent())
             agents.start(services.arrival_stager.agent())
             agents.start(services.counter_flusher.agent())

@@ -10,6 +10,7 @@ from holdfast.client.calls import money as money_calls
 from holdfast.client.calls import operate as operate_calls
 from holdfast.client.calls import purchase as purchase_calls
 from holdfast.client.calls import reservations as reservations_calls
+from holdfast.client.calls import revocations as revocations_calls
 from holdfast.client.calls import room as room_calls
 from holdfast.client.calls import sales as sales_calls
 from holdfast.client.calls import team as team_calls
@@ -107,6 +108,11 @@ class AsyncMethods:
     get_sign_in = async_method(team_calls.get_sign_in)
     sign_in_with_password = async_method(team_calls.sign_in_with_password)
     accept_invitation = async_method(team_calls.accept_invitation)
+    list_revocations = async_method(revocations_calls.list_revocations)
+    revoke_buyer = async_method(revocations_calls.revoke_buyer)
+    restore_buyer = async_method(revocations_calls.restore_buyer)
+    revoke_token = async_method(revocations_calls.revoke_token)
+    restore_token = async_method(revocations_calls.restore_token)
     create_webhook = async_method(webhooks_calls.create_webhook)
     list_webhooks = async_method(webhooks_calls.list_webhooks)
     get_webhook = async_method(webhooks_calls.get_webhook)

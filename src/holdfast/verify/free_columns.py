@@ -53,6 +53,8 @@ FREE = FreeColumns(
         "quoted_prices": "What a reservation was to cost. Its order has the same in its event, and is compared.",
         "quotes": "Promises until they expire. What came of one is in the order's event.",
         "refusal_batches": "Copies of the refusals in the files of each server, so that one search finds them.",
+        "revoked_buyers": "Whose tokens are refused for now. What operators did about it is in `operator_actions`.",
+        "revoked_tokens": "As `revoked_buyers`.",
         "service_keys": "Credentials. Using one is what matters, and each use is in the log of the server.",
         "spent_challenges": "Solved challenges until they expire.",
         "streams": "How far events were published, and which worker does it now.",

@@ -64,6 +64,7 @@ from holdfast.client.types.reservations import (
     ReservationPage,
     SaleReservation,
 )
+from holdfast.client.types.revocations import Revocation, RevocationKind, RevocationList
 from holdfast.client.types.room import (
     Jwks,
     Key,
@@ -223,6 +224,9 @@ __all__ = [
     "ReservationPage",
     "Retried",
     "Returned",
+    "Revocation",
+    "RevocationKind",
+    "RevocationList",
     "Role",
     "Room",
     "RoomFacts",

@@ -27,6 +27,7 @@ PATH_PARAMETERS: dict[str, Any] = {
     "key_id": KeyId,
     "operator_id": OperatorId,
     "session_id": SessionId,
+    "token_id": AnyId,
     "approval_id": AnyId,
     "webhook_id": WebhookId,
     "message_id": AnyId,

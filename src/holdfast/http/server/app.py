@@ -44,6 +44,7 @@ log = structlog.get_logger()
 # A path that leads nowhere is the first to be refused under load.
 _NOWHERE = (Priority.CONSOLE, RateClass.NORMAL)
 _ACCEPTED = 202
+_REVOKED = "This token was revoked. Sign in again, or ask the shop."
 
 
 class App:
@@ -61,6 +62,7 @@ class App:
         origins = services.settings.origins
         self._cross_origin = CrossOrigin(origins, self._router) if origins else None
         self._authenticator: Authenticator = services.authenticator
+        self._revoked = services.control.revoked_buyers
         self._streams, self._reads = services.reservation_events, services.reads
         self._limits, self._shedder, self._reaper = admission.limits, admission.shedder, admission.reaper
         self._limiter = admission.shedder.limiter
@@ -189,6 +191,9 @@ class App:
                 if rate is RateClass.LOOK:
                     return None
                 raise
+        if self._revoked.includes(caller):
+            request.caller, request.unauthorized = None, _REVOKED
+            return self._limits.count_unauthorized(request, rate)
         return self._limits.check_buyer(request.path, caller, rate)
 
     def _serve(self, request: Request, found: Found | None) -> Awaitable[Answer]:

@@ -11,6 +11,7 @@ from holdfast.http.contract.endpoints import operate as operate_table
 from holdfast.http.contract.endpoints import pages as pages_table
 from holdfast.http.contract.endpoints import purchase as purchase_table
 from holdfast.http.contract.endpoints import reservations as reservations_table
+from holdfast.http.contract.endpoints import revocations as revocations_table
 from holdfast.http.contract.endpoints import room as room_table
 from holdfast.http.contract.endpoints import sales as sales_table
 from holdfast.http.contract.endpoints import team as team_table
@@ -38,6 +39,7 @@ from holdfast.http.endpoints.parked import ParkedEndpoints
 from holdfast.http.endpoints.people.approvals import ApprovalEndpoints, Approvals
 from holdfast.http.endpoints.people.auditing import Auditor, may_be_audited
 from holdfast.http.endpoints.people.operators import TeamEndpoints
+from holdfast.http.endpoints.people.revocations import RevocationEndpoints
 from holdfast.http.endpoints.people.sign_in import SignInEndpoints
 from holdfast.http.endpoints.purchase import PurchaseEndpoint, QuoteEndpoint
 from holdfast.http.endpoints.reservations import ReservationEndpoints
@@ -173,6 +175,7 @@ def _operate(services: Services, admission: AdmissionControl) -> dict[Endpoint, 
 
 def _team(services: Services, admission: AdmissionControl) -> dict[Endpoint, Handler]:
     team, sign_in = TeamEndpoints(services), SignInEndpoints(services, SignInLimits(admission.addresses))
+    revocations = RevocationEndpoints(services)
     return {
         team_table.LIST_OPERATORS: team.operators,
         team_table.INVITE_OPERATOR: team.invite,
@@ -180,6 +183,11 @@ def _team(services: Services, admission: AdmissionControl) -> dict[Endpoint, Han
         team_table.LIST_SESSIONS: team.sessions,
         team_table.REVOKE_SESSION: team.revoke,
         team_table.LIST_ACTIONS: team.actions,
+        revocations_table.LIST_REVOCATIONS: revocations.list,
+        revocations_table.REVOKE_BUYER: revocations.revoke_buyer,
+        revocations_table.RESTORE_BUYER: revocations.restore_buyer,
+        revocations_table.REVOKE_TOKEN: revocations.revoke_token,
+        revocations_table.RESTORE_TOKEN: revocations.restore_token,
         team_table.GET_SIGN_IN: sign_in.options,
         team_table.SIGN_IN_WITH_PASSWORD: sign_in.with_password,
         team_table.ACCEPT_INVITATION: sign_in.accept,

@@ -28,7 +28,7 @@ _HIDDEN = frozenset(
     }
 )
 # By action: fields of what was sent that are hidden there only.
-_HIDDEN_SENT = {"refund_order": frozenset({"reason"})}
+_HIDDEN_SENT = dict.fromkeys(("refund_order", "revoke_buyer", "revoke_token"), frozenset({"reason"}))
 _encode = msgspec.json.Encoder(order="deterministic").encode
 # By the name of the path parameter: the tables that have its state, and the column it is found by.
 _SUBJECTS: Mapping[str, tuple[tuple[Table, str], ...]] = {

@@ -85,6 +85,29 @@ operator_actions = Table(
     Index("operator_actions_by_subject", "subject", "seq"),
 )
 
+# Buyers whose tokens are refused until the revocation expires. Rewritten and pruned; never part of the books.
+revoked_buyers = Table(
+    "revoked_buyers",
+    metadata,
+    Column("buyer_id", Id, primary_key=True),
+    Column("revoked_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    Column("reason", String),
+    # The operator's or key's name.
+    Column("revoked_by", String, nullable=False),
+)
+
+# Single tokens, by their `jti`.
+revoked_tokens = Table(
+    "revoked_tokens",
+    metadata,
+    Column("token_id", Id, primary_key=True),
+    Column("revoked_at", Millis, nullable=False),
+    Column("expires_at", Millis, nullable=False),
+    Column("reason", String),
+    Column("revoked_by", String, nullable=False),
+)
+
 # What a second operator must agree to before it is carried out.
 approvals = Table(
     "approvals",

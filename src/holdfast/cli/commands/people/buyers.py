@@ -5,14 +5,20 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
+from sqlalchemy import Connection
 
 from holdfast.audit.buyer_export import buyer_rows
 from holdfast.audit.erasing import erase_refusals, erase_shared
-from holdfast.cli.ledger import is_new, run_engine, shown_url
+from holdfast.cli.ledger import is_new, run, run_engine, shown_url, write
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import AsJson, examples, fail, print_json
+from holdfast.cli.output import AsJson, examples, fail, print_either, print_json, print_table
+from holdfast.cli.times import date
 from holdfast.errors import EngineError
 from holdfast.gate.engine import Engine
+from holdfast.http.contract.schemas.revocations import RevocationOut
+from holdfast.ledger.access.revocations import Revocation, RevocationKind, lift, revocations
+from holdfast.ledger.access.revocations import revoke as revoke_in
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.erasure.erasing import EraseRefused, Erasure
 from holdfast.ledger.erasure.trial import erase_buyer
@@ -20,12 +26,21 @@ from holdfast.settings import Settings
 from holdfast.streams.clicks.erasing import erase_clicks
 
 app = typer.Typer(
-    help="Export or erase everything that is stored about a buyer.",
+    help="Export or erase everything that is stored about a buyer; revoke their tokens.",
     no_args_is_help=True,
-    epilog=examples("holdfast buyers export ada > ada.json", "holdfast buyers erase ada --yes"),
+    epilog=examples(
+        "holdfast buyers export ada > ada.json",
+        "holdfast buyers erase ada --yes",
+        "holdfast buyers revoke ada --reason 'account stolen'",
+    ),
 )
 
 Buyer = Annotated[str, typer.Argument(help="The buyer ID.", metavar="BUYER")]
+IsToken = Annotated[bool, typer.Option("--token", help="The argument is the ID of one token (its `jti`).")]
+# What the record says of whoever may run commands on this machine.
+COMMAND_LINE = "the command line"
+LISTED_MAX = 1_000
+DAY_MS = 24 * 3_600_000
 _HINT = "Check the ID: it is the `sub` of their token."
 
 
@@ -71,6 +86,64 @@ def erase(
     body = {"buyer_id": buyer_id, "erased": yes, "pseudonym": erasure.pseudonym if yes and erasure.replaced else None}
     body |= {"replaced": erasure.replaced, "deleted": erasure.deleted, "files": files}
     print_json(body) if as_json else _print(body)
+
+
+@app.command(
+    "revoke",
+    epilog=examples("holdfast buyers revoke ada --reason 'account stolen'", "holdfast buyers revoke JTI --token"),
+)
+def revoke(
+    buyer_id: Buyer,
+    is_token: IsToken = False,
+    days: Annotated[int, typer.Option(help="For how many days.", min=1, max=3650)] = 30,
+    reason: Annotated[str | None, typer.Option(help="Why, for your colleagues.", metavar="TEXT")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse every token of a buyer, or one token, until the revocation expires.
+
+    Servers refuse them within a second. What the buyer holds or ordered stays as it is.
+    """
+    settings, kind = settings_from(data), RevocationKind.TOKEN if is_token else RevocationKind.BUYER
+
+    def made(connection: Connection, now: int) -> Revocation:
+        revocation = Revocation(kind, buyer_id, now, now + days * DAY_MS, reason, COMMAND_LINE)
+        revoke_in(connection, revocation)
+        return revocation
+
+    found = write(settings, made)
+    said = f"The {kind} {buyer_id} is revoked until {date(found.expires_at)}."
+    print_either(as_json, to_builtins(RevocationOut.of(found)), said)
+
+
+@app.command("restore", epilog=examples("holdfast buyers restore ada", "holdfast buyers restore JTI --token"))
+def restore(buyer_id: Buyer, is_token: IsToken = False, data: Data = None, as_json: AsJson = False) -> None:
+    """Accept the tokens of a revoked buyer, or a revoked token, again."""
+    settings, kind = settings_from(data), RevocationKind.TOKEN if is_token else RevocationKind.BUYER
+    if is_new(settings) or not write(settings, lambda connection, _: lift(connection, kind, buyer_id)):
+        fail(f"this {kind} is not revoked in {shown_url(settings)}", "List who is with: holdfast buyers revoked")
+    print_either(as_json, {"kind": kind, "id": buyer_id, "revoked": False}, f"The {kind} {buyer_id} is accepted again.")
+
+
+@app.command("revoked", epilog=examples("holdfast buyers revoked", "holdfast buyers revoked --json"))
+def revoked(data: Data = None, as_json: AsJson = False) -> None:
+    """List the buyers and tokens that are revoked, newest first."""
+    settings = settings_from(data)
+    found = [] if is_new(settings) else run(settings, lambda database: database.read(_revoked_in(database)))
+    if as_json:
+        print_json({"data": to_builtins([RevocationOut.of(one) for one in found])})
+    elif found:
+        rows = [
+            (one.kind, one.id, date(one.revoked_at), date(one.expires_at), one.revoked_by, one.reason or "")
+            for one in found
+        ]
+        print_table(["kind", "id", "revoked", "until", "by", "reason"], rows, folded="reason")
+    else:
+        typer.echo("No buyer and no token is revoked.")
+
+
+def _revoked_in(database: Database) -> Callable[[Connection], list[Revocation]]:
+    return lambda connection: revocations(connection, database.now_ms(connection), limit=LISTED_MAX)
 
 
 async def _erase(database: Database, engine: Engine, buyer_id: str, *, trial: bool) -> Erasure:

@@ -11,6 +11,7 @@ from holdfast.http.contract.endpoints import (
     pages,
     purchase,
     reservations,
+    revocations,
     room,
     sales,
     team,
@@ -19,7 +20,8 @@ from holdfast.http.contract.endpoints import (
 
 # In the order in which the reference page shows them.
 _RESOURCES = (
-    inventory, sales, drops, purchase, room, reservations, money, operate, team, webhooks, messages, console, pages,
+    inventory, sales, drops, purchase, room, reservations, money, operate, team, revocations, webhooks,
+    messages, console, pages,
 )  # fmt: skip
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(

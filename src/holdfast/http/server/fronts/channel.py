@@ -15,8 +15,8 @@ from msgspec import Struct
 log = structlog.get_logger()
 
 _LENGTH_BYTES = 4
-# The ID, the tier, the ID at Stripe, and when the account was made.
-Buyer: TypeAlias = tuple[str, int, str | None, int | None]
+# The ID, the tier, the ID at Stripe, when the account was made, and the ID of the token.
+Buyer: TypeAlias = tuple[str, int, str | None, int | None, str | None]
 
 
 class Asked(Struct, frozen=True, array_like=True, tag=0, gc=False):

@@ -167,8 +167,16 @@ class Front:
             client.leave()
 
 
-def _caller(buyer_id: str, tier: int, stripe_customer: str | None, account_created_at: int | None) -> Caller:
-    return Caller(buyer_id=buyer_id, tier=tier, stripe_customer=stripe_customer, account_created_at=account_created_at)
+def _caller(
+    buyer_id: str, tier: int, stripe_customer: str | None, account_created_at: int | None, token_id: str | None
+) -> Caller:
+    return Caller(
+        buyer_id=buyer_id,
+        tier=tier,
+        stripe_customer=stripe_customer,
+        account_created_at=account_created_at,
+        token_id=token_id,
+    )
 
 
 def run_core(settings: Settings, background: bool, socket: Path, supervisor: Pipe, turn: Pipe, ready: Pipe) -> None:

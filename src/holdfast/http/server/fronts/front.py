@@ -250,7 +250,7 @@ class FrontApp:
         assert caller.buyer_id is not None
         if caller.tier not in _SENT_TIERS:
             return None  # The core reads it.
-        return caller.buyer_id, caller.tier, caller.stripe_customer, caller.account_created_at
+        return caller.buyer_id, caller.tier, caller.stripe_customer, caller.account_created_at, caller.token_id
 
     def _if_unknown(self, request: Request) -> IfUnknown:
         found = self._router.find(request.method, request.path)
