@@ -1,6 +1,6 @@
 # Works on a fresh machine with Python 3.11 or newer and make; no root needed.
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run browser deploy-tools helm node edge-tools edge-worker broker pgbouncer stripe-mock test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
+.PHONY: help install install-dev run browser firefox deploy-tools helm node edge-tools edge-worker broker pgbouncer stripe-mock test test-all faults fuzz check docs docs-site format release lock bench bench-docs budgets plots clean
 
 BROWSER := $(firstword $(shell command -v chromium chromium-browser google-chrome))
 VENV := .venv
@@ -36,6 +36,12 @@ run: install ## Run the demo on http://127.0.0.1:8000 (PORT=8001 for another por
 browser: ## Install Chromium for the browser tests if it is missing (Debian and Ubuntu, as root)
 	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
+
+# Of no consequence where it cannot be installed: the test that needs it says so and is skipped.
+firefox: ## Install Firefox for the browser test in it if it is missing (Debian and Ubuntu, as root)
+	@{ command -v firefox-esr || command -v firefox; } >/dev/null || \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends firefox-esr; } || \
+		echo "Firefox could not be installed: apt-get install firefox-esr"
 
 edge-tools: ## Install nginx with njs, and wrk, for the tests of the edge (Debian and Ubuntu, as root)
 	@{ command -v nginx && command -v wrk && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
@@ -83,7 +89,7 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 helm: ## Build helm into build/tools, for the tests of the Helm chart (needs Go)
 	@test -x build/tools/helm || { mkdir -p build/tools && GOBIN=$(CURDIR)/build/tools go install helm.sh/helm/v3/cmd/helm@v3.18.6; }
 
-test-all: install-dev deploy-tools browser node edge-tools edge-worker broker pgbouncer stripe-mock ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
+test-all: install-dev deploy-tools browser firefox node edge-tools edge-worker broker pgbouncer stripe-mock ## Run what `make test` leaves out: faults, browser, load tests, benchmarks, more property examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
