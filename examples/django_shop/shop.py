@@ -8,8 +8,7 @@ from django.core.management import execute_from_command_line
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
-
-from holdfast.connect import Gatekeeper, PublishedKeys, WsgiRoomMiddleware
+from holdfast_connect import Gatekeeper, PublishedKeys, WsgiRoomMiddleware
 
 ROOM = os.environ.get("HOLDFAST_URL", "http://127.0.0.1:8000")
 SALE = os.environ.get("SALE_ID", "demo")

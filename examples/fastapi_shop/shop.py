@@ -19,10 +19,9 @@ from typing import Annotated, Any
 import httpx
 from fastapi import Cookie, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from holdfast_connect import Gatekeeper, Pass, PublishedKeys, RoomMiddleware, Visit
 from joserfc import jwt
 from joserfc.jwk import OctKey
-
-from holdfast.connect import Gatekeeper, Pass, PublishedKeys, RoomMiddleware, Visit
 
 ROOM = os.environ.get("HOLDFAST_URL", "http://127.0.0.1:8000")
 SHOP = os.environ.get("SHOP_URL", "http://127.0.0.1:8100")

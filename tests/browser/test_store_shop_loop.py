@@ -1,6 +1,5 @@
 """A shop of another origin and the room in front of its checkout: from the shop to the line, back, and paid there."""
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from browsing import assert_accessible, keep
+from connect_installed import with_connect
 from http_calling import eventually
 from http_sales import Store, body_of
 from http_serving import BUYER_SECRET, SERVICE_KEY, Server, started
@@ -50,10 +50,10 @@ def shop(room: Server, shop_origin: str, tmp_path_factory: pytest.TempPathFactor
     own = {"HOLDFAST_URL": room.url, "SHOP_URL": shop_origin, "SALE_ID": SALE}
     keys = {"HOLDFAST_SERVICE_KEY": SERVICE_KEY, "HOLDFAST_BUYER_SECRET": BUYER_SECRET}
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(SHOP), "shop:app", "--port"]
-    with (tmp_path_factory.mktemp("shop") / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, shop_origin.rpartition(":")[2]], env=os.environ | own | keys, stdout=log, stderr=log
-        )
+    directory = tmp_path_factory.mktemp("shop")
+    environment = with_connect(directory) | own | keys
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([*command, shop_origin.rpartition(":")[2]], env=environment, stdout=log, stderr=log)
     try:
         eventually(lambda: is_open(shop_origin))
         yield shop_origin

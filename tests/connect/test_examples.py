@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-import os
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from connect_installed import with_connect
 from connect_world import Key, claims
 from http_tokens import hmac_token
 from processes import SERVICE_KEY, HoldfastProcess, serving
@@ -88,17 +90,17 @@ class OpenShop:
 
 
 @contextmanager
-def shop_process(example: Example, room: HoldfastProcess, log: Path) -> Iterator[OpenShop]:
+def shop_process(example: Example, room: HoldfastProcess, directory: Path) -> Iterator[OpenShop]:
     if shutil.which(example.command[0]) is None:
         pytest.fail(f"this test needs {example.command[0]}: `make node` installs it (apt-get install nodejs)")
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
     own = {"HOLDFAST_URL": room.url, "SHOP_URL": origin, "SALE_ID": "drop", "PYTHONUNBUFFERED": "1"}
     keys = {"HOLDFAST_SERVICE_KEY": SERVICE_KEY, "HOLDFAST_BUYER_SECRET": BUYER_SECRET}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*example.command, str(port)], env=os.environ | own | keys, stdout=output, stderr=output
-        )
+    directory.mkdir()
+    environment = with_connect(directory) | own | keys
+    with (directory / "log").open("wb") as output:
+        process = subprocess.Popen([*example.command, str(port)], env=environment, stdout=output, stderr=output)
     try:
         client = httpx.AsyncClient(base_url=origin, verify=False, trust_env=False, timeout=30.0)
         yield OpenShop(example, client, origin)
@@ -110,7 +112,7 @@ def shop_process(example: Example, room: HoldfastProcess, log: Path) -> Iterator
 @asynccontextmanager
 async def shops(room: HoldfastProcess, directory: Path) -> AsyncIterator[list[OpenShop]]:
     async with AsyncExitStack() as stack:
-        started = [stack.enter_context(shop_process(one, room, directory / f"{one.name}.log")) for one in SHOPS]
+        started = [stack.enter_context(shop_process(one, room, directory / one.name)) for one in SHOPS]
         for shop in started:
             await stack.enter_async_context(shop.client)
             await until_open(shop.client)
@@ -128,20 +130,21 @@ async def until_open(shop: httpx.AsyncClient) -> None:
                 return
 
 
+def sale_of_readme() -> dict[str, Any]:
+    """With an address of a checkout that the server of these tests need not know."""
+    found = re.search(r"-d '(\{.*?\})'\n", (EXAMPLES / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    terms: dict[str, Any] = json.loads(found[1])
+    del terms["checkout_url"]
+    return terms
+
+
 async def make_sales(room: HoldfastProcess) -> None:
     async with room.client() as client:
         for name in ("drop", "other"):
-            terms = {
-                "sale_id": name,
-                "sku_id": name,
-                "name": "Drop",
-                "total_units": 100,
-                "price": {"amount": 100, "currency": "EUR"},
-                "starts_at": "2020-01-01T00:00:00Z",
-                "payment": "external",
-                "room": {"mode": "fifo", "pass_seconds": 600},
-            }
-            assert (await client.post("/v1/sales", json=terms)).status_code == 201
+            given = {"sale_id": name, "sku_id": name, "room": {"mode": "fifo", "pass_seconds": 600}}
+            answer = await client.post("/v1/sales", json=sale_of_readme() | given)
+            assert answer.status_code == 201, answer.text
 
 
 async def pass_of(room: HoldfastProcess, buyer_id: str, sale_id: str = "drop") -> str:
