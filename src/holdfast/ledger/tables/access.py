@@ -85,28 +85,24 @@ operator_actions = Table(
     Index("operator_actions_by_subject", "subject", "seq"),
 )
 
-# Buyers whose tokens are refused until the revocation expires. Rewritten and pruned; never part of the books.
-revoked_buyers = Table(
-    "revoked_buyers",
-    metadata,
-    Column("buyer_id", Id, primary_key=True),
-    Column("revoked_at", Millis, nullable=False),
-    Column("expires_at", Millis, nullable=False),
-    Column("reason", String),
-    # The operator's or key's name.
-    Column("revoked_by", String, nullable=False),
-)
 
+def _revoked(name: str, key: str) -> Table:
+    """Whose tokens are refused until the revocation expires. Rewritten and pruned; never part of the books."""
+    return Table(
+        name,
+        metadata,
+        Column(key, Id, primary_key=True),
+        Column("revoked_at", Millis, nullable=False),
+        Column("expires_at", Millis, nullable=False),
+        Column("reason", String),
+        # The operator's or key's name.
+        Column("revoked_by", String, nullable=False),
+    )
+
+
+revoked_buyers = _revoked("revoked_buyers", "buyer_id")
 # Single tokens, by their `jti`.
-revoked_tokens = Table(
-    "revoked_tokens",
-    metadata,
-    Column("token_id", Id, primary_key=True),
-    Column("revoked_at", Millis, nullable=False),
-    Column("expires_at", Millis, nullable=False),
-    Column("reason", String),
-    Column("revoked_by", String, nullable=False),
-)
+revoked_tokens = _revoked("revoked_tokens", "token_id")
 
 # What a second operator must agree to before it is carried out.
 approvals = Table(
