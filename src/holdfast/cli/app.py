@@ -23,7 +23,7 @@ COMMANDS = {
     "report": "Write a report of a sale as one HTML page.",
     "reservations": "Show reservations.",
     "orders": "List, export, fulfil and refund orders.",
-    "buyers": "Export or erase everything that is stored about a buyer; revoke their tokens.",
+    "buyers": "Export, erase or revoke a buyer.",
     "parked": "List, retry or drop items that need attention.",
     "keys": "Create, list and revoke service keys; sign test tokens.",
     "operators": "Invite, list and disable the operators of the console.",

@@ -26,7 +26,7 @@ from holdfast.settings import Settings
 from holdfast.streams.clicks.erasing import erase_clicks
 
 app = typer.Typer(
-    help="Export or erase everything that is stored about a buyer; revoke their tokens.",
+    help="Export, erase or revoke a buyer.",
     no_args_is_help=True,
     epilog=examples(
         "holdfast buyers export ada > ada.json",
