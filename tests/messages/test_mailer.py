@@ -22,6 +22,7 @@ from holdfast.ledger.sales.sales import insert_sale
 from holdfast.ledger.tables.messages import messages
 from holdfast.ledger.tables.sales import sales
 from holdfast.messages.letters import KINDS, OURS, Letters
+from holdfast.messages.mail_settings import is_mail_address
 from holdfast.messages.mailer import Mailer
 from holdfast.messages.smtp_url import SmtpUrl, parse_smtp_url
 from holdfast.messages.unsubscribe import Subscriber, UnsubscribeLinks
@@ -180,6 +181,21 @@ async def test_a_server_that_is_away_costs_no_attempt_and_nobody_who_opted_out_i
     assert [mail["To"] for mail in receiver.mails] == ["ada@example.com"]
     found = {one.buyer_id: (one.state, one.reason) for one in await log(database)}
     assert found == {"ada": ("sent", None), "bob": ("dropped", "opted_out"), "eve": ("dropped", "too_late")}
+
+
+@pytest.mark.parametrize("address", ["=?utf-8?q?a=0aBcc=3aeve?=@example.com", "=?utf-8?q?=3aC=z_yDx0C?=-d@a..b"])
+async def test_an_address_that_cannot_be_written_into_a_header_stops_no_other_mail(
+    database: Database, address: str
+) -> None:
+    """It was stored before such addresses were refused."""
+    assert not is_mail_address(address)
+    await ask(database, "ada", "bob")
+    await database.write(lambda c: put_contact(c, Contact("ada", address), database.now_ms(c)))
+    async with receiving() as (receiver, url):
+        await mailer(database, url).pass_once()
+    assert [mail["To"] for mail in receiver.mails] == ["bob@example.com"]
+    found = {one.buyer_id: (one.state, one.reason) for one in await log(database)}
+    assert found == {"ada": ("failed", "not_writable"), "bob": ("sent", None)}
 
 
 async def test_a_sale_with_its_switch_off_tells_nobody(database: Database) -> None:

@@ -13,8 +13,10 @@ MAX_ADDRESS = 254
 
 
 def is_mail_address(text: str) -> bool:
-    """One that can be written into a header and an envelope as it is."""
-    return len(text) <= MAX_ADDRESS and _ADDRESS.fullmatch(text) is not None and text.isascii()
+    """One that can be written into a header and an envelope as it is. What looks like an encoded word (RFC 2047) would
+    be decoded in a header, line breaks included."""
+    is_plain = len(text) <= MAX_ADDRESS and text.isascii() and "=?" not in text
+    return is_plain and _ADDRESS.fullmatch(text) is not None
 
 
 def check_mail(smtp_url: str, mail_from: str, templates: str) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
 from email.utils import format_datetime, formataddr, parseaddr
 from functools import partial
 from time import monotonic
@@ -133,8 +134,12 @@ class Mailer:
             if is_broken or monotonic() > until:
                 outcomes.append(_not_begun(one))
                 continue
+            content = self._written(one)
+            if content is None:
+                outcomes.append(Outcome(one.message, "failed", "not_writable"))
+                continue
             try:
-                reply = await asyncio.to_thread(session.send, self._mail(one), self._sender, one.contact.email or "")
+                reply = await asyncio.to_thread(session.send, content, self._sender, one.contact.email or "")
             except asyncio.CancelledError:
                 outcomes += [_not_begun(each) for each in claimed[at + 1 :]]
                 await self._database.write(partial(self._settle_and_claim, outcomes=outcomes, ends=True))
@@ -142,6 +147,15 @@ class Mailer:
             is_broken = reply.is_broken
             outcomes.append(Outcome(one.message, reply.state, reply.reason, is_attempt=reply.is_attempt))
         return outcomes, is_broken
+
+    def _written(self, one: Claimed) -> bytes | None:
+        """None if it cannot be written: that one fails, and those claimed with it are sent. What buyers, operators and
+        templates give may be what the email package does not take, and it raises whatever it likes."""
+        try:
+            return self._mail(one).as_bytes(policy=SMTP_POLICY)
+        except Exception as exc:
+            log.warning("mail_not_writable", message_id=one.message.message_id, error=type(exc).__name__)
+            return None
 
     def _mail(self, one: Claimed) -> EmailMessage:
         link = self._links.url_of(Subscriber(one.contact.buyer_id, one.contact.created_at))

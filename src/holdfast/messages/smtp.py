@@ -10,8 +10,6 @@ import smtplib
 import socket
 import ssl
 from contextlib import suppress
-from email.message import EmailMessage
-from email.policy import SMTP as SMTP_POLICY
 
 from msgspec import Struct
 
@@ -80,7 +78,7 @@ class SmtpSession:
             smtp.starttls(context=context)
             smtp.ehlo()
 
-    def send(self, message: EmailMessage, sender: str, recipient: str) -> Reply:
+    def send(self, content: bytes, sender: str, recipient: str) -> Reply:
         assert self._smtp is not None
         smtp = self._smtp
         try:
@@ -94,7 +92,7 @@ class SmtpSession:
                 return _refused(code)
         except (smtplib.SMTPException, OSError):
             return Reply("waiting", "connection_lost", is_broken=True, is_attempt=False)
-        return self._data(smtp, message.as_bytes(policy=SMTP_POLICY))
+        return self._data(smtp, content)
 
     @staticmethod
     def _data(smtp: smtplib.SMTP, content: bytes) -> Reply:
