@@ -13,6 +13,7 @@ from holdfast.gate.redis.gate import RedisGate
 from holdfast.ledger.engine.database import T, Work
 from holdfast.ledger.tables.stock import claims, events
 from holdfast.testing.states import SKU, reserve
+from holdfast.verify.prove import prove
 from redis_setup import RedisSetup
 from set_clock import SetClock
 from valkeys import ValkeyProcess
@@ -270,6 +271,22 @@ async def test_a_sale_that_redis_lost_is_not_returned_when_its_hold_runs_out_the
     )
     assert "reservation.expired" not in told
     assert "reservation.confirmed" in told
+    await check_books(redis_setup)
+
+
+async def test_a_sale_and_the_extension_before_it_that_redis_lost_are_recorded_alike(
+    redis_setup: RedisSetup, gate: RedisGate, valkey_server: ValkeyProcess
+) -> None:
+    await gate.apply(SKU, [reserve("a", ttl_ms=1_000)])
+    await redis_setup.drain(SKU)
+    before = copy_of(valkey_server)
+    assert await outcomes(gate, Extend("a", 60_000), confirm("a")) == [MOVED, MOVED]
+    put_back(valkey_server, before)
+    at = await redis_setup.position(SKU)
+    assert at is not None
+    await redis_setup.rebuilder.rebuild(SKU, at, "missing")
+    wrong = await redis_setup.database.read(lambda c: [finding.name for finding in prove(c) if not finding.ok])
+    assert wrong == []
     await check_books(redis_setup)
 
 

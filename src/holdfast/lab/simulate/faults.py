@@ -35,6 +35,10 @@ class Kind(StrEnum):
     RESTORED = "restored"
 
 
+# What was written to Redis before them may be gone.
+FORGETFUL = frozenset({Kind.FLUSHED, Kind.RESTORED})
+
+
 class Fault(Struct, frozen=True, order=True):
     """`on` is a channel, a process or a store. By number: `nth`, a call or a step of a process. By time: `at_s`,
     `for_s`. `by` says how much."""

@@ -49,8 +49,19 @@ _LATENCY_S = {
 
 
 class World:
-    def __init__(self, loop: SimulatedLoop, trace: Trace, scenario: Scenario, rng: Random, engine: str) -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        trace: Trace,
+        scenario: Scenario,
+        rng: Random,
+        engine: str,
+        *,
+        redis_forgets: bool = False,
+    ) -> None:
+        """`redis_forgets`: whether there is a fault that takes writes of Redis back."""
         self.loop, self.trace, self.scenario, self._rng = loop, trace, scenario, rng
+        self._redis_forgets = redis_forgets
         self.violations: list[Violation] = []
         self.told: list[Told] = []
         self.stood: list[Stood] = []
@@ -92,8 +103,9 @@ class World:
         agents = {"expirer", "settler", "reconciler", "drainer"}
         if self.scenario.payment is PaymentKind.SANDBOX:
             agents |= {"refunder"}
-        # It also renews the rules of a pool that its ledger lost.
-        if self.scenario.ends_s is not None or (self.redis is not None and self.scenario.goes_back):
+        # It also renews the rules of a pool that its ledger lost, or that Redis lost before the ledger had them.
+        renews = self.redis is not None and (self.scenario.goes_back or self._redis_forgets)
+        if self.scenario.ends_s is not None or renews:
             agents |= {"sale_lifecycle", "catalogue"}
         if self.scenario.has_webhook:
             agents |= {"relay", "deliverer"}

@@ -177,7 +177,7 @@ class Journal:
         taken_back = _take_back(connection, sku_id, ids, sold_units + held + pool.sold - pool.total)
         changes = Changes(
             created=[r for r in sold if r.reservation_id not in known],
-            moved=[replace(r, status=Status.CONFIRMED, confirmed_at=now) for r in known.values()] + taken_back,
+            moved=[_confirmed(known[r.reservation_id], r) for r in sold if r.reservation_id in known] + taken_back,
             events=[event_of(r, now) for r in taken_back] + _events_of_sold(sold, known, now),
         )
         changes.pool = replace(
@@ -343,6 +343,11 @@ def _claimed(connection: Connection, sku_id: str, now: int) -> list[Reservation]
         )
         for r in rows
     ]
+
+
+def _confirmed(known: Reservation, claimed: Reservation) -> Reservation:
+    """Until when it was held is what the claim says: the gate may have lost an extension before the ledger had it."""
+    return replace(known, status=Status.CONFIRMED, expires_at=claimed.expires_at, confirmed_at=claimed.confirmed_at)
 
 
 def _held_besides(connection: Connection, sku_id: str, ids: Collection[str]) -> tuple[int, int]:
