@@ -12,6 +12,7 @@ from sqlalchemy import delete, insert, select, update
 from databases import new_postgres_database, new_sqlite_database, sqlite_url
 from holdfast.bootstrap.cells.webhook_copies import WebhookCopies
 from holdfast.errors import SettingsError
+from holdfast.http.server.cells import cell
 from holdfast.ledger.cells.placement import set_pinned
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
@@ -69,6 +70,29 @@ async def test_a_sku_stays_in_its_cell_and_another_is_refused(site: Site) -> Non
     assert (await site.ask("GET", "/v1/sales/nothing/now"))[0] == 404
     assert (await site.ask("PUT", "/v1/inventory/plain", {"total_units": 3}))[0] == 200
     assert (await site.ask("GET", "/v1/inventory/plain/available"))[1]["available"] == 3
+
+
+async def test_nobody_sees_the_wallet_of_another_in_any_cell(site: Site) -> None:
+    credit = {"amount": 500, "currency": "EUR", "idempotency_key": "c", "cell": "a"}
+    assert (await site.ask("POST", "/v1/wallets/ada/credit", credit))[0] == 200
+    assert (await site.ask("GET", "/v1/wallets/ada", buyer="ada"))[1]["balance"] == 500
+    status, problem = await site.ask("GET", "/v1/wallets/ada", buyer="bob")
+    assert (status, problem["reason"]) == (403, "forbidden")
+
+
+async def test_what_changes_something_is_not_cut_off_when_a_list_would_be(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refund through a provider takes longer than a list may."""
+    await site.sell("one")
+    _, granted = await site.buy("one", "ada")
+    assert (await site.ask("POST", f"/v1/reservations/{granted['reservation_id']}/confirm"))[0] == 200
+    [order] = (await site.ask("GET", "/v1/orders"))[1]["data"]
+    monkeypatch.setattr(cell, "DEADLINE_S", 0.0)
+    assert (await site.ask("GET", "/v1/orders"))[0] == 503
+    status, refund = await site.ask("POST", f"/v1/orders/{order['order_id']}/refund", {})
+    assert (status, refund["status"]) == (200, "done")
+    assert (await site.ask("POST", "/v1/ops/reconcile"))[0] == 200
 
 
 async def test_own_orders_are_gathered_from_all_cells(site: Site) -> None:
@@ -159,6 +183,7 @@ async def test_the_sales_of_a_drop_are_in_one_cell(site: Site) -> None:
         ({"cells": "a"}, "write it as"),
         ({"cells": "a=postgresql://h/a;b=postgresql://h/a"}, "each needs its own"),
         ({"cells": "a=postgresql://h/a", "approvals": True}, "HOLDFAST_APPROVALS does not go with HOLDFAST_CELLS"),
+        ({"cells": "a=postgresql://h/a", "smtp_url": "smtp://h"}, "HOLDFAST_SMTP_URL does not go with HOLDFAST_CELLS"),
         ({"cells": "a=postgresql://h/a", "database_url": "postgresql://h/a"}, "no cell may be in the control database"),
     ],
 )

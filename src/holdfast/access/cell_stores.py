@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Struct
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, SecretStr
 
 from holdfast.errors import SettingsError
 from holdfast.gate.redis.link.redis_url import parse_redis_url
@@ -15,8 +15,9 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _EXAMPLE = "HOLDFAST_CELLS: write it as a=postgresql://h1/a|redis://h2:6379/0;b=postgresql://h3/b"
 # Tables of `holdfast.toml` become the text of the variable.
 _STORES = ("database_url", "redis_url")
-# Each cell has its own Redis. The others work on one ledger only.
-_NOT_WITH_CELLS = ("redis_url", "database_replica_urls", "settlement_source", "approvals")
+# Each cell has its own Redis. The others work on one ledger only: contacts for mail would be in the control database,
+# and what the mail is about in the cells.
+_NOT_WITH_CELLS = ("redis_url", "database_replica_urls", "settlement_source", "approvals", "smtp_url")
 
 
 class CellStores(Struct, frozen=True):
@@ -85,7 +86,8 @@ def _refuse_shared(cells: Mapping[str, CellStores]) -> None:
 
 def check_cells(text: str, settings: Mapping[str, Any]) -> None:
     cells = parse_cells(text)
-    beside = [f"HOLDFAST_{name.upper()}" for name in _NOT_WITH_CELLS if settings[name] not in ("", False, "ledger")]
+    unset = ("", False, "ledger", SecretStr(""))
+    beside = [f"HOLDFAST_{name.upper()}" for name in _NOT_WITH_CELLS if settings[name] not in unset]
     if cells and beside:
         raise SettingsError(f"{beside[0]} does not go with HOLDFAST_CELLS; see docs/CELLS.md")
     if settings["database_url"] in [stores.database_url for stores in cells.values()]:

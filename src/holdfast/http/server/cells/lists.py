@@ -43,6 +43,9 @@ class CellLists:
     async def wallet(self, request: Request, buyer_id: str) -> Answer:
         """What a buyer has in all cells together. Half of it would look like a loss."""
         answers, missing = await self._ask(request)
+        refused = next((answer for answer in answers.values() if answer.status >= 300), None)
+        if refused is not None:
+            return refused
         if missing:
             raise Problem(cell_problems.CELL_UNAVAILABLE, cell=missing[0])
         sums: dict[str, int] = {}
