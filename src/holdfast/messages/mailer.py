@@ -31,6 +31,7 @@ from holdfast.ledger.messages.message_log import (
 from holdfast.messages.letters import Letter, Letters
 from holdfast.messages.smtp import SmtpSession, SmtpUnavailable
 from holdfast.messages.smtp_url import SmtpUrl
+from holdfast.messages.threads import on_thread
 from holdfast.messages.unsubscribe import Subscriber, UnsubscribeLinks
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.backoff import jittered
@@ -88,7 +89,7 @@ class Mailer:
             return 0
         session = SmtpSession(self._url)
         try:
-            await asyncio.to_thread(session.open)
+            await on_thread(session.open)
         except SmtpUnavailable as exc:
             log.warning("mail_server_unavailable", host=self._url.host, port=self._url.port, reason=str(exc))
             self._is_away = True
@@ -101,7 +102,7 @@ class Mailer:
             session.abort()
             raise
         finally:
-            await asyncio.to_thread(session.close)
+            await on_thread(session.close)
 
     async def _send_all(self, session: SmtpSession) -> int:
         outcomes, sent, is_broken = list[Outcome](), 0, False
@@ -139,7 +140,7 @@ class Mailer:
                 outcomes.append(Outcome(one.message, "failed", "not_writable"))
                 continue
             try:
-                reply = await asyncio.to_thread(session.send, content, self._sender, one.contact.email or "")
+                reply = await on_thread(session.send, content, self._sender, one.contact.email or "")
             except asyncio.CancelledError:
                 outcomes += [_not_begun(each) for each in claimed[at + 1 :]]
                 await self._database.write(partial(self._settle_and_claim, outcomes=outcomes, ends=True))
