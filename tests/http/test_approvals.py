@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import insert, update
 from teams import Team, Window, open_team
 
-from holdfast.ledger.tables.access import approvals
+from holdfast.ledger.access.approvals import finish
+from holdfast.ledger.tables.access import approvals, operator_actions
 from holdfast.ledger.tables.money import refunds
 
 APPROVALS = "/v1/ops/approvals"
@@ -169,9 +170,23 @@ async def test_refunds_beyond_so_many_in_an_hour_need_approval(team: Team, bob: 
     orders = [await sold(team) for _ in range(3)]
     for order_id in orders[:2]:
         assert (await finance.ask("POST", f"/v1/orders/{order_id}/refund", {}, "k")).status == 200
+    # However much else was done since.
+    other = {"at": 2**45, "phase": "begun", "operator": "Fay", "action": "retry_parked"}
+    await team.execute(insert(operator_actions).values([{"action_id": f"act_{n}", **other} for n in range(5_100)]))
     approval_id = await asked(finance, f"/v1/orders/{orders[2]}/refund", {"reason": "late"}, "k")
     assert (await bob.json("POST", f"{APPROVALS}/{approval_id}/approve"))["status"] == 200
     assert (await bob.json("GET", f"/v1/orders/{orders[2]}"))["status"] == "refunded"
+
+
+async def test_of_two_who_approve_at_the_same_time_the_first_outcome_stands(
+    team: Team, ada: Window, bob: Window
+) -> None:
+    sale_id = await running_sale(team)
+    approval_id = await asked(ada, f"/v1/sales/{sale_id}/close")
+    assert (await bob.json("POST", f"{APPROVALS}/{approval_id}/approve"))["status"] == 200
+    await team.services.database.write(lambda c: finish(c, approval_id, 404, "parked_not_found"))
+    [found] = [one for one in (await bob.json("GET", APPROVALS))["data"] if one["approval_id"] == approval_id]
+    assert (found["status"], found["reason"]) == (200, None)
 
 
 async def sold(team: Team) -> str:

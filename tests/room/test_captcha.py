@@ -71,6 +71,15 @@ async def test_a_wrong_token_and_a_puzzle_alone_are_refused(door: Challenges, se
     assert await door.check(SALE, "ada", None) is Entry.MISSING
 
 
+async def test_no_text_that_cannot_be_a_token_reaches_the_service(door: Challenges, service: FakeService) -> None:
+    """It may answer such a thing in a way that looks like a failure, which would switch the captcha off."""
+    service.status, service.answer = 400, "too long"
+    for wrong in ("x" * 5_000, "tök", "tok tok", "tok\n"):
+        assert await door.check(SALE, "ada", f"captcha:{wrong}") is Entry.INVALID
+    assert service.asked == []
+    assert await door.check(SALE, "ada", await puzzle(door)) is Entry.CAPTCHA_ASKED
+
+
 @pytest.mark.parametrize(
     ("status", "answer"),
     [(200, {"success": False, "error-codes": ["invalid-input-secret"]}), (503, GENUINE), (200, "no json"), (0, None)],

@@ -6,7 +6,7 @@ of `HOLDFAST_MESSAGE_TEMPLATES` come before ours, file by file, and may add lang
 """
 
 from datetime import UTC, datetime
-from functools import cache
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from string import Template
@@ -19,6 +19,8 @@ from holdfast.domain.sale.sale import Sale, digits_of
 OURS = Path(__file__).parent / "templates"
 DEFAULT_LOCALE = "en"
 _ACCENT = "#0f766e"
+# Kept in memory, those that do not exist included: buyers choose the language they ask for.
+_FILES_MAX = 500
 KINDS = ("your_turn", "order_confirmed", "payment_failed", "order_cancelled", "order_refunded", "sold_out", "next_sale")
 # What a template may name.
 VALUES = ("sale", "shop", "amount", "quantity", "number", "deadline", "starts_at", "url", "unsubscribe_url")
@@ -34,7 +36,7 @@ class Letters:
     def __init__(self, folder: Path | None, public_url: str) -> None:
         self._folders = [OURS] if folder is None else [folder, OURS]
         self._public_url = public_url
-        self._file = cache(self._read)
+        self._file = lru_cache(_FILES_MAX)(self._read)
 
     def write(self, kind: str, locale: str | None, sale: Sale, facts: dict[str, Any], unsubscribe_url: str) -> Letter:
         language = self.language(kind, locale or sale.locale)

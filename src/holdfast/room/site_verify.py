@@ -24,6 +24,8 @@ from holdfast.runtime.breaker import Breaker
 log = structlog.get_logger()
 
 TIMEOUT_S = 2.0
+# Those of Turnstile have at most 2,048 characters, those of hCaptcha about as many.
+TOKEN_MAX = 4_096
 FAILURES_MAX = 5
 LEAST_PAUSE_MS, MOST_PAUSE_MS = 1_000, 30_000
 IN_FLIGHT_MAX = 256
@@ -56,7 +58,7 @@ class SiteVerify:
         metrics.show_breaker(self.breaker)
 
     async def verify(self, token: str) -> Verified:
-        if not token:
+        if not _could_be_token(token):
             return Verified.NO
         if self._in_flight >= IN_FLIGHT_MAX or not self.breaker.allows(monotonic() * 1000):
             return _counted(Verified.UNKNOWN)
@@ -99,6 +101,12 @@ class SiteVerify:
     async def close(self) -> None:
         if self._opened is not None:
             await self._opened.close()
+
+
+def _could_be_token(text: str) -> bool:
+    """What the service might not even read would look like a failure of the service, and five of those open the
+    breaker: then a puzzle would do instead of a captcha."""
+    return 0 < len(text) <= TOKEN_MAX and text.isascii() and text.isprintable() and " " not in text
 
 
 def _meaning(answer: _Answer) -> Verified:

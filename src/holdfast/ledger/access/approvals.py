@@ -24,8 +24,6 @@ from holdfast.ledger.tables.access import approvals, operator_actions, operators
 # Nobody waits longer for a colleague.
 PENDING_MS = 24 * 3_600_000
 HOUR_MS = 3_600_000
-# An hour's actions of a busy team are in these.
-_LATEST_ACTIONS = 5_000
 # Keys that were made by keys.
 _DEPTH_MAX = 20
 
@@ -137,9 +135,10 @@ def _decide(
 
 
 def finish(connection: Connection, approval_id: str, status: int, reason: str | None) -> None:
-    """It was carried out, or refused when it was to be."""
-    own = approvals.c.approval_id == approval_id
-    connection.execute(update(approvals).where(own).values(status=status, reason=reason, body=None))
+    """It was carried out, or refused when it was to be. Of two operators who approve it at the same time, the first
+    outcome counts: the second may only say that it is done already."""
+    own = (approvals.c.approval_id == approval_id, approvals.c.status.is_(None))
+    connection.execute(update(approvals).where(*own).values(status=status, reason=reason, body=None))
 
 
 def _is_pending(now: int) -> ColumnElement[bool]:
@@ -189,8 +188,7 @@ def deciders(connection: Connection, admits: Callable[[frozenset[Scope]], bool])
 def count_actions(connection: Connection, action: str, name: str, since: int) -> int:
     """What somebody has done or begun of a kind, without what was refused."""
     c = operator_actions.c
-    latest = select(c.seq).order_by(c.seq.desc()).limit(_LATEST_ACTIONS).offset(_LATEST_ACTIONS - 1).scalar_subquery()
-    own = (c.seq >= func.coalesce(latest, 0), c.action == action, c.operator == name, c.at >= since)
+    own = (c.action == action, c.at >= since, c.operator == name)
     begun = select(func.count()).where(*own, c.phase == BEGUN)
     refused = select(func.count()).where(*own, c.phase == ENDED, c.status >= 400)
     return int(connection.execute(begun).scalar_one() - connection.execute(refused).scalar_one())

@@ -83,6 +83,8 @@ operator_actions = Table(
     Column("trace_id", String),
     Index("operator_actions_by_id", "action_id", "phase", unique=True),
     Index("operator_actions_by_subject", "subject", "seq"),
+    # How often something was done within an hour.
+    Index("operator_actions_by_action", "action", "at"),
 )
 
 
