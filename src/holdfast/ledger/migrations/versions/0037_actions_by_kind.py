@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0036"
-down_revision = "0035"
+revision = "0037"
+down_revision = "0036"
 
 
 def upgrade() -> None:
