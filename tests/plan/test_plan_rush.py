@@ -12,7 +12,7 @@ from plan_sales import MEASURED
 from holdfast.lab.plan.rush_comparison import Comparison, MeasuredRush, compare, plan_rush, read_rush
 from holdfast.lab.rush.report.figures import body
 from holdfast.lab.rush.run import Options, run_rush
-from holdfast.lab.rush.server.target import start_target
+from holdfast.lab.rush.server.target import Installation, start_target
 from holdfast.lab.scenarios.scenario import Arrival, Crowd, Room, SaleTerms, Scenario
 from holdfast.settings import load_settings
 
@@ -53,7 +53,7 @@ def test_rushes_of_every_engine_and_of_both_shapes_are_recorded() -> None:
 
 
 def rush_here() -> dict[str, Any]:
-    with start_target("sqlite", load_settings(), needs_sandbox=False) as target:
+    with start_target(Installation("sqlite", needs_sandbox=False), load_settings()) as target:
         return body(asyncio.run(run_rush(target, Options(LIGHT, USERS, UNITS, 5))))
 
 

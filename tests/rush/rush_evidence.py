@@ -50,7 +50,11 @@ class World:
     def evidence(self) -> Evidence:
         sale = SaleSnapshot(self.offer, self.stock, self.line, self.reservations, self.orders)
         return Evidence(
-            self.records, LedgerSnapshot([sale], self.payments, self.balances), self.samples, is_exclusive=True
+            self.records,
+            LedgerSnapshot([sale], self.payments, self.balances),
+            self.samples,
+            users=4,
+            is_exclusive=True,
         )
 
 

@@ -9,7 +9,7 @@ from rush_evidence import MADE, PRICE, World
 from holdfast.domain.room.lottery import Draw, Order, seed_hash
 from holdfast.lab.rush.buyers.actions import Lottery
 from holdfast.lab.rush.buyers.bots import must_be_refused
-from holdfast.lab.rush.buyers.record import Grant
+from holdfast.lab.rush.buyers.record import Ending, Grant
 from holdfast.lab.rush.checks.invariants import CHECKS, check
 from holdfast.lab.rush.report.figures import wait_s
 from holdfast.lab.rush.server.sale_admin import OrderRow, ReservationRow
@@ -97,6 +97,23 @@ def overtake(world: World) -> None:
     ada.arrival, bob.arrival = bob.arrival, ada.arrival
 
 
+def forget_a_buyer(world: World) -> None:
+    del world.records[3]
+
+
+def count_a_buyer_twice(world: World) -> None:
+    world.records.append(world.records[3])
+
+
+def count_a_stranger(world: World) -> None:
+    world.records[3].number = 9
+
+
+def sell_without_telling(world: World) -> None:
+    world.records[0].grants[0].status = "settling"
+    world.records[0] = replace(world.records[0], ending=Ending.SOLD_OUT)
+
+
 def let_in_too_early(world: World) -> None:
     world.records[2].places[0].admitted_at = 4.0
 
@@ -110,6 +127,10 @@ def let_a_forger_buy(world: World) -> None:
 
 
 SPOILT: list[tuple[Spoil, str]] = [
+    (forget_a_buyer, "all_accounted"),
+    (count_a_buyer_twice, "all_accounted"),
+    (count_a_stranger, "all_accounted"),
+    (sell_without_telling, "all_accounted"),
     (lose_a_reservation, "yes_kept"),
     (undo_a_sale, "yes_kept"),
     (sell_without_order, "yes_kept"),
@@ -144,6 +165,12 @@ def test_a_check_names_the_invariant_that_was_broken(spoil: Spoil, name: str) ->
     world = World()
     spoil(world)
     assert name in failed(world)
+
+
+def test_a_second_card_makes_a_second_payment_that_keeps_nothing() -> None:
+    world = World()
+    world.payments.append(replace(world.payments[0], key="declined", captured=0, captures=0))
+    assert failed(world) == set()
 
 
 def test_every_check_is_tested_to_fail() -> None:

@@ -85,9 +85,16 @@ def test_an_invalid_scenario_is_refused_with_the_reason(text: str, says: str) ->
     assert str(refused.value).startswith("x.toml: ")
 
 
-def test_five_scenarios_are_built_in_and_others_are_read_from_a_file() -> None:
-    assert built_in_scenarios() == ["fifty-products", "fund-shares", "sneaker-drop", "ticket-lottery", "vouchers"]
-    with pytest.raises(SettingsError, match=r"there is no scenario nonsense.*one of: fifty-products"):
+def test_six_scenarios_are_built_in_and_others_are_read_from_a_file() -> None:
+    assert built_in_scenarios() == [
+        "crowd",
+        "fifty-products",
+        "fund-shares",
+        "sneaker-drop",
+        "ticket-lottery",
+        "vouchers",
+    ]
+    with pytest.raises(SettingsError, match=r"there is no scenario nonsense.*one of: crowd"):
         load_scenario("nonsense")
 
 

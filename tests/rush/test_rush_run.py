@@ -20,7 +20,7 @@ from holdfast.lab.load.processes import clean_environment, python, running
 from holdfast.lab.rush.report.figures import body, busiest_second
 from holdfast.lab.rush.report.html_report import report
 from holdfast.lab.rush.run import Options, RushResult, run_rush
-from holdfast.lab.rush.server.target import Target, start_target
+from holdfast.lab.rush.server.target import Installation, Target, start_target
 from holdfast.settings import load_settings
 
 USERS, UNITS = 250, 60
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
     """One server and one payment sandbox for all scenarios."""
-    with start_target("sqlite", load_settings(), needs_sandbox=True) as target:
+    with start_target(Installation("sqlite", needs_sandbox=True), load_settings()) as target:
         yield target
 
 
@@ -48,7 +48,7 @@ def failures(result: RushResult) -> dict[str, list[str]]:
 def test_a_rush_of_every_kind_passes(target: Target, name: str) -> None:
     result = rush(target, name, units=900 if name == "fund-shares" else UNITS, processes=2 if name == "vouchers" else 1)
     assert failures(result) == {}
-    assert len(result.findings) == 13
+    assert len(result.findings) == 14
     assert len(result.records) == USERS
     assert sorted(record.number for record in result.records) == list(range(USERS))
     figures = body(result)["figures"]

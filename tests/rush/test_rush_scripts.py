@@ -160,6 +160,30 @@ def test_units_lost_during_payment_are_reported() -> None:
     assert stage.reported == {"yes_kept"}
 
 
+def test_units_of_a_declined_buyer_may_expire_before_they_ask_again() -> None:
+    stage = Stage(Behaviour(declined=True))
+    lost: dict[str, tuple[int, dict[str, Any]]] = {Step.RESERVATION: (200, {"status": "expired"})}
+    stage.play(visit(stage.buyer), lambda request: lost.get(request.step) or good_server(request))
+    assert stage.reported == set()
+    assert stage.record.ending is Ending.DECLINED
+
+
+def page_server(state: str) -> Respond:
+    return lambda request: (200, {"state": state}) if request.step is Step.OPEN else good_server(request)
+
+
+def test_a_buyer_who_looks_first_goes_away_if_all_is_sold() -> None:
+    gone = Stage(Behaviour(looks_first=True))
+    gone.play(visit(gone.buyer), page_server("sold_out"))
+    assert gone.steps() == ["open"]
+    assert gone.record.ending is Ending.SOLD_OUT
+    assert gone.record.sold_out_at == 0
+    stays = Stage(Behaviour(looks_first=True))
+    stays.play(visit(stays.buyer), page_server("open"))
+    assert stays.steps()[:2] == ["open", "purchase"]
+    assert stays.record.ending is Ending.BOUGHT
+
+
 def test_a_confirmed_sale_without_an_order_is_reported() -> None:
     stage = Stage(Behaviour())
     none: dict[str, tuple[int, dict[str, Any]]] = {Step.ORDERS: (200, {"data": []})}
@@ -201,8 +225,9 @@ def test_a_declined_buyer_keeps_the_unit_and_pays_again_or_removes_it(second_car
         return good_server(request)
 
     stage.play(visit(stage.buyer), respond)
-    cards = [b"pm_decline" in request.body for request in stage.asked if request.step is Step.CONFIRM]
-    assert cards == ([True, False] if second_card else [True])
+    cards = [request.body.decode() for request in stage.asked if request.step is Step.CONFIRM]
+    tried = [name for body in cards for name in ("pm_decline", "pm_card") if name in body]
+    assert tried == (["pm_decline", "pm_card"] if second_card else ["pm_decline"])
     assert stage.steps().count("purchase") == 1
     assert stage.record.ending is (Ending.BOUGHT if second_card else Ending.DECLINED)
 
@@ -264,3 +289,43 @@ def test_a_place_that_was_left_and_is_given_again_is_reported() -> None:
     stage = Stage(Behaviour(in_line=QueueBehaviour.COME_BACK, leave_after_s=2), OFFER)
     stage.play(wait_in_line(stage.buyer), line_server(stage, serving_at=120.0))
     assert stage.reported == {"order_kept"}
+
+
+def stamping_server(stage: Stage, place_at: float, refuses: str = "") -> Respond:
+    """Overrun: it stamps arrivals, and knows their places from some moment on."""
+    usual = line_server(stage, serving_at=place_at + 5)
+
+    def respond(request: Request) -> tuple[int, dict[str, Any]]:
+        if request.step is Step.JOIN or (request.step is Step.STATUS and stage.now < place_at):
+            return 202, {"ticket": "x.e30.x", "position": None, "serving": 0}
+        if request.step is Step.STATUS:
+            return refusal(refuses) if refuses else (200, {"ticket": ticket(7), "position": 8, "serving": 0})
+        return usual(request)
+
+    return respond
+
+
+def test_a_stamped_buyer_asks_for_their_place_and_waits_with_it() -> None:
+    stage = Stage(Behaviour(), OFFER)
+    given = stage.play(wait_in_line(stage.buyer), stamping_server(stage, place_at=106.0))
+    assert given == "pass"
+    steps = stage.steps()
+    # Asked after every poll, until the answer is a place.
+    assert steps[:5] == ["join", "now", "status", "now", "status"]
+    assert steps[-2:] == ["now", "admission"]
+    [place] = stage.record.places
+    assert (place.arrival, place.position) == (7, 8)
+    assert place.joined_at < 101
+    assert place.answered_at >= 106
+
+
+def test_a_stamped_buyer_whose_ticket_is_refused_reports_it_unless_it_is_over() -> None:
+    for reason, ending, reported in (
+        ("sold_out", Ending.SOLD_OUT, set()),
+        ("ticket_invalid", Ending.GAVE_UP, {"tickets_honoured"}),
+    ):
+        stage = Stage(Behaviour(), OFFER)
+        stage.play(wait_in_line(stage.buyer), stamping_server(stage, place_at=104.0, refuses=reason))
+        assert stage.record.ending is ending
+        assert stage.reported == reported
+        assert stage.record.places == []

@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli.engine import Engine
-from holdfast.cli.output import AsJson, complain, examples, fail, print_json, print_table
+from holdfast.cli.output import AsJson, examples, fail, print_json
 from holdfast.errors import SettingsError
 from holdfast.lab.load.failure import BenchFailed
-from holdfast.lab.rush.report.figures import body, figures_of
+from holdfast.lab.rush.report.figures import body
 from holdfast.lab.rush.report.html_report import write_report
 from holdfast.lab.rush.report.live_view import View
-from holdfast.lab.rush.run import Options, RushResult, run_rush
-from holdfast.lab.rush.server.target import Target, engine_of, start_target
+from holdfast.lab.rush.report.terminal import print_result
+from holdfast.lab.rush.run import Options, run_rush
+from holdfast.lab.rush.server.target import Installation, Target, engine_of, start_target
 from holdfast.lab.scenarios.scenario import Scenario, built_in_scenarios, load_scenario
 from holdfast.settings import Settings, load_settings
 
 app = typer.Typer()
+
+API_PROCESSES_BEHIND_EDGE = 2
 
 
 ScenarioName = Annotated[
@@ -37,6 +41,12 @@ Seconds = Annotated[
 Processes = Annotated[int, typer.Option(help="Processes that simulate buyers.", min=1, max=64)]
 Connections = Annotated[int, typer.Option(help="Connections they share.", min=1, max=16_384)]
 DecidedOn = Annotated[Engine | None, typer.Option(help="Engine of the server it starts; default: from the settings.")]
+Edge = Annotated[
+    bool, typer.Option("--edge", help="Put the nginx of `holdfast edge nginx` in front; with --url: URL is an edge.")
+]
+ApiProcesses = Annotated[
+    int | None, typer.Option(help="API processes of the server it starts; default: 1, with --edge 2.", min=1, max=64)
+]
 Url = Annotated[str | None, typer.Option(metavar="URL", help="A running server; default: start one.")]
 Sale = Annotated[str | None, typer.Option(metavar="SALE", help="With --url: an existing sale; default: create one.")]
 BuyerSecret = Annotated[
@@ -56,6 +66,7 @@ Nice = Annotated[bool, typer.Option("--nice", help="Run at low priority.")]
         "holdfast rush --users 50000 --units 5000 --report rush.html",
         "holdfast rush --scenario ticket-lottery --engine postgres",
         "holdfast rush --scenario mine.toml --seed 7 --json",
+        "holdfast rush --scenario crowd --edge --users 50000 --units 1000 --processes 2",
         "holdfast rush --url http://127.0.0.1:8000 --sale demo --no-checks",
     ),
 )
@@ -68,6 +79,8 @@ def rush(
     processes: Processes = 1,
     connections: Connections = 256,
     engine: DecidedOn = None,
+    edge: Edge = False,
+    api_processes: ApiProcesses = None,
     url: Url = None,
     sale: Sale = None,
     buyer_secret: BuyerSecret = None,
@@ -81,6 +94,8 @@ def rush(
 
     Buyers join the queue, poll, buy, click twice, lose responses, hesitate, pay and leave; bots try what bots try. At
     the end the server's records are compared with what each buyer saw: PASS, or FAIL with the violated invariant.
+
+    With --edge the report also says where each buyer was answered: edge cache, edge refusal, server.
 
     Without --url it starts a server in a temporary directory, with your settings but without your data. With --url,
     set HOLDFAST_SERVICE_KEY and HOLDFAST_BUYER_SECRET to those of that server, and HOLDFAST_BUYER_AUDIENCE and
@@ -96,7 +111,7 @@ def rush(
     settings = load_settings(buyer_secret=buyer_secret)
     view = View(is_quiet=quiet)
     try:
-        with _target(settings, url, engine, options) as target, view.shown():
+        with _target(settings, Wanted(url, engine, edge, api_processes), options) as target, view.shown():
             result = asyncio.run(run_rush(target, options, view.show))
     except BenchFailed as exc:
         fail(str(exc))
@@ -105,7 +120,7 @@ def rush(
     if as_json:
         print_json(body(result))
     elif not quiet:
-        _print(result, report)
+        print_result(result, report)
     raise typer.Exit(0 if result.ok else 1)
 
 
@@ -124,18 +139,30 @@ def _check_report(report: Path | None) -> None:
         raise SettingsError(f"--report: there is no directory {report.absolute().parent}")
 
 
+class Wanted(Struct, frozen=True):
+    url: str | None
+    engine: Engine | None
+    has_edge: bool
+    api_processes: int | None
+
+
 @contextmanager
-def _target(settings: Settings, url: str | None, engine: Engine | None, options: Options) -> Iterator[Target]:
-    if url is None:
+def _target(settings: Settings, wanted: Wanted, options: Options) -> Iterator[Target]:
+    if wanted.url is None:
         if options.sale_id:
             raise SettingsError("--sale needs --url, the server that has the sale")
-        needs_sandbox = options.scenario.sale.payment == "sandbox"
-        with start_target(engine or engine_of(settings), settings, needs_sandbox=needs_sandbox) as target:
+        installation = Installation(
+            wanted.engine or engine_of(settings),
+            options.scenario.sale.payment == "sandbox",
+            wanted.has_edge,
+            wanted.api_processes or (API_PROCESSES_BEHIND_EDGE if wanted.has_edge else 1),
+        )
+        with start_target(installation, settings) as target:
             yield target
         return
-    if engine is not None:
-        raise SettingsError("--engine applies only without --url: a running server has its own engine")
-    yield _running_target(settings, url, options)
+    if wanted.engine is not None or wanted.api_processes is not None:
+        raise SettingsError("--engine and --api-processes apply only without --url: a running server has its own")
+    yield replace(_running_target(settings, wanted.url, options), has_edge=wanted.has_edge)
 
 
 def _running_target(settings: Settings, url: str, options: Options) -> Target:
@@ -161,34 +188,3 @@ def _kept(settings: Settings, name: str) -> str:
     """A generated secret in the data directory, if there is one."""
     path = settings.data / name
     return path.read_text().strip() if path.is_file() else ""
-
-
-def _print(result: RushResult, report: Path | None) -> None:
-    figures = figures_of(result)
-    rows = [("+" if one.ok else "x", one.name, one.looked_at, one.count, one.means) for one in result.findings]
-    if rows:
-        print_table(["", "check", "checked", "failures", "what it means"], rows, folded="what it means")
-    for finding in result.findings:
-        for example in finding.examples:
-            complain(f"{finding.name}: {example}")
-    latency = figures["latency_ms"].get("purchase", {"p50": 0, "p99": 0})
-    typer.echo(
-        f"\n{figures['users']:,} buyers, {figures['attempts']:,} attempts, {figures['requests']:,} requests in "
-        f"{figures['seconds']:,.1f} s (peaks {figures['attempts_per_second_peak']:,.0f} attempts/s, "
-        f"{figures['requests_per_second_peak']:,.0f} requests/s); purchases p50 {latency['p50']:,.1f} ms, "
-        f"p99 {latency['p99']:,.1f} ms; seed {result.options.seed}"
-    )
-    if report is not None:
-        typer.echo(f"Report: {report}")
-    typer.echo(verdict(result))
-
-
-def verdict(result: RushResult) -> str:
-    if not result.findings:
-        return "Not checked."
-    failed = [finding.name for finding in result.findings if not finding.ok]
-    return (
-        f"FAIL: {', '.join(failed)}."
-        if failed
-        else f"PASS: {len(result.findings)} of {len(result.findings)} checks hold."
-    )

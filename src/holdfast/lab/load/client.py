@@ -93,6 +93,7 @@ class LoadClient:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.sent = 0
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
     @property
@@ -156,6 +157,7 @@ class LoadClient:
         return count
 
     def _write(self, connection: _Connection, pending: _Pending) -> None:
+        self.sent += 1
         connection.send(pending)
         if pending.hang_up_s is not None:
             self._loop.call_later(pending.hang_up_s, self._hang_up, connection, pending)

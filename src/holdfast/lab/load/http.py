@@ -9,6 +9,8 @@ from holdfast.lab.load.failure import BenchFailed
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _RETRY_AFTER = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
 _NO_BODY = frozenset({b"204", b"304"})
+# Where the edge says an answer came from. Names of headers are written in one of these ways.
+_CACHE_HEADERS = (b"\r\nHoldfast-Cache: ", b"\r\nholdfast-cache: ")
 JSON = b"Content-Type: application/json\r\n"
 
 
@@ -36,6 +38,8 @@ class Response(Struct, frozen=True):
     due_at: float = 0.0
     at: float = 0.0
     retry_after_s: float | None = None
+    cache: str = ""
+    """`Holdfast-Cache`: `HIT`, `EDGE` and so on, or nothing."""
 
     @property
     def should_retry(self) -> bool:
@@ -59,4 +63,14 @@ def _body_length(data: bytes, end: int) -> int:
 def parse_response(data: bytes, end: int, due_at: float, at: float) -> Response:
     status = int(data[9:12])
     retry = _RETRY_AFTER.search(data, 0, end) if status in (429, 503) else None
-    return Response(status, data[end + 4 :], due_at, at, None if retry is None else float(retry[1]))
+    retry_after_s = None if retry is None else float(retry[1])
+    return Response(status, data[end + 4 :], due_at, at, retry_after_s, _cache_of(data, end))
+
+
+def _cache_of(data: bytes, end: int) -> str:
+    for name in _CACHE_HEADERS:
+        at = data.find(name, 0, end)
+        if at >= 0:
+            first = at + len(name)
+            return data[first : data.find(b"\r\n", first)].decode("ascii", "replace")
+    return ""

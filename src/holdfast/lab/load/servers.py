@@ -155,12 +155,15 @@ def new_service_key() -> str:
 
 
 @contextmanager
-def holdfast_server(place: Place, *, workers: int = 1, **settings: str) -> Iterator[Holdfast]:
-    """In Redis mode a separate process drains the journal (`holdfast_worker`)."""
+def holdfast_server(
+    place: Place, *, workers: int = 1, background: bool | None = None, **settings: str
+) -> Iterator[Holdfast]:
+    """Without background tasks in Redis mode, where a separate process drains the journal (`holdfast_worker`)."""
     port, key = free_port(), new_service_key()
     buyer_secret = settings.setdefault("HOLDFAST_BUYER_SECRET", secrets.token_hex(16))
     command = python("holdfast", "serve", "--port", str(port), "--data", str(place.directory / "data"))
-    command += ["--workers", str(workers)] + (["--no-background"] if place.redis_url else [])
+    has_background = not place.redis_url if background is None else background
+    command += ["--workers", str(workers)] + ([] if has_background else ["--no-background"])
     name = f"holdfast-{workers}"
     environment = place.settings(HOLDFAST_SERVICE_KEY=key, **settings)
     with (

@@ -23,7 +23,9 @@ from holdfast.lab.rush.buyers.buyer import Offer
 from holdfast.lab.rush.buyers.record import BuyerRecord
 from holdfast.lab.rush.buyers.tally import Tally
 from holdfast.lab.rush.buyers.worker_messages import Start, Task
-from holdfast.lab.rush.checks.invariants import Evidence, Finding, check
+from holdfast.lab.rush.checks.edge_answers import OriginCount, answers_of, check_origin
+from holdfast.lab.rush.checks.finding import Finding
+from holdfast.lab.rush.checks.invariants import Evidence, check
 from holdfast.lab.rush.server.ledger_snapshot import LedgerSnapshot, read_snapshot
 from holdfast.lab.rush.server.sale_admin import SaleAdmin, opening, sale_id_of, units_of
 from holdfast.lab.rush.server.stock_monitor import Sample, StockMonitor
@@ -43,6 +45,8 @@ LONGEST_S = 900.0
 # After the longest hold, extended once: expirer and settler need a moment.
 ENDING_S = 60.0
 _POLL_S = 0.25
+# The server adds up what it answered a few times a second.
+_ADDED_UP_S = 1.0
 
 
 class Options(Struct, frozen=True):
@@ -57,6 +61,15 @@ class Options(Struct, frozen=True):
     checks: bool = True
     is_nice: bool = False
     ending_s: float = ENDING_S
+    part: int = 0
+    """Of a crowd that several hosts simulate: this one takes the buyers whose number modulo `parts` is `part`."""
+    parts: int = 1
+    starts_at: float | None = None
+    """By the clock, in seconds since 1970; by default at once."""
+
+    @property
+    def numbers(self) -> range:
+        return range(self.part, self.users, self.parts)
 
 
 class RushProgress(Struct):
@@ -87,6 +100,9 @@ class RushResult(Struct, frozen=True):
     memory_mb: float
     sold: list[tuple[float, int]] = []
     """When units were sold according to the ledger, and how many; empty if it was not read."""
+    has_edge: bool = False
+    origin: OriginCount | None = None
+    """Known of an edge that we started."""
 
     @property
     def ok(self) -> bool:
@@ -97,7 +113,7 @@ Show = Callable[[RushProgress], None]
 
 
 async def run_rush(target: Target, options: Options, show: Show = lambda _progress: None) -> RushResult:
-    workers, admin = WorkerPool(), SaleAdmin(*target.host_and_port, target.service_key)
+    workers, admin = WorkerPool(), SaleAdmin(*target.origin, target.service_key)
     try:
         return await _run(target, RushProgress(options, workers), admin, show)
     finally:
@@ -116,7 +132,8 @@ async def _run(target: Target, progress: RushProgress, admin: SaleAdmin, show: S
     await _set_payment_faults(target, options)
     offers, clock_offset_s = await _open_sales(admin, options, tag), monotonic() - time()
     monitor = progress.monitor = StockMonitor(admin, offers)
-    progress.starts_at = monotonic() + HEAD_START_S
+    answered_before = await _answered(target, admin)
+    progress.starts_at = _start(options, clock_offset_s)
     _enter(progress, show, "rush")
     async with monitor.running() if target.service_key else nullcontext():
         cut_off = asyncio.get_running_loop().call_later(_longest_s(options), workers.cut_off)
@@ -132,10 +149,30 @@ async def _run(target: Target, progress: RushProgress, admin: SaleAdmin, show: S
             ledger = await _read_ledger(target, options, admin, offers, workers.records)
             findings = await _check(target, options, workers.records, ledger, monitor)
             sold = [(at + clock_offset_s, units) for at, units in ledger.sold()]
+    origin = None
+    if answered_before is not None:
+        await asyncio.sleep(_ADDED_UP_S)
+        answered = (await _answered(target, admin) or 0) - answered_before
+        origin = OriginCount(answered, progress.elapsed_s, len(offers))
+        answers = answers_of(workers.records, workers.tally)
+        findings += [check_origin(answers, workers.tally, origin)] if findings else []
     return RushResult(
         options, target.engine, offers, progress.starts_at, ended_s, workers.tally, workers.records,
-        monitor.samples, findings, workers.cpu_s, workers.memory_mb, sold,
+        monitor.samples, findings, workers.cpu_s, workers.memory_mb, sold, target.has_edge, origin,
     )  # fmt: skip
+
+
+async def _answered(target: Target, admin: SaleAdmin) -> int | None:
+    """What the server behind our edge has answered to others than us."""
+    if not target.origin_url:
+        return None
+    return await admin.requests_answered() - admin.sent
+
+
+def _start(options: Options, clock_offset_s: float) -> float:
+    """On the monotonic clock."""
+    soon = monotonic() + HEAD_START_S
+    return soon if options.starts_at is None else max(soon, options.starts_at + clock_offset_s)
 
 
 def _enter(progress: RushProgress, show: Show, phase: str) -> None:
@@ -145,14 +182,17 @@ def _enter(progress: RushProgress, show: Show, phase: str) -> None:
 
 def _tasks(target: Target, options: Options, tag: str) -> list[Task]:
     host, port = target.host_and_port
-    parts = options.processes
-    each = max(1, options.connections // parts)
+    each = max(1, options.connections // options.processes)
+    scenario = options.scenario
+    if target.has_edge:
+        scenario = replace(scenario, crowd=replace(scenario.crowd, edge_cache=False))
     return [
         Task(
-            options.scenario, options.users, options.seed, tag, host, port, target.buyer_secret, target.service_key,
-            part, parts, each, options.is_nice, target.buyer_claims,
+            scenario, options.users, options.seed, tag, host, port, target.buyer_secret, target.service_key,
+            options.part + options.parts * process, options.parts * options.processes, each, options.is_nice,
+            target.buyer_claims,
         )
-        for part in range(parts)
+        for process in range(options.processes)
     ]  # fmt: skip
 
 
@@ -216,7 +256,8 @@ async def _read_ledger(
 async def _check(
     target: Target, options: Options, records: list[BuyerRecord], ledger: LedgerSnapshot, monitor: StockMonitor
 ) -> list[Finding]:
-    findings = check(Evidence(records, ledger, monitor.samples, is_exclusive=not options.sale_id))
+    is_exclusive = not options.sale_id
+    findings = check(Evidence(records, ledger, monitor.samples, users=options.users, is_exclusive=is_exclusive))
     if target.database_url:
         findings.append(await _verify(target))
     return findings

@@ -70,6 +70,8 @@ class Arrival(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Crowd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    # Opens the page first and goes away if it says that all is sold; the others click in a page opened before.
+    look_first: Share = 0
     # In the queue: leave for good or for a while, or close the window without leaving.
     leave: Share = 0
     come_back: Share = 0
@@ -97,7 +99,7 @@ class Crowd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     takes_fewer: bool = True
     # Popularity of products (Zipf exponent): 0 all alike; 1 the second half as popular as the first.
     favourites: Annotated[float, Meta(ge=0, le=3)] = 0
-    # A cache in front: one request for `now` per second and process, however many buyers poll.
+    # A cache in front: one request for `now` per second and process, however many buyers poll. A real edge replaces it.
     edge_cache: bool = True
 
 

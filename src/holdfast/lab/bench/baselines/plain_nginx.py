@@ -1,17 +1,11 @@
 """A plain nginx that serves the same bytes as the edge: from a file, from its cache, as a constant refusal."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import which
 
 from holdfast.lab.load.engines import free_port
-from holdfast.lab.load.failure import BenchFailed
-from holdfast.lab.load.processes import running
-from holdfast.lab.load.servers import START_TIMEOUT_S, answers
-
-NEEDED = "bench edge needs nginx with njs, and wrk: apt-get install nginx libnginx-mod-http-js wrk"
+from holdfast.lab.load.nginx import running_nginx
 
 _CONFIG = """
 worker_processes auto;
@@ -59,23 +53,3 @@ def plain_nginx(state: Path, origin: int, now: bytes, refusal: bytes) -> Iterato
     config = _CONFIG.format(state=state, files=files, port=port, origin=origin, refusal=text)
     with running_nginx("plain-nginx", state, config, f"http://127.0.0.1:{port}/health"):
         yield port
-
-
-@contextmanager
-def running_nginx(name: str, state: Path, config: str, health: str) -> Iterator[None]:
-    require_tools()
-    file = state / f"{name}.conf"
-    file.write_text(config)
-    with running(name, ["nginx", "-c", str(file), "-g", "daemon off;"], state) as process:
-        process.await_ready(lambda: answers(health), START_TIMEOUT_S)
-        yield
-
-
-def require_tools() -> None:
-    if which("nginx") is None or which("wrk") is None:
-        raise BenchFailed(NEEDED)
-
-
-def nginx_version() -> str:
-    printed = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=False).stderr
-    return printed.strip().rpartition("/")[2]

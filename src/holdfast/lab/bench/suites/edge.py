@@ -15,15 +15,14 @@ from typing import Any
 import httpx
 from msgspec.structs import replace
 
-from holdfast.edge.nginx_config import EdgeOptions, nginx_config
-from holdfast.lab.bench.baselines.plain_nginx import nginx_version, plain_nginx, require_tools, running_nginx
+from holdfast.lab.bench.baselines.plain_nginx import plain_nginx
 from holdfast.lab.bench.measure.progress import Progress
 from holdfast.lab.bench.measure.report import Report
 from holdfast.lab.bench.measure.rounds import Figure, Round, measure
 from holdfast.lab.load import wrk
-from holdfast.lab.load.engines import free_port
 from holdfast.lab.load.failure import BenchFailed
 from holdfast.lab.load.machine import machine
+from holdfast.lab.load.nginx import nginx_version, running_edge
 from holdfast.lab.load.servers import Holdfast, Place, holdfast_server
 from holdfast.room.tokens import Pass, Tokens, edge_keys
 from holdfast.runtime.signing import SigningKey
@@ -84,7 +83,8 @@ class EdgeBench:
 
 
 def bench_edge(seconds: float, connections: int) -> EdgeReport:
-    require_tools()
+    if not wrk.is_there():
+        raise BenchFailed("bench edge needs wrk: apt-get install wrk")
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(seconds * FIGURES).shown())
         with progress.step("starting the servers"):
@@ -96,7 +96,7 @@ def bench_edge(seconds: float, connections: int) -> EdgeReport:
                 holdfast_server(Place(directory), HOLDFAST_SIGNING_KEY=f"{key.key_id}:{key.secret}")
             )
             _create_sales(origin)
-            edge = _start_edge(stack, directory, origin, key)
+            edge = stack.enter_context(running_edge(directory, origin.port, edge_keys([key])))
             seen = [_get(edge, f"/v1/sales/{ROOM}/now"), _refused(edge)]
             plain = stack.enter_context(plain_nginx(directory, origin.port, *seen))
         bench = EdgeBench(origin, edge, connections)
@@ -133,16 +133,6 @@ def _create_sales(origin: Holdfast) -> None:
                 "room": {"mode": mode},
             }
         )
-
-
-def _start_edge(stack: ExitStack, state: Path, origin: Holdfast, key: SigningKey) -> int:
-    port = free_port()
-    options = EdgeOptions(
-        listen=f"127.0.0.1:{port}", upstreams=(f"127.0.0.1:{origin.port}",), keys=edge_keys([key]), state=state
-    )
-    health = f"http://127.0.0.1:{port}/_edge/health"
-    stack.enter_context(running_nginx("edge", state, nginx_config(options), health))
-    return port
 
 
 def _forged(key: SigningKey) -> str:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 
 class Step(StrEnum):
+    # The page is opened, and reads how the sale stands.
+    OPEN = "open"
     CHALLENGE = "challenge"
     JOIN = "join"
     NOW = "now"

@@ -40,6 +40,7 @@ class Behaviour(Struct, frozen=True):
     declined: bool = False
     second_card: bool = False
     think_s: float = 0
+    looks_first: bool = False
 
 
 class BehaviourPlanner:
@@ -69,6 +70,7 @@ class BehaviourPlanner:
             declined=chance.random() < crowd.declines,
             second_card=chance.random() < crowd.second_card,
             think_s=chance.uniform(0, 2 * crowd.think_seconds),
+            looks_first=chance.random() < crowd.look_first,
         )
 
     def _in_line(self, chance: Random) -> QueueBehaviour:

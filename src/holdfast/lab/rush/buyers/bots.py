@@ -8,7 +8,7 @@ from holdfast.lab.rush.buyers.actions import Script, Step, Together, body_of
 from holdfast.lab.rush.buyers.buyer import Buyer
 from holdfast.lab.rush.buyers.checkout import buy, complete_purchase, purchase_request, record_grant
 from holdfast.lab.rush.buyers.record import Ending, Grant
-from holdfast.lab.rush.buyers.waiting_room import wait_in_line
+from holdfast.lab.rush.buyers.waiting_room import open_page, wait_in_line
 from holdfast.lab.scenarios.scenario import HAMMER_BURST, HAMMER_BURSTS, BotKind
 
 # Long enough to be a secret, but not the server's.
@@ -24,7 +24,7 @@ def visit(buyer: Buyer) -> Script[None]:
         yield from _hammer(buyer)
     elif bot is BotKind.NO_PROOF and buyer.offer.needs_proof:
         yield from _skip_proof(buyer)
-    else:
+    elif (yield from open_page(buyer)):
         given_pass = ""
         if buyer.offer.room != "off":
             given_pass = yield from wait_in_line(buyer)

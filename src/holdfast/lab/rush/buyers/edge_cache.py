@@ -10,6 +10,7 @@ from holdfast.lab.load.http import Request, Response
 
 # As `Cache-Control: max-age=1` allows.
 FRESH_S = 1.0
+_HIT = "HIT"
 
 
 class _Entry(Struct):
@@ -29,7 +30,7 @@ class EdgeCache:
         entry = self._entries.setdefault(request.path, _Entry())
         now = self._clock()
         if entry.response is not None and now < entry.fresh_until:
-            reply(replace(entry.response, due_at=due_at, at=now))
+            reply(replace(entry.response, due_at=due_at, at=now, cache=_HIT))
             return
         entry.waiting.append((due_at, reply))
         if not entry.is_requested:
@@ -43,3 +44,4 @@ class EdgeCache:
         waiting, entry.waiting = entry.waiting, []
         for due_at, reply in waiting:
             reply(replace(response, due_at=due_at))
+            response = replace(response, cache=_HIT if response.status else "")

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from holdfast.lab.rush.buyers.source import Source
 from holdfast.lab.scenarios.scenario import BotKind
 
 
@@ -30,7 +31,7 @@ class Ending(StrEnum):
     CUT_OFF = "cut_off"
 
 
-class Grant(Struct):
+class Grant(Struct, omit_defaults=True):
     """Granted units, and the last status the server reported for them. Times are on the monotonic clock."""
 
     reservation_id: str
@@ -42,7 +43,7 @@ class Grant(Struct):
     expired_at: float = 0.0
 
 
-class QueuePlace(Struct):
+class QueuePlace(Struct, omit_defaults=True):
     """A place in the queue."""
 
     asked_at: float
@@ -54,9 +55,15 @@ class QueuePlace(Struct):
     """Whether the server acknowledged that they left."""
     entry: int | None = None
     """The line in the list of a lottery."""
+    stamped_at: float = 0.0
+    """When a provisional ticket came, before there was a place."""
+
+    @property
+    def joined_at(self) -> float:
+        return self.stamped_at or self.answered_at
 
 
-class BuyerRecord(Struct):
+class BuyerRecord(Struct, omit_defaults=True):
     number: int
     buyer_id: str
     product: int
@@ -72,3 +79,7 @@ class BuyerRecord(Struct):
     credited: int = 0
     violations: list[tuple[str, str]] = []
     """Broken invariants: the name, and what was seen."""
+    answered_by: Source = Source.NOBODY
+    """Where their last answer came from: the one that ended their visit."""
+    reached_origin: bool = False
+    """Whether any of their answers came from the origin."""

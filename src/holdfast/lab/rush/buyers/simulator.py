@@ -7,6 +7,7 @@ waits for a response is held by the request alone.
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,11 +25,15 @@ from holdfast.lab.rush.buyers.bots import visit
 from holdfast.lab.rush.buyers.buyer import Buyer
 from holdfast.lab.rush.buyers.edge_cache import EdgeCache
 from holdfast.lab.rush.buyers.record import BuyerRecord
+from holdfast.lab.rush.buyers.source import Source, source_of
 from holdfast.lab.rush.buyers.tally import ATTEMPT, Tally
 
 _SHORTEST_SLEEP_S = 0.001
+# With so many requests waiting for a connection, who arrives is a number until their turn comes, and no frame.
+_WAITING_MAX = 512
 # Browsers without a connection yet.
-_NEWCOMERS = frozenset({Step.CHALLENGE, Step.JOIN})
+_NEWCOMERS = frozenset({Step.OPEN, Step.CHALLENGE, Step.JOIN})
+_LOOKS = frozenset({Step.OPEN, Step.NOW})
 
 
 class _ActiveBuyer:
@@ -53,6 +58,7 @@ class BuyerSimulator:
         self._edge = EdgeCache(self._send, monotonic) if edge_cache else None
         self._loop = asyncio.get_running_loop()
         self._heap: list[tuple[float, int, _ActiveBuyer | int]] = []
+        self._arrived: deque[tuple[int, float]] = deque()
         self._order = count()
         self._solver = ThreadPoolExecutor(1, "proofs")
         self._timer: asyncio.TimerHandle | None = None
@@ -72,12 +78,20 @@ class BuyerSimulator:
 
     def cut_off(self) -> None:
         """Ends every visit; the records hold what was seen so far."""
-        self._heap.clear()
+        self._record_unserved()
         for active in list(self._active.values()):
             active.script.close()
             self._leave(active)
         self._expected = len(self.records)
         self._end_if_empty()
+
+    def _record_unserved(self) -> None:
+        """Those whose turn to ask never came are part of the crowd, too."""
+        numbers = [number for number, _ in self._arrived] + [due for _, _, due in self._heap if isinstance(due, int)]
+        self._arrived.clear()
+        self._heap.clear()
+        for number in numbers:
+            self._end(self._make_buyer(number).record)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -89,11 +103,17 @@ class BuyerSimulator:
         while self._heap and self._heap[0][0] <= now:
             due_at, _, due = heapq.heappop(self._heap)
             if isinstance(due, int):
-                self._arrive(due, due_at)
+                self._arrived.append((due, due_at))
             else:
                 due.due_at = due_at
                 self._resume(due, None)
+        self._admit()
         self._wake_in(self._heap[0][0] - monotonic() if self._heap else None)
+
+    def _admit(self) -> None:
+        """Makes those who have arrived into buyers while a connection is soon free for them."""
+        while self._arrived and self._client.waiting < _WAITING_MAX:
+            self._arrive(*self._arrived.popleft())
 
     def _wake_in(self, seconds: float | None) -> None:
         self._timer = None if seconds is None else self._loop.call_later(max(seconds, _SHORTEST_SLEEP_S), self._tick)
@@ -122,6 +142,7 @@ class BuyerSimulator:
             self._solve(active, action)
 
     def _answer(self, active: _ActiveBuyer, response: Response) -> None:
+        _note_source(active.record, response)
         active.due_at = response.at
         if not active.is_gone:
             self._resume(active, response)
@@ -137,7 +158,7 @@ class BuyerSimulator:
     def _request(self, request: Request, due_at: float, reply: Reply) -> None:
         if request.step is ATTEMPT:
             self._count("attempts", due_at)
-        if request.step is Step.NOW:
+        if request.step in _LOOKS:
             self._count("looks", due_at)
             if self._edge is not None:
                 # Deferred, because a cached response would resume a generator that is still running.
@@ -146,7 +167,7 @@ class BuyerSimulator:
         self._send(request, due_at, reply)
 
     def _send(self, request: Request, due_at: float, reply: Reply) -> None:
-        if request.step is Step.NOW and self._edge is not None:
+        if request.step in _LOOKS and self._edge is not None:
             # A cache has its own connections to the server.
             queue = Queue.FIRST
         else:
@@ -157,6 +178,10 @@ class BuyerSimulator:
         self._count("requests", response.at)
         name = f"{request.step} {response.status}"
         self.tally.statuses[name] = self.tally.statuses.get(name, 0) + 1
+        source = source_of(response)
+        self._count(f"from {source}", response.at)
+        name = f"{request.step} {source} {response.status}"
+        self.tally.sources[name] = self.tally.sources.get(name, 0) + 1
         if response.status:
             self.tally.record(request.step, response.at - self._starts_at, response.at - response.due_at)
         if request.step is ATTEMPT:
@@ -164,6 +189,8 @@ class BuyerSimulator:
             reason = "granted" if is_granted else f"refused {body_of(response).reason or 'no_answer'}"
             self._count(reason, response.at)
         reply(response)
+        if self._arrived:
+            self._admit()
 
     def _request_together(self, active: _ActiveBuyer, together: Together) -> None:
         active.responses = [None] * len(together.requests)
@@ -172,6 +199,7 @@ class BuyerSimulator:
             self._request(request, active.due_at, partial(self._answer_one, active, index))
 
     def _answer_one(self, active: _ActiveBuyer, index: int, response: Response) -> None:
+        _note_source(active.record, response)
         active.responses[index] = response
         active.missing -= 1
         if not active.missing and not active.is_gone:
@@ -187,13 +215,16 @@ class BuyerSimulator:
         self._loop.run_in_executor(self._solver, solve, action.challenge).add_done_callback(done)
 
     def _leave(self, active: _ActiveBuyer) -> None:
-        record, active.is_gone = active.record, True
+        active.is_gone = True
+        del self._active[active.record.number]
+        self._end(active.record)
+        self._end_if_empty()
+
+    def _end(self, record: BuyerRecord) -> None:
         record.ended_at = monotonic()
-        del self._active[record.number]
         self.records.append(record)
         self._count("ended", record.ended_at)
         self._count(f"ending {record.ending}", record.ended_at)
-        self._end_if_empty()
 
     def _end_if_empty(self) -> None:
         if len(self.records) >= self._expected and not self.done.done():
@@ -201,6 +232,13 @@ class BuyerSimulator:
 
     def _count(self, name: str, at: float) -> None:
         self.tally.count(name, at - self._starts_at)
+
+
+def _note_source(record: BuyerRecord, response: Response) -> None:
+    source = source_of(response)
+    if source is not Source.NOBODY:
+        record.answered_by = source
+        record.reached_origin |= source is Source.ORIGIN
 
 
 def solve(challenge: bytes) -> str:

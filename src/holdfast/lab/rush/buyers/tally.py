@@ -24,6 +24,8 @@ class Tally(Struct):
     attempts: dict[int, Histogram] = {}
     """Latencies of purchases, by second."""
     statuses: dict[str, int] = {}
+    sources: dict[str, int] = {}
+    """Answers by step, source and status."""
 
     def count(self, name: str, at_s: float, number: int = 1) -> None:
         bins = self.series.setdefault(name, {})
@@ -51,6 +53,7 @@ class Tally(Struct):
         for second, histogram in other.attempts.items():
             self.attempts.setdefault(second, Histogram()).add(histogram)
         _add(self.statuses, other.statuses)
+        _add(self.sources, other.sources)
 
     def histogram(self, step: str) -> Histogram:
         return self.latencies.get(step) or Histogram()

@@ -1,9 +1,14 @@
-"""How a buyer queues: joins, polls `now` at the interval it is given, and claims a pass when their turn comes."""
+"""How a buyer queues: joins, polls `now` at the interval it is given, and claims a pass when their turn comes.
+
+A server that is overrun stamps the arrival and answers with a provisional ticket. Its owner asks for the place with it
+after every poll, as the page does.
+"""
 
 import base64
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.lab.load.http import JSON, Request, Response
 from holdfast.lab.rush.buyers.actions import Body, Pause, Script, Solve, Step, body_of
@@ -20,17 +25,29 @@ _MISSED = frozenset({"pass_expired", "place_released"})
 
 
 class _Claims(Struct):
-    arrival: int
+    arrival: int = -1
     entry: int | None = None
 
 
 class Ticket(Struct):
     text: str
     place: QueuePlace
+    is_provisional: bool = False
 
     @property
     def header(self) -> bytes:
         return b"Holdfast-Ticket: %b\r\n" % self.text.encode()
+
+
+def open_page(buyer: Buyer) -> Script[bool]:
+    """Whether there is still something to buy, as far as the page knows."""
+    if not buyer.behaviour.looks_first:
+        return True
+    now = body_of((yield from buyer.request(replace(_poll(buyer), step=Step.OPEN))))
+    if now.state in _OVER:
+        _end_over(buyer, now)
+        return False
+    return True
 
 
 def wait_in_line(buyer: Buyer) -> Script[str]:
@@ -60,6 +77,9 @@ def _join(buyer: Buyer) -> Script[Ticket | None]:
         sent = msgspec.json.encode({"proof": proof})
     response = yield from buyer.request(buyer.sale_request(Step.JOIN, "POST", "queue", JSON, sent))
     body = body_of(response)
+    if response.status == 202:
+        # Recorded once there is a place.
+        return Ticket(body.ticket, QueuePlace(asked_at, response.at, -1, stamped_at=response.at), is_provisional=True)
     if response.status != 200:
         buyer.end(_ENDINGS.get(body.reason, Ending.GAVE_UP))
         return None
@@ -93,11 +113,13 @@ def _claims_of(ticket: str) -> _Claims:
 
 
 def _await_turn(buyer: Buyer, ticket: Ticket, leaves_at: float) -> Script[str]:
-    poll = Request(Step.NOW, "GET", f"/v1/sales/{buyer.offer.sale_id}/now")
+    poll = _poll(buyer)
     while True:
         now = body_of((yield from buyer.request(poll)))
         if now.state in _OVER:
-            buyer.end(Ending.SOLD_OUT if now.state == "sold_out" else Ending.SALE_OVER)
+            _end_over(buyer, now)
+            return ""
+        if ticket.is_provisional and not (yield from _exchange(buyer, ticket)):
             return ""
         if ticket.place.position is None and now.lottery is not None and now.lottery.seed is not None:
             yield from _read_drawn_position(buyer, ticket)
@@ -114,9 +136,33 @@ def _await_turn(buyer: Buyer, ticket: Ticket, leaves_at: float) -> Script[str]:
         yield _until_next_poll(buyer, now)
 
 
+def _poll(buyer: Buyer) -> Request:
+    return Request(Step.NOW, "GET", f"/v1/sales/{buyer.offer.sale_id}/now")
+
+
+def _end_over(buyer: Buyer, now: Body) -> None:
+    buyer.end(Ending.SOLD_OUT if now.state == "sold_out" else Ending.SALE_OVER)
+
+
 def _until_next_poll(buyer: Buyer, now: Body) -> Pause:
     """The interval the server gave, plus a random share of it."""
     return Pause(now.next_poll_ms / 1000 * (1 + buyer.context.chance()))
+
+
+def _exchange(buyer: Buyer, ticket: Ticket) -> Script[bool]:
+    """Asks for the place that follows from a provisional ticket. Whether to go on waiting, with it or without."""
+    response = yield from buyer.request(buyer.sale_request(Step.STATUS, "GET", "queue/status", ticket.header))
+    body = body_of(response)
+    if response.status == 200:
+        claims = _claims_of(body.ticket)
+        place = replace(
+            ticket.place, answered_at=response.at, arrival=claims.arrival, position=body.position, entry=claims.entry
+        )
+        ticket.text, ticket.place, ticket.is_provisional = body.ticket, _record_place(buyer, place), False
+    elif response.status != 202 and not response.should_retry:
+        _end_refused(buyer, response, body)
+        return False
+    return True
 
 
 def _read_drawn_position(buyer: Buyer, ticket: Ticket) -> Script[None]:
@@ -137,6 +183,11 @@ def _claim_pass(buyer: Buyer, ticket: Ticket) -> Script[str | None]:
     if response.status == 202:
         yield buyer.pause((body.retry_after_ms or 1_000) / 1000)
         return None
+    _end_refused(buyer, response, body)
+    return ""
+
+
+def _end_refused(buyer: Buyer, response: Response, body: Body) -> None:
     if body.reason in _MISSED:
         buyer.end(Ending.MISSED_TURN)
     elif body.reason in _ENDINGS:
@@ -145,7 +196,6 @@ def _claim_pass(buyer: Buyer, ticket: Ticket) -> Script[str | None]:
         if not response.should_retry:
             buyer.report_violation("tickets_honoured", f"a ticket was refused with {response.status} {body.reason}")
         buyer.end(Ending.GAVE_UP)
-    return ""
 
 
 def _leave(buyer: Buyer, ticket: Ticket) -> Script[None]:

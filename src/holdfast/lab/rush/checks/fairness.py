@@ -6,7 +6,6 @@ arrivals may get either place. The rule is strict: a buyer who had their respons
 is ahead of them.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -41,12 +40,24 @@ def ranks_of(values: Sequence[float]) -> list[int]:
 
 
 def inversions(ranks: Sequence[int]) -> int:
-    """The number of pairs in the wrong order."""
-    seen: list[int] = []
-    wrong = 0
-    for number, rank in enumerate(ranks):
-        wrong += number - bisect_left(seen, rank)
-        insort(seen, rank)
+    """The number of pairs in the wrong order: each merge of two sorted halves counts those between them."""
+    parts, wrong = [[rank] for rank in ranks], 0
+    while len(parts) > 1:
+        merged = []
+        for left, right in zip(parts[::2], parts[1::2], strict=False):
+            wrong += _between(left, right)
+            # Two sorted runs, which Python's sort merges.
+            merged.append(sorted(left + right))
+        parts = merged + ([parts[-1]] if len(parts) % 2 else [])
+    return wrong
+
+
+def _between(left: list[int], right: list[int]) -> int:
+    wrong = passed = 0
+    for rank in right:
+        while passed < len(left) and left[passed] <= rank:
+            passed += 1
+        wrong += len(left) - passed
     return wrong
 
 

@@ -6,18 +6,15 @@ cannot know which responses clients received.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
-
-from msgspec import Struct
 
 from holdfast.lab.rush.buyers.bots import must_be_refused
-from holdfast.lab.rush.buyers.record import BuyerRecord, Grant
+from holdfast.lab.rush.buyers.record import BuyerRecord, Ending, Grant
+from holdfast.lab.rush.checks.finding import Finding, finding
 from holdfast.lab.rush.checks.queue_order import check_queue_order
 from holdfast.lab.rush.server.ledger_snapshot import LedgerSnapshot
 from holdfast.lab.rush.server.sale_admin import OrderRow, ReservationRow
 from holdfast.lab.rush.server.stock_monitor import Sample
 
-EXAMPLES_MAX = 5
 # Statuses that may follow the last status a buyer saw.
 _MAY_BECOME = {
     "active": {"active", "settling", "confirmed", "failed", "cancelled", "expired"},
@@ -30,35 +27,23 @@ _MAY_BECOME = {
 }
 
 
-class Finding(Struct, frozen=True):
-    name: str
-    means: str
-    looked_at: int
-    count: int
-    examples: list[str]
-
-    @property
-    def ok(self) -> bool:
-        return self.count == 0
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "ok": self.ok,
-            "count": self.count,
-            "examples": self.examples,
-            "looked_at": self.looked_at,
-            "means": self.means,
-        }
+_LEFT_WITHOUT_ANSWER = frozenset({Ending.GAVE_UP, Ending.CUT_OFF})
 
 
 class Evidence:
     """Everything known at the end, indexed once for all checks."""
 
     def __init__(
-        self, records: Sequence[BuyerRecord], ledger: LedgerSnapshot, samples: Sequence[Sample], *, is_exclusive: bool
+        self,
+        records: Sequence[BuyerRecord],
+        ledger: LedgerSnapshot,
+        samples: Sequence[Sample],
+        *,
+        users: int,
+        is_exclusive: bool,
     ) -> None:
         self.records, self.ledger, self.samples, self.is_exclusive = records, ledger, samples, is_exclusive
+        self.users = users
         self.by_buyer = {record.buyer_id: record for record in records}
         self.reservations = {row.reservation_id: row for sale in ledger.sales for row in sale.reservations}
         self.orders: dict[str, list[OrderRow]] = defaultdict(list)
@@ -75,6 +60,22 @@ class Evidence:
 
 
 Check = Callable[[Evidence], Iterable[str]]
+
+
+def _all_accounted(evidence: Evidence) -> Iterator[str]:
+    times = Counter(record.number for record in evidence.records)
+    yield from (
+        f"buyer {number} was simulated, and then forgotten" for number in range(evidence.users) if not times[number]
+    )
+    yield from (f"buyer {number} was counted {count} times" for number, count in times.items() if count > 1)
+    yield from (f"buyer {number} is none of the {evidence.users}" for number in times if number >= evidence.users)
+    bought = {grant.reservation_id for _, grant in evidence.grants() if grant.status == "confirmed"}
+    for row in evidence.reservations.values():
+        owner = evidence.by_buyer.get(row.owner_id)
+        if owner is None or row.status != "confirmed" or row.reservation_id in bought:
+            continue
+        if not owner.outcome_unknown and owner.ending not in _LEFT_WITHOUT_ANSWER:
+            yield f"{row.reservation_id} was sold to {row.owner_id}, who counts as {owner.ending}"
 
 
 def _yes_kept(evidence: Evidence) -> Iterator[str]:
@@ -113,11 +114,14 @@ def _charged_once(evidence: Evidence) -> Iterator[str]:
 
 
 def _charges_end(evidence: Evidence) -> Iterator[str]:
+    """By reservation: a second card makes a second payment, and only one of them keeps money."""
+    kept: Counter[str] = Counter()
     for payment in evidence.ledger.payments or []:
-        orders = evidence.orders.get(payment.charge.reservation_id, [])
-        ordered = sum(order.amount - order.refunded_amount for order in orders)
-        if payment.captured - payment.refunded != ordered:
-            yield f"{payment.charge.reservation_id}: {payment.captured - payment.refunded} kept, orders for {ordered}"
+        kept[payment.charge.reservation_id] += payment.captured - payment.refunded
+    for reservation_id, amount in kept.items():
+        ordered = sum(order.amount - order.refunded_amount for order in evidence.orders.get(reservation_id, []))
+        if amount != ordered:
+            yield f"{reservation_id}: {amount} kept, orders for {ordered}"
 
 
 def _limits_kept(evidence: Evidence) -> Iterator[str]:
@@ -204,6 +208,7 @@ def _reported(invariant: str) -> Check:
 
 
 CHECKS: dict[str, Check] = {
+    "all_accounted": _all_accounted,
     "yes_kept": _yes_kept,
     "charged_once": _charged_once,
     "charges_end": _charges_end,
@@ -218,6 +223,7 @@ CHECKS: dict[str, Check] = {
     "no_server_error": _reported("no_server_error"),
 }
 _MEANS = {
+    "all_accounted": "Each buyer of the crowd ended in exactly one way, and those who were sold something know it.",
     "yes_kept": "Every grant a buyer received is in the ledger unchanged, and every sold unit has an order.",
     "charged_once": "Nobody was charged twice: one order and capture per reservation; wallets match orders.",
     "charges_end": "All captured money belongs to an order or was refunded.",
@@ -234,12 +240,8 @@ _MEANS = {
 
 
 def check(evidence: Evidence) -> list[Finding]:
-    return [_finding(name, len(evidence.records), found(evidence)) for name, found in CHECKS.items()]
-
-
-def _finding(name: str, looked_at: int, found: Iterable[str]) -> Finding:
-    examples = list(found)
-    return Finding(name, _MEANS[name], looked_at, len(examples), examples[:EXAMPLES_MAX])
+    looked_at = len(evidence.records)
+    return [finding(name, _MEANS[name], looked_at, found(evidence)) for name, found in CHECKS.items()]
 
 
 def _all_orders(evidence: Evidence) -> Iterator[OrderRow]:

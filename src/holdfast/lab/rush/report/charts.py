@@ -4,6 +4,7 @@ from math import log10
 
 from holdfast.lab.charts.chart import Axis, Chart, Point, Series
 from holdfast.lab.rush.buyers.actions import Step
+from holdfast.lab.rush.buyers.source import Source
 from holdfast.lab.rush.buyers.tally import BIN_S
 from holdfast.lab.rush.checks.fairness import ranks_of
 from holdfast.lab.rush.report.figures import (
@@ -29,8 +30,8 @@ _OTHERS = 7
 
 def charts_of(result: RushResult) -> list[Chart]:
     made = [
-        _attempts(result), _endings(result), _percentiles(result), _latency_over_time(result), _queue(result),
-        _fairness(result), _stock(result),
+        _attempts(result), _sources(result), _endings(result), _percentiles(result), _latency_over_time(result),
+        _queue(result), _fairness(result), _stock(result),
     ]  # fmt: skip
     return [chart for chart in made if chart is not None]
 
@@ -60,6 +61,19 @@ def _attempts(result: RushResult) -> Chart:
     ]
     about = "Purchase attempts when they were due, how they were answered, and all requests together."
     return Chart("Attempts and responses", about, "lines", _time(result), Axis("per second"), series)
+
+
+def _sources(result: RushResult) -> Chart | None:
+    if not result.has_edge:
+        return None
+    width_s = _bin_width_s(result)
+    series = [
+        Series(source.replace("_", " "), per_second(result.tally.series[f"from {source}"], width_s), colour)
+        for source, colour in ((Source.EDGE_CACHE, 1), (Source.EDGE_REFUSAL, 2), (Source.ORIGIN, 0))
+        if f"from {source}" in result.tally.series
+    ]
+    about = "Answers from the edge's cache, refusals by the edge, and answers of the server behind it."
+    return Chart("Where requests were answered", about, "lines", _time(result), Axis("per second"), series)
 
 
 def _endings(result: RushResult) -> Chart:

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.lab.rush.buyers.buyer import Offer
 from holdfast.lab.rush.buyers.record import BuyerRecord
 from holdfast.lab.rush.buyers.tally import BIN_S
+from holdfast.lab.rush.checks.edge_answers import answers_of
 from holdfast.lab.rush.checks.fairness import Fairness, fairness
 from holdfast.lab.rush.run import RushResult
 from holdfast.lab.scenarios.scenario import as_json_object
@@ -43,7 +44,7 @@ Pairs = list[tuple[float, float]]
 def arrival_and_place(records: list[BuyerRecord]) -> Pairs:
     """When buyers joined, and the places they got."""
     places = (place for one in records for place in one.places if place.position is not None)
-    return [(place.answered_at, float(place.position or 0)) for place in places]
+    return [(place.joined_at, float(place.position or 0)) for place in places]
 
 
 def place_and_admission(records: list[BuyerRecord]) -> Pairs:
@@ -115,6 +116,7 @@ def figures_of(result: RushResult) -> dict[str, Any]:
         "wait_s": wait_s(result.records, result.offers),
         "fairness": _fairness(result),
         "bots": _bots(result),
+        "edge": edge_figures(result),
         "crowd": {
             "processes": result.options.processes,
             "cpu_s": result.cpu_s,
@@ -134,6 +136,21 @@ def _fairness(result: RushResult) -> dict[str, Any]:
         "asked_to_granted": fairness(request_and_grant(result.records)),
     }
     return {name: msgspec.to_builtins(one) for name, one in measured.items() if one is not None}
+
+
+def edge_figures(result: RushResult) -> dict[str, Any] | None:
+    """Where buyers and requests were answered; None without an edge."""
+    if not result.has_edge:
+        return None
+    answers, users = answers_of(result.records, result.tally), max(len(result.records), 1)
+    return {
+        "buyers": answers.buyers,
+        "never_reached_origin": users - answers.reached_origin,
+        "share_never_reached_origin": round(1 - answers.reached_origin / users, 4),
+        "requests": answers.requests,
+        "requests_by_step": answers.by_step,
+        "origin_answered": None if result.origin is None else result.origin.answered,
+    }
 
 
 def _bots(result: RushResult) -> dict[str, Any]:

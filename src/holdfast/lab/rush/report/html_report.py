@@ -1,5 +1,7 @@
 """The HTML report of a rush."""
 
+from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 from holdfast import __version__
 from holdfast.lab.charts.html_page import charts, columns, footer, header, page, section, table, tiles
 from holdfast.lab.load.machine import machine
+from holdfast.lab.rush.buyers.source import Source
 from holdfast.lab.rush.report.charts import charts_of
 from holdfast.lab.rush.report.figures import figures_of
 from holdfast.lab.rush.run import RushResult
@@ -20,8 +23,8 @@ def write_report(result: RushResult, path: Path) -> None:
 def report(result: RushResult) -> str:
     figures = figures_of(result)
     parts = [
-        _header(result), tiles(_key_figures(figures)), _checks(result), charts(charts_of(result)), _tables(figures),
-        footer(_facts(result)),
+        _header(result), tiles(_key_figures(figures)), _checks(result), _edge(result, figures["edge"]),
+        charts(charts_of(result)), _tables(figures), footer(_facts(result)),
     ]  # fmt: skip
     return page(f"Rush: {result.options.scenario.name}", parts)
 
@@ -67,6 +70,40 @@ def _checks(result: RushResult) -> str:
     head = '<tr><th></th><th>invariant</th><th>meaning</th><th class="n">checked</th><th class="n">violations</th></tr>'
     about = "<p>The server's ledger compared with what each buyer saw.</p>"
     return section("Checks", about, f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>')
+
+
+def _edge(result: RushResult, edge: dict[str, Any] | None) -> str:
+    """Buyers by outcome, and requests by step, each by where they were answered."""
+    if edge is None:
+        return ""
+    endings: dict[str, Counter[str]] = {}
+    for record in result.records:
+        endings.setdefault(record.ending, Counter())[record.answered_by] += 1
+    by_ending = sorted(endings.items(), key=lambda item: -item[1].total())
+    heads = [source.replace("_", " ") for source in Source]
+    own = edge["origin_answered"]
+    about = (
+        f"The answer that ended a visit, and all answers. {edge['never_reached_origin']:,} buyers "
+        f"({edge['share_never_reached_origin']:.1%}) got no answer from the server at all."
+        + ("" if own is None else f" The server itself counted {own:,} requests, with those of the edge.")
+    )
+    return section(
+        "Where buyers were answered",
+        f"<p>{escape(about)}</p>",
+        columns(
+            table(
+                ["outcome", *heads], [_row(ending, counts) for ending, counts in [*by_ending, ("all", edge["buyers"])]]
+            ),
+            table(
+                ["request", *heads],
+                [_row(step, counts) for step, counts in [*edge["requests_by_step"].items(), ("all", edge["requests"])]],
+            ),
+        ),
+    )
+
+
+def _row(name: str, counts: Mapping[str, int]) -> list[str]:
+    return [name.replace("_", " "), *(f"{counts[source]:,}" for source in Source)]
 
 
 def _tables(figures: dict[str, Any]) -> str:

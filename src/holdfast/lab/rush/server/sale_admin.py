@@ -1,5 +1,6 @@
 """What the seller does: creates sales, reads stock and queue, lists reservations and orders. Needs a service key."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Generic, TypeVar
@@ -22,6 +23,7 @@ T = TypeVar("T")
 PAGE = 100
 CONNECTIONS = 16
 _READ_ATTEMPTS = 20
+_ANSWERED = re.compile(r"^holdfast_http_requests_total\{.*\} (\S+)$", re.MULTILINE)
 
 
 class Stock(Struct, frozen=True):
@@ -142,6 +144,19 @@ class SaleAdmin:
             rows += page.data
             if not page.has_more:
                 return rows
+
+    @property
+    def sent(self) -> int:
+        return self._client.sent
+
+    async def requests_answered(self) -> int:
+        """By all processes of the server, as they count them: this request is not among them yet."""
+        response = await self._client.request(
+            Request("read", "GET", "/metrics", self._headers), attempts=_READ_ATTEMPTS
+        )
+        if response.status != 200:
+            raise Unavailable(f"GET /metrics: {_explain(response)}")
+        return int(sum(map(float, _ANSWERED.findall(response.body.decode()))))
 
     async def balance(self, buyer_id: str) -> int:
         return (await self._read(_Wallet, f"/v1/wallets/{buyer_id}")).balance
