@@ -19,6 +19,7 @@ URL = "http://127.0.0.1:9"
         (["--url", URL, "--buyer-secret", SECRET], "HOLDFAST_SERVICE_KEY"),
         (["--url", URL, "--buyer-secret", "short"], "at least 32 bytes"),
         (["--url", URL, "--engine", "redis"], "--engine applies only without --url"),
+        (["--url", URL, "--api-processes", "2"], "--api-processes applies only without --url"),
         (["--engine", "oracle"], "oracle"),
         (["--users", "0"], "--users"),
     ],

@@ -66,7 +66,7 @@ Nice = Annotated[bool, typer.Option("--nice", help="Run at low priority.")]
         "holdfast rush --users 50000 --units 5000 --report rush.html",
         "holdfast rush --scenario ticket-lottery --engine postgres",
         "holdfast rush --scenario mine.toml --seed 7 --json",
-        "holdfast rush --scenario crowd --edge --users 50000 --units 1000 --processes 2",
+        "holdfast rush --scenario crowd --edge --users 50000 --units 1000",
         "holdfast rush --url http://127.0.0.1:8000 --sale demo --no-checks",
     ),
 )
@@ -160,8 +160,9 @@ def _target(settings: Settings, wanted: Wanted, options: Options) -> Iterator[Ta
         with start_target(installation, settings) as target:
             yield target
         return
-    if wanted.engine is not None or wanted.api_processes is not None:
-        raise SettingsError("--engine and --api-processes apply only without --url: a running server has its own")
+    for option, given in (("--engine", wanted.engine), ("--api-processes", wanted.api_processes)):
+        if given is not None:
+            raise SettingsError(f"{option} applies only without --url: a running server has its own")
     yield replace(_running_target(settings, wanted.url, options), has_edge=wanted.has_edge)
 
 
