@@ -1,11 +1,14 @@
 """The check of `make check` notices documentation that disagrees with code and measurements."""
 
+from math import ceil
 from pathlib import Path
 
 import pytest
 
 from holdfast.lab.bench.measure.results import Measured, read_measured
 from holdfast.lab.documents import page_problems, problems, rendered, settings_table
+from holdfast.lab.growing import growing_tables
+from holdfast.lab.plan.figures import measured
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +44,16 @@ def test_a_table_can_be_limited_to_some_settings() -> None:
 def test_a_page_with_a_mistake_is_reported(text: str, problem: str) -> None:
     assert list(page_problems(Path("docs/PAGE.md"), text)) == [problem]
     assert list(page_problems(Path("docs/PAGE.md"), "[a](README.md) and `HOLDFAST_AUDIT_DAYS` (30)")) == []
+
+
+def test_the_tables_of_growing_come_from_the_measurements() -> None:
+    found = read_measured(Path("docs"))
+    tables = growing_tables(found)
+    room = found.of("room", "sqlite")
+    assert room is not None
+    assert f"{round(room.figures['purchases'], -2):,.0f} purchases/s by buyers" in tables
+    edge = next(line for line in tables.splitlines() if line.startswith("| cached answers"))
+    # One core was measured; how many more are needed is extrapolated.
+    assert edge.count("**") == 4
+    most = ceil(1_000_000 / measured("postgres").edge.per_second / 0.7)
+    assert edge.endswith(f"| {most} |")

@@ -59,7 +59,7 @@ def test_json_is_one_complete_object(here: Here) -> None:
     shown = here(*SMALL, "--json").json
     assert set(shown) == {
         "facts", "result", "follows_from", "tiers", "breaks_first", "breaking_order", "headroom", "figures",
-        "assumptions", "series",
+        "assumptions", "series", "around",
     }  # fmt: skip
     assert set(shown["result"]) == {
         "sold", "fifty_percent_after_s", "ninety_percent_after_s", "ninety_nine_percent_after_s",
@@ -75,6 +75,18 @@ def test_json_is_one_complete_object(here: Here) -> None:
     series = shown["series"]
     for units in zip(series["available"], series["held"], series["sold"], strict=True):
         assert sum(units) == 200
+
+
+def test_what_surrounds_a_sale_is_multiplied_out(here: Here) -> None:
+    needs = {need["name"]: need for need in here(*SMALL, "--json", "--cdn-per-million", "1000000").json["around"]}
+    assert list(needs) == ["CDN", "broker", "consumers", "replicas", "cells"]
+    assert all(need["follows_from"] for need in needs.values())
+    # At least the page of each of 1,000 people, at 1 for a request; 5 clicks of each, 500 B.
+    assert needs["CDN"]["amount"] > 8_000
+    assert needs["broker"]["amount"] > 1_000 * 5 * 500 / 1e6
+    assert needs["cells"]["amount"] >= 1
+    shop = here(*SMALL, "--json", "--payment", "external", "--no-edge-cache").json["around"]
+    assert [need["name"] for need in shop] == ["broker", "replicas", "cells"]
 
 
 def test_a_forecast_is_deterministic(here: Here) -> None:

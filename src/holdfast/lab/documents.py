@@ -2,10 +2,10 @@
 
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
-`plan` is the output of `holdfast plan` with the given options. The clients come from the endpoint table, the schemas in
-docs/events from the types of events, METRICS.md and the Grafana dashboard from the metric table. With `--check` nothing
-is written; every difference is listed, and so are links and paths to missing files, unknown settings and outdated
-defaults.
+`plan` is the output of `holdfast plan` with the given options, `growing` the tables of GROWING.md. The clients come
+from the endpoint table, the schemas in docs/events from the types of events, METRICS.md and the Grafana dashboard from
+the metric table. With `--check` nothing is written; every difference is listed, and so are links and paths to missing
+files, unknown settings and outdated defaults.
 """
 
 import json
@@ -25,6 +25,7 @@ from holdfast.lab.bench.document.plots import plots_of
 from holdfast.lab.bench.measure.results import FILE, Bench, Measured, read_measured
 from holdfast.lab.clients import client_files, stale_client_files
 from holdfast.lab.dashboard import dashboard
+from holdfast.lab.growing import growing_tables
 from holdfast.lab.metric_table import metrics_page
 from holdfast.ledger.events.event_schemas import TYPES, event_schema
 from holdfast.settings import Settings
@@ -33,7 +34,7 @@ DOCS = Path("docs")
 SOURCE = Path("src/holdfast")
 PLAN_FIGURES = SOURCE / "lab/plan/measured.json"
 
-_BLOCK = re.compile(r"(<!-- (settings|figures|plan):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (settings|figures|plan|growing):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 _SOURCE = re.compile(r"`([a-z_]+/[a-z_/]+\.py)`")
 _SETTING = re.compile(r"\bHOLDFAST_[A-Z_]*[A-Z]\b")
@@ -62,6 +63,8 @@ def _indented(schema: dict[str, Any]) -> str:
 def rendered(text: str, measured: Measured) -> str:
     def block(match: re.Match[str]) -> str:
         begin, kind, words, end = match.groups()
+        if kind == "growing":
+            return f"{begin}{growing_tables(measured)}\n{end}"
         if kind == "figures":
             return f"{begin}{figures_table(measured)}\n{end}"
         return f"{begin}{settings_table(words.split()) if kind == 'settings' else plan_output(words.split())}\n{end}"

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, examples, print_facts, print_json, print_table
 from holdfast.domain.stock.limits import MAX_HOLD_S
 from holdfast.errors import SettingsError
+from holdfast.lab.plan.around import Need, Prices, around
 from holdfast.lab.plan.facts import WINDOW_MAX_S, Facts, Payment
 from holdfast.lab.plan.figures import Figures, measured, read_figures
 from holdfast.lab.plan.html_report import write_report
@@ -33,6 +35,7 @@ from holdfast.lab.scenarios.scenario import Shape
 app = typer.Typer()
 
 _WIDTH = 80
+_PRICES = Prices()
 _PLOTTED = {"waiting": "in queue", "held": "held", "sold": "sold", "attempts_per_second": "attempts/s"}
 
 Users = Annotated[int | None, typer.Option(help="Number of people.", min=1, max=10_000_000)]
@@ -73,6 +76,8 @@ FiguresFrom = Annotated[
 CheckAgainst = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Compare with the output of `holdfast rush --json`.")
 ]
+CdnRequests = Annotated[float, typer.Option(help="What a CDN charges for a million requests.", min=0)]
+CdnGigabytes = Annotated[float, typer.Option(help="What a CDN charges for a gigabyte.", min=0)]
 ReportTo = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 
 
@@ -117,6 +122,8 @@ def plan(
     headroom: Headroom = 0.3,
     machine_cores: MachineCores = 8,
     figures: FiguresFrom = None,
+    cdn_per_million: CdnRequests = _PRICES.per_million_requests,
+    cdn_per_gigabyte: CdnGigabytes = _PRICES.per_gigabyte,
     check_against: CheckAgainst = None,
     report: ReportTo = None,
     as_json: AsJson = False,
@@ -149,10 +156,11 @@ def plan(
     made = make_plan(facts, _figures(engine.value, figures), given, headroom)
     if report is not None:
         write_report(made, report)
+    needs = around(made, Prices(cdn_per_million, cdn_per_gigabyte))
     if as_json:
-        print_json(body(made))
+        print_json(body(made) | {"around": to_builtins(needs)})
     else:
-        _print(made, machine_cores, report)
+        _print(made, needs, machine_cores, report)
 
 
 def _figures(engine: str, paths: list[Path] | None) -> Figures:
@@ -171,7 +179,7 @@ def _supported(given: Existing, engine: Engine) -> Existing:
     return given if engine is Engine.REDIS else replace(given, shards=1)
 
 
-def _print(made: Plan, machine_cores: int, report: Path | None) -> None:
+def _print(made: Plan, needs: list[Need], machine_cores: int, report: Path | None) -> None:
     _wrap(headline(made.facts))
     typer.echo()
     print_facts({result.name: result.value for result in results(made)})
@@ -187,6 +195,7 @@ def _print(made: Plan, machine_cores: int, report: Path | None) -> None:
     first, *others = [limits(tier) for tier in by_utilisation(made.tiers)]
     _section("Bottleneck", [first])
     _section("Next limits", others)
+    _section("Around it, by multiplication", [f"{need.name}: {need.value} ({need.follows_from})" for need in needs])
     _section("How the times are derived", [f"{one.name}: {one.follows_from}" for one in results(made)])
     _section("How the machines are derived", [f"{tier.name}: {tier.follows_from}" for tier in made.tiers])
     _section("Measured", list(dict.fromkeys(figure for tier in made.tiers for figure in tier.figures)))
