@@ -1,5 +1,6 @@
 """A ledger that goes back is noticed: by what this process saw, and by what it kept outside the ledger."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -141,6 +142,28 @@ async def test_what_was_acknowledged_is_exported_even_if_the_ledger_does_not_ans
     with pytest.raises(Unavailable):
         await watch.pass_once()
     assert reservations_of(exported(tmp_path))[0] == "rsv_9"
+
+
+async def test_what_was_acknowledged_is_exported_while_a_sample_hangs(
+    opened: Database, file: MarkFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new connection of this process has found out meanwhile."""
+    watch, read = watching(opened, file, tmp_path, await sold(opened)), opened.read
+    await watch.start()
+    await opened.write(lose_latest_event)
+    is_hanging = asyncio.Event()
+
+    async def hang(_work: object) -> None:
+        monkeypatch.setattr(opened, "read", read)
+        is_hanging.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(opened, "read", hang)
+    passing = asyncio.create_task(watch.pass_once())
+    await is_hanging.wait()
+    await read(watch._sample)
+    await passing
+    assert len(exported(tmp_path)["reservations"]) == 3
 
 
 async def fail(_work: object) -> None:

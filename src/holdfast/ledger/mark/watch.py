@@ -90,6 +90,8 @@ class LedgerWatch:
         self._exported: Sequence[Acknowledged] | None = None
         # Reservations from before a recovery, which decided about them.
         self._decided: set[str] = set()
+        self._noted = asyncio.Event()
+        self._sampling: asyncio.Task[Mark | None] | None = None
 
     @property
     def finding(self) -> str | None:
@@ -140,7 +142,7 @@ class LedgerWatch:
             log.info("ledger_incarnation_begun_by_another_process")
 
     async def pass_once(self) -> None:
-        found = await self._database.read(self._sample) if self.finding is None else None
+        found = await self._sampled() if self.finding is None else None
         if self.finding is not None:
             await self._export()
             await self._resume_if_decided()
@@ -148,6 +150,22 @@ class LedgerWatch:
         self._seen = found
         if monotonic() - self._stored_at >= STORE_S:
             await self._store()
+
+    async def _sampled(self) -> Mark | None:
+        """A sample may hang while a new connection finds out: then what is to be exported must not wait for it."""
+        sampling = self._sampling = asyncio.create_task(self._database.read(self._sample))
+        noted = asyncio.create_task(self._noted.wait())
+        try:
+            await asyncio.wait((sampling, noted), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            sampling.cancel()
+            raise
+        finally:
+            noted.cancel()
+        if sampling.done():
+            return sampling.result()
+        sampling.add_done_callback(_ignore_outcome)
+        return None
 
     def _sample(self, connection: Connection) -> Mark | None:
         """In this order: what is read last is at least as new as what was compared."""
@@ -162,6 +180,7 @@ class LedgerWatch:
     def _note(self, connection: Connection, finding: str | None) -> None:
         if finding is not None and self._guard.finding is None:
             self._guard.finding, self._ledger = finding, read_mark(connection)
+            self._noted.set()
             log.error("ledger_went_back", finding=finding)
 
     async def _resume_if_decided(self) -> None:
@@ -178,6 +197,10 @@ class LedgerWatch:
             self._guard.recoveries += 1
             self._seen, self._guard.finding, self._guard.compare = mark, None, self._compare
             self._exported = None
+            self._noted.clear()
+            if self._sampling is not None:
+                # One that still hangs compares with what was before.
+                self._sampling.cancel()
             self._decided = {r.reservation_id for r in self._acknowledged(sys.maxsize)}
             await self._store()
 
@@ -212,3 +235,8 @@ class LedgerWatch:
         file = self._exports / f"ledger-went-back-{loss.seen.incarnation}-{loss.seen.seq}.json"
         await asyncio.to_thread(write_durably, file, msgspec.json.encode(loss))
         log.error("ledger_loss_exported", file=str(file), reservations=len(loss.reservations))
+
+
+def _ignore_outcome(task: "asyncio.Task[Mark | None]") -> None:
+    if not task.cancelled():
+        task.exception()
