@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from browsing import assert_accessible, keep, window
@@ -135,6 +136,22 @@ def test_a_buyers_whole_timeline_can_be_looked_up(console: Page, quick: Store) -
     expect(console.locator("li.order")).to_contain_text("confirmed")
     keep(console, "console-buyer")
     assert_accessible(console)
+
+
+def test_a_buyers_tokens_are_refused_and_accepted_again(console: Page, quick: Store) -> None:
+    quick.open()
+    buyer_id = f"mallory/{quick.sale_id}"
+    go(console, f"buyers/{quote(buyer_id, safe='')}", f"Buyer {buyer_id}")
+    with quick.buyer(buyer_id) as mallory:
+        assert mallory.client.get("/v1/reservations").status_code == 200
+        console.get_by_role("button", name="Refuse tokens").click()
+        answer(console, "Refuse tokens")
+        expect(console.get_by_text("Tokens refused until")).to_be_visible()
+        assert mallory.client.get("/v1/reservations").status_code == 401
+        assert_accessible(console)
+        console.get_by_role("button", name="Accept tokens again").click()
+        expect(console.get_by_text("Tokens refused until")).to_have_count(0)
+        assert mallory.client.get("/v1/reservations").status_code == 200
 
 
 def test_a_webhook_is_added_tested_and_its_log_replayed(browser: Browser, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import { get, may } from "../api.mjs";
 import { html, useEffect, useState } from "../html.mjs";
 import { Empty, Field, Heading, Tag } from "../components.mjs";
 import { dateTime, number, OUTCOMES, plural, price } from "../format.mjs";
+import { Revoking } from "./revoking.mjs";
 import * as paths from "../../paths.mjs";
 
 const KINDS = { refused: "bad", "reservation.confirmed": "good", "order.confirmed": "good", "reservation.failed": "bad", "reservation.expired": "warn", "room.called": "good", "room.pass_given": "good", "room.pass_expired": "warn", "room.left": "warn" };
@@ -25,6 +26,7 @@ export function BuyerView({ id }) {
       <button class="button main">Look up</button>
     </form>
     ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${id && html`<${Revoking} id=${id} />`}
     ${found && html`<${BuyerHistory} ...${found} />`}`;
 }
 
