@@ -1,9 +1,11 @@
 """`holdfast rush`."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +17,7 @@ from holdfast.cli.engine import Engine
 from holdfast.cli.output import AsJson, examples, fail, print_json
 from holdfast.errors import SettingsError
 from holdfast.lab.load.failure import BenchFailed
+from holdfast.lab.rush.fleet import merge_parts, read_part, save_part
 from holdfast.lab.rush.report.figures import body
 from holdfast.lab.rush.report.html_report import write_report
 from holdfast.lab.rush.report.live_view import View
@@ -27,6 +30,7 @@ from holdfast.settings import Settings, load_settings
 app = typer.Typer()
 
 API_PROCESSES_BEHIND_EDGE = 2
+_PART = re.compile(r"(\d{1,4})/(\d{1,4})")
 
 
 ScenarioName = Annotated[
@@ -52,6 +56,17 @@ Sale = Annotated[str | None, typer.Option(metavar="SALE", help="With --url: an e
 BuyerSecret = Annotated[
     str | None,
     typer.Option(metavar="SECRET", help="With --url: signs buyer tokens.  [env var: HOLDFAST_BUYER_SECRET]"),
+]
+PartOf = Annotated[
+    str | None,
+    typer.Option(metavar="N/M", help="Simulate the Nth of M parts of the crowd, of an existing sale, and save it."),
+]
+SaveTo = Annotated[Path | None, typer.Option(metavar="FILE", help="With --part: where to save what its buyers saw.")]
+StartAt = Annotated[
+    datetime | None, typer.Option(formats=["%Y-%m-%dT%H:%M:%SZ"], metavar="TIME", help="Start then (UTC).")
+]
+Merged = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="Check and report these saved parts; once for each.")
 ]
 ReportTo = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")]
 Checks = Annotated[bool, typer.Option("--checks/--no-checks", help="Verify the server's records at the end.")]
@@ -84,6 +99,10 @@ def rush(
     url: Url = None,
     sale: Sale = None,
     buyer_secret: BuyerSecret = None,
+    part: PartOf = None,
+    save: SaveTo = None,
+    start_at: StartAt = None,
+    merge: Merged = None,
     report: ReportTo = None,
     checks: Checks = True,
     quiet: Quiet = False,
@@ -97,6 +116,8 @@ def rush(
 
     With --edge the report also says where each buyer was answered: edge cache, edge refusal, server.
 
+    Several hosts: run --part 1/2, --part 2/2, … with the same seed and sale, and --merge what they saved.
+
     Without --url it starts a server in a temporary directory, with your settings but without your data. With --url,
     set HOLDFAST_SERVICE_KEY and HOLDFAST_BUYER_SECRET to those of that server, and HOLDFAST_BUYER_AUDIENCE and
     HOLDFAST_BUYER_ISSUER if it has them.
@@ -107,14 +128,19 @@ def rush(
     options = Options(
         chosen, users or chosen.users, units or chosen.units, seed, processes, connections, sale or "", checks, nice
     )
-    _check_report(report)
+    options = _part(options, part, save, start_at)
+    _check_writable("--report", report)
+    _check_writable("--save", save)
     settings = load_settings(buyer_secret=buyer_secret)
     view = View(is_quiet=quiet)
     try:
         with _target(settings, Wanted(url, engine, edge, api_processes), options) as target, view.shown():
-            result = asyncio.run(run_rush(target, options, view.show))
+            work = merge_parts(target, [read_part(file) for file in merge]) if merge else None
+            result = asyncio.run(work or run_rush(target, options, view.show))
     except BenchFailed as exc:
         fail(str(exc))
+    if save is not None:
+        save_part(result, save)
     if report is not None:
         write_report(result, report)
     if as_json:
@@ -133,10 +159,22 @@ def _scenario(given: str, seconds: float | None, sale: str | None) -> Scenario:
     return scenario
 
 
-def _check_report(report: Path | None) -> None:
+def _part(options: Options, part: str | None, save: Path | None, start_at: datetime | None) -> Options:
+    starts_at = None if start_at is None else start_at.replace(tzinfo=UTC).timestamp()
+    if part is None and save is None:
+        return replace(options, starts_at=starts_at)
+    found = _PART.fullmatch(part or "")
+    if found is None or not 0 < int(found[1]) <= int(found[2]):
+        raise SettingsError("--part and --save go together: for the second of three parts, --part 2/3 --save FILE")
+    if not options.sale_id:
+        raise SettingsError("--part needs --sale, which all parts buy in")
+    return replace(options, part=int(found[1]) - 1, parts=int(found[2]), checks=False, starts_at=starts_at)
+
+
+def _check_writable(option: str, path: Path | None) -> None:
     """Fail before the rush, not after it."""
-    if report is not None and not report.absolute().parent.is_dir():
-        raise SettingsError(f"--report: there is no directory {report.absolute().parent}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise SettingsError(f"{option}: there is no directory {path.absolute().parent}")
 
 
 class Wanted(Struct, frozen=True):

@@ -67,10 +67,6 @@ class Options(Struct, frozen=True):
     starts_at: float | None = None
     """By the clock, in seconds since 1970; by default at once."""
 
-    @property
-    def numbers(self) -> range:
-        return range(self.part, self.users, self.parts)
-
 
 class RushProgress(Struct):
     """The current state, for the live view."""
@@ -144,10 +140,12 @@ async def _run(target: Target, progress: RushProgress, admin: SaleAdmin, show: S
         sold: list[tuple[float, int]] = []
         if options.checks and target.service_key:
             _enter(progress, show, "waiting until every hold has ended")
-            await _until_ended(monitor, offers, options)
+            # In an existing sale others may hold units forever.
+            if not options.sale_id:
+                await until_ended(monitor, offers, options)
             _enter(progress, show, "reading the ledger")
-            ledger = await _read_ledger(target, options, admin, offers, workers.records)
-            findings = await _check(target, options, workers.records, ledger, monitor)
+            ledger = await read_ledger(target, options, admin, offers, workers.records)
+            findings = await check_records(target, options, workers.records, ledger, monitor.samples)
             sold = [(at + clock_offset_s, units) for at, units in ledger.sold()]
     origin = None
     if answered_before is not None:
@@ -235,17 +233,17 @@ def _longest_s(options: Options) -> float:
     return LONGEST_S + scenario.arrival.over_seconds + scenario.sale.opens_after_seconds
 
 
-async def _until_ended(monitor: StockMonitor, offers: list[Offer], options: Options) -> None:
-    """Until nothing is held, or should have ended by now. In an existing sale others may hold units forever."""
+async def until_ended(monitor: StockMonitor, offers: list[Offer], options: Options) -> None:
+    """Until nothing is held, or should have ended by now."""
     until = monotonic() + 2 * max(offer.hold_s for offer in offers) + options.ending_s
-    while not options.sale_id and monotonic() < until:
+    while monotonic() < until:
         with suppress(HoldfastError):
             if (await monitor.sample()).held == 0:
                 return
         await asyncio.sleep(_POLL_S)
 
 
-async def _read_ledger(
+async def read_ledger(
     target: Target, options: Options, admin: SaleAdmin, offers: list[Offer], records: list[BuyerRecord]
 ) -> LedgerSnapshot:
     has_wallets = offers[0].payment == "wallet" and not options.sale_id
@@ -253,11 +251,11 @@ async def _read_ledger(
     return await read_snapshot(admin, offers, target.sandbox_url, owners)
 
 
-async def _check(
-    target: Target, options: Options, records: list[BuyerRecord], ledger: LedgerSnapshot, monitor: StockMonitor
+async def check_records(
+    target: Target, options: Options, records: list[BuyerRecord], ledger: LedgerSnapshot, samples: list[Sample]
 ) -> list[Finding]:
     is_exclusive = not options.sale_id
-    findings = check(Evidence(records, ledger, monitor.samples, users=options.users, is_exclusive=is_exclusive))
+    findings = check(Evidence(records, ledger, samples, users=options.users, is_exclusive=is_exclusive))
     if target.database_url:
         findings.append(await _verify(target))
     return findings
