@@ -12,7 +12,9 @@ from databases import new_sqlite_database
 POSTGRES = {"asyncpg", "sqlalchemy.ext.asyncio", "sqlalchemy.orm"}
 PROVIDERS = {"aiohttp", "stripe", "holdfast.payments.sandbox.client", "holdfast.payments.stripe.connection"}
 SERVER = {"granian", "holdfast.http.server.app"}
-SELDOM = {*POSTGRES, *PROVIDERS, "redis", "alembic", "duckdb", "holdfast.lab.load.engines"}
+# Of extras that most installations do not have.
+EXTRAS = {"confluent_kafka", "pyarrow", "opentelemetry"}
+SELDOM = {*POSTGRES, *PROVIDERS, *EXTRAS, "redis", "alembic", "duckdb", "holdfast.lab.load.engines"}
 
 
 def loaded_by(directory: Path, *command: str) -> set[str]:
