@@ -125,15 +125,14 @@ class Settings(BaseSettings):
         description="Signs receipts, tickets and passes: a secret of at least 32 bytes, or `id:secret,id:secret` to "
         "rotate (the first signs); must be the same on all servers; generated if unset.",
     )
-    oidc_issuer: str = Field(
-        "", description="OpenID Connect issuer that operators sign in with, as in `https://id.example.com`."
-    )
+    oidc_issuer: str = Field("", description="OpenID Connect issuer for operators, such as `https://id.example.com`.")
     oidc_client_id: str = Field("", description="Client ID of the console at that issuer.")
     oidc_client_secret: SecretStr = Field(SecretStr(""), description="Its client secret; unset for a public client.")
     approvals: bool = Field(False, description="Whether a second operator must approve what cannot be undone.")
     approval_refunds_per_hour: int = Field(20, ge=0, description="Refunds in an hour by one operator without approval.")
     console_url: str = Field("", description="URL of this server as operators' browsers see it; for links.")
     demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
+    demo_simulation_url: str = Field("", description="The demo's simulation page; only `holdfast demo` may set it.")
 
     payment_sandbox_url: str = Field("", description="URL of a running `holdfast sandbox`, to let sales pay there.")
     payment_sandbox_webhook_secret: WebhookSecret = Field(

@@ -10,5 +10,7 @@ from forking import HOLDFAST
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with started(tmp_path_factory.mktemp("demo"), "--no-crowd", command=(*HOLDFAST, "demo")) as server:
+    with started(
+        tmp_path_factory.mktemp("demo"), "--no-crowd", "--no-simulation", command=(*HOLDFAST, "demo")
+    ) as server:
         yield server

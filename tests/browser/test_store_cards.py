@@ -33,7 +33,7 @@ def card_shop(stripe: StripeServer, tmp_path_factory: pytest.TempPathFactory) ->
         "STRIPE_API_BASE": stripe.url,
     }
     directory = tmp_path_factory.mktemp("cards")
-    with started(directory, "--no-crowd", settings=settings, command=(*HOLDFAST, "demo")) as server:
+    with started(directory, "--no-crowd", "--no-simulation", settings=settings, command=(*HOLDFAST, "demo")) as server:
         stripe.webhook_url = f"{server.url}/v1/payments/stripe/webhook"
         yield server
 

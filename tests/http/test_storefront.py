@@ -110,6 +110,7 @@ def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
     assert ask(embedded, "/store/config.json").json() == {
         "token_url": None,
         "demo": False,
+        "simulation_url": None,
         "return_origins": [],
         "stripe": None,
         "messages": {"mail": False},
@@ -123,6 +124,7 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
         assert ask(server, "/store/config.json").json() == {
             "token_url": login,
             "demo": False,
+            "simulation_url": None,
             "return_origins": [],
             "stripe": None,
             "messages": {"mail": False},

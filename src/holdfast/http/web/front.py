@@ -25,6 +25,9 @@ _WORDS = {
 class FrontPage:
     def __init__(self, services: Services) -> None:
         self._catalogue, self._pools = services.catalogue, services.pool_reads
+        self._links = [("API", "/docs"), ("Console", "/console")]
+        if services.settings.demo_simulation_url:
+            self._links.append(("Simulation", services.settings.demo_simulation_url))
         self._asset: Asset | None = None
         self._until = 0.0
 
@@ -54,7 +57,7 @@ class FrontPage:
                 " Holdfast",
                 class_="brand",
             ),
-            element("nav", element("a", "API", href="/docs"), element("a", "Console", href="/console")),
+            element("nav", (element("a", text, href=href) for text, href in self._links)),
             class_="header",
         )
         head = [*common_head("On sale"), element("link", rel="stylesheet", href=bundle_url("store.css"))]

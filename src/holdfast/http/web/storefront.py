@@ -43,6 +43,7 @@ class StorefrontPages:
             {
                 "token_url": token_url or None,
                 "demo": settings.demo,
+                "simulation_url": settings.demo_simulation_url or None,
                 "return_origins": sorted(settings.origins),
                 "stripe": self._script,
                 "messages": {"mail": bool(settings.smtp_url.get_secret_value())},

@@ -7,6 +7,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 from typing import Annotated
@@ -32,6 +33,9 @@ app = typer.Typer()
 HOST = "127.0.0.1"
 # Part of the 10 s shutdown budget, most of which the server needs.
 END_S = 2.0
+# It has servers and stores of its own to stop, if a run is under way.
+SIMULATION_END_S = 8.0
+NEXT_PORTS = 50
 LISTENS_S, LOOK_S = 15.0, 0.1
 # A fixed seed makes every demo the same.
 SEED = 1
@@ -48,6 +52,9 @@ def demo(
     buyers: Annotated[int, typer.Option(help="Simulated buyers.", min=1, max=100_000, metavar="N")] = 220,
     seconds: Annotated[float, typer.Option(help="Seconds over which they arrive.", min=1, max=3_600, metavar="N")] = 75,
     crowd: Annotated[bool, typer.Option("--crowd/--no-crowd", help="Run simulated buyers.")] = True,
+    simulation: Annotated[
+        bool, typer.Option("--simulation/--no-simulation", help="Serve the simulation page, on the next free port.")
+    ] = True,
     open_page: Annotated[bool, typer.Option("--open", help="Open the storefront in your browser.")] = False,
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535, metavar="PORT")] = 8000,
     data: Data = None,
@@ -55,27 +62,30 @@ def demo(
     """Run a demo sale with simulated buyers and buy in it.
 
     A drop opens in 20 seconds. Each browser is a separate buyer with play money. The server listens on loopback only.
+    The simulation page beside it runs sales on a real server, lets you cause faults, and shows what simpler shops sell.
     Run it again for a new drop; Ctrl-C stops it.
     """
     from holdfast.http.server import serving  # noqa: PLC0415 - keeps `demo --help` fast
 
-    settings = _settings(data)
+    url, page_port = url_of(HOST, port), _next_port(port) if simulation else 0
+    simulation_url = f"{url_of(HOST, page_port)}/simulation" if page_port else ""
+    settings = _settings(data, simulation_url)
     set_up_logging("error")
     with explained(settings), claimed_directory(settings):
         check_port(HOST, port)
         drop = asyncio.run(prepare(settings, units))
-        url, secret = url_of(HOST, port), settings.buyer_secret_text()
+        secret = settings.buyer_secret_text()
         call = Call(
             url, drop.sale_id, buyers, seconds, SEED, secret, settings.service_key_text(), settings.buyer_claims
         )
         greet = partial(_greet, settings, url, drop, open_page)
-        with _crowd(settings, call if crowd else None):
+        with _simulation(settings, page_port, url), _crowd(settings, call if crowd else None):
             serving.serve(settings, HOST, port, greet, workers=1, background=True)
 
 
-def _settings(data: object) -> Settings:
-    # Info logs would bury the two URLs.
-    settings = load_settings(data=data, demo=True, log_level="warning")
+def _settings(data: object, simulation_url: str) -> Settings:
+    # Info logs would bury the URLs.
+    settings = load_settings(data=data, demo=True, demo_simulation_url=simulation_url, log_level="warning")
     if settings.buyer_jwks_url:
         raise SettingsError("the demo signs its visitors' tokens: unset HOLDFAST_BUYER_JWKS_URL")
     if settings.has_redis:
@@ -83,18 +93,42 @@ def _settings(data: object) -> Settings:
     return settings
 
 
+def _next_port(port: int) -> int:
+    for candidate in range(port + 1, min(port + NEXT_PORTS, 65_536)):
+        with suppress(SettingsError):
+            check_port(HOST, candidate)
+            return candidate
+    raise SettingsError(f"no port after {port} is free for the simulation page: start the demo with --no-simulation")
+
+
 @contextmanager
 def _crowd(settings: Settings, call: Call | None) -> Iterator[None]:
-    """A separate process that waits for the server. It gets secrets on stdin, where no other user can read them."""
+    """Waits for the server. It gets secrets on stdin, where no other user can read them."""
     if call is None:
         yield
         return
-    with (settings.data / "demo-crowd.log").open("wb") as log:
-        process = subprocess.Popen(
-            python("holdfast.lab.demo.buyers"), stdin=subprocess.PIPE, stdout=log, stderr=log, env=clean_environment()
-        )
+    task = msgspec.json.encode(call) + b"\n"
+    with _companion(python("holdfast.lab.demo.buyers"), settings.data / "demo-crowd.log", END_S, task):
+        yield
+
+
+@contextmanager
+def _simulation(settings: Settings, port: int, demo_url: str) -> Iterator[None]:
+    if not port:
+        yield
+        return
+    command = python("holdfast.lab.simulation", "--port", str(port), "--demo-url", demo_url)
+    with _companion(command, settings.data / "demo-simulation.log", SIMULATION_END_S):
+        yield
+
+
+@contextmanager
+def _companion(command: list[str], log_file: Path, end_s: float, task: bytes = b"") -> Iterator[None]:
+    """A process of its own, which ends when its stdin is closed, however this one ends."""
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=clean_environment())
     assert process.stdin is not None
-    process.stdin.write(msgspec.json.encode(call) + b"\n")
+    process.stdin.write(task)
     process.stdin.flush()
     try:
         yield
@@ -102,7 +136,7 @@ def _crowd(settings: Settings, call: Call | None) -> Iterator[None]:
         with suppress(BrokenPipeError):
             process.stdin.close()
         try:
-            process.wait(END_S)
+            process.wait(end_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -116,6 +150,7 @@ def _greet(settings: Settings, url: str, drop: Drop, open_page: bool, _sku_id: s
         f"  Storefront   {url}/s/{drop.sale_id}",
         f"  Console      {url}/console   (sign in with {key})",
         f"  API          {url}/docs",
+        *([f"  Simulation   {settings.demo_simulation_url}"] if settings.demo_simulation_url else []),
         "",
         f"  {drop.units} units; the sale opens in {OPENS_IN_S - 2} seconds. Ctrl-C stops it.",
         "",

