@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -68,7 +69,7 @@ class Run:
         options = self._options
         cache_url = await asyncio.to_thread(self._stores.cache_url) if self._stores.has_valkey else None
         server = ServerUnderTest(self._stores, options.engine, directory)
-        shops = Shops(directory, options.units, cache_url, PAYMENT_S)
+        shops = Shops(directory, options.units, cache_url, partial(asyncio.sleep, PAYMENT_S))
         self._faults = Faults(self._stores, server, shops, options.engine)
         try:
             await shops.prepare()

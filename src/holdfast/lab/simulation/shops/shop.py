@@ -118,13 +118,9 @@ class Shop:
 
 
 class Shops:
-    def __init__(self, directory: Path, units: int, cache_url: str | None, payment_s: float) -> None:
+    def __init__(self, directory: Path, units: int, cache_url: str | None, pay: Pay) -> None:
         """Without a cache there are only the shops that need none."""
         self._redis = None if cache_url is None else _open(cache_url)
-
-        async def pay() -> None:
-            await asyncio.sleep(payment_s)
-
         self.all = [
             Shop(kind, OrderBook(directory / f"{kind.name}.db", units), self._redis, units, pay)
             for kind in kinds(has_redis=cache_url is not None)
@@ -145,4 +141,4 @@ def _open(url: str) -> Redis:
     pool = BlockingConnectionPool.from_url(
         url, max_connections=_CONNECTIONS, timeout=5, retry=Retry(NoBackoff(), 0), socket_timeout=REDIS_TIMEOUT_S
     )
-    return Redis(connection_pool=pool)
+    return Redis.from_pool(pool)
