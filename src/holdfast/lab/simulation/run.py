@@ -2,10 +2,12 @@
 
 import asyncio
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import ParamSpec
 
 from holdfast.errors import HoldfastError
 from holdfast.lab.load.client import LoadClient
@@ -17,6 +19,8 @@ from holdfast.lab.simulation.server import PAYMENT_S, ServerUnderTest, Verdict
 from holdfast.lab.simulation.shops.shop import Shop, Shops
 from holdfast.lab.simulation.snapshot import Clicks, Gate, LedgerCounts, Phase, Point, ShopCounts, Snapshot, no_counts
 from holdfast.lab.simulation.stores import Stores
+
+P = ParamSpec("P")
 
 CONNECTIONS = 256
 SAMPLE_S = 0.2
@@ -87,7 +91,10 @@ class Run:
 
     async def _sell(self, server: ServerUnderTest, shops: Shops, faults: Faults) -> None:
         client = LoadClient("127.0.0.1", server.port, CONNECTIONS)
-        sampling = asyncio.create_task(self._sample_often(server, shops))
+        # Apart, so that a store that does not answer does not delay what is known of the other.
+        sampling = asyncio.gather(
+            self._often(self._sample_gate, server, shops), self._often(self._sample_ledger, server)
+        )
         try:
             self._began = monotonic()
             faults.restart_clock()
@@ -123,18 +130,21 @@ class Run:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
-    async def _sample_often(self, server: ServerUnderTest, shops: Shops) -> None:
+    async def _often(self, sample: Callable[P, Awaitable[None]], *given: P.args, **named: P.kwargs) -> None:
         while True:
-            await self._sample(server, shops)
+            await sample(*given, **named)
             await asyncio.sleep(SAMPLE_S)
 
-    async def _sample(self, server: ServerUnderTest, shops: Shops) -> None:
-        stock, orders = await asyncio.gather(server.read_stock(), server.count_orders())
+    async def _sample_ledger(self, server: ServerUnderTest) -> None:
+        orders = await server.count_orders()
+        self._ledger = LedgerCounts(False, self._ledger.orders) if orders is None else LedgerCounts(True, orders)
+
+    async def _sample_gate(self, server: ServerUnderTest, shops: Shops) -> None:
+        stock = await server.read_stock()
         if stock is None:
             self._gate = Gate(False, self._gate.available, self._gate.held, self._gate.sold)
         else:
             self._gate = Gate(True, stock.available, stock.held, stock.sold)
-        self._ledger = LedgerCounts(False, self._ledger.orders) if orders is None else LedgerCounts(True, orders)
         self._shop_counts = [self._count(shop) for shop in shops.all]
         sold = [counts.sold for counts in self._shop_counts]
         at_s = round(monotonic() - self._began, 1)
@@ -155,7 +165,8 @@ class Run:
                 await asyncio.sleep(SAMPLE_S)
 
     async def _is_settled(self, server: ServerUnderTest, shops: Shops) -> bool:
-        await self._sample(server, shops)
+        await self._sample_gate(server, shops)
+        await self._sample_ledger(server)
         gate, ledger = self._gate, self._ledger
         return gate.is_up and ledger.is_up and gate.held == 0 and gate.sold == ledger.orders
 

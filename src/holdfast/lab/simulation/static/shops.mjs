@@ -13,7 +13,7 @@ function Bar({ sold, units, most }) {
     </div>`;
 }
 
-function Row({ name, title, about, code, sold, oversold, twice, errors, units, most, isOurs = false }) {
+function Row({ name, title, about, code, sold, oversold, twice, errors, units, most, left, isOurs = false }) {
   return html`
     <li class="shop ${isOurs ? "ours" : ""}" data-shop=${name}>
       <div class="shop-about"><h3>${title}</h3><p>${about}</p>${code && html`<p class="code">${code}</p>`}</div>
@@ -24,6 +24,7 @@ function Row({ name, title, about, code, sold, oversold, twice, errors, units, m
           ${oversold > 0 && html`<span class="tag bad" data-oversold=${oversold}>${count(oversold)} oversold</span>`}
           ${twice > 0 && html`<span class="tag bad">${plural(twice, "buyer", "buyers")} charged more than once</span>`}
           ${errors > 0 && html`<span class="tag warn">${isOurs ? `${plural(errors, "click", "clicks")} repeated` : plural(errors, "error page", "error pages")}</span>`}
+          ${left > 0 && html`<span class="tag warn">${plural(left, "unit", "units")} lost</span>`}
           ${oversold === 0 && twice === 0 && sold > 0 && html`<span class="tag good">No unit too many</span>`}
         </p>
       </div>
@@ -31,8 +32,10 @@ function Row({ name, title, about, code, sold, oversold, twice, errors, units, m
 }
 
 export function Shops({ setup, snapshot }) {
-  const { shops, options, ledger, clicks } = snapshot;
+  const { shops, options, ledger, clicks, phase } = snapshot;
   const most = Math.max(options.units * 1.25, ledger.orders, ...shops.map((shop) => shop.sold));
+  // Units that nobody got although buyers wanted them, once everything is over.
+  const leftOf = (sold) => (phase === "done" ? Math.min(options.units, options.users) - sold : 0);
   const ours = {
     name: "holdfast",
     title: "Holdfast",
@@ -50,8 +53,8 @@ export function Shops({ setup, snapshot }) {
         They get the same arrivals and the same double clicks, and their buyers click again after an error. They know no idempotency key.
       </p>
       <ol>
-        <${Row} ...${ours} units=${options.units} most=${most} isOurs />
-        ${shops.map((shop) => html`<${Row} key=${shop.name} ...${shop} units=${options.units} most=${most} />`)}
+        <${Row} ...${ours} units=${options.units} most=${most} left=${leftOf(ledger.orders)} isOurs />
+        ${shops.map((shop) => html`<${Row} key=${shop.name} ...${shop} units=${options.units} most=${most} left=${leftOf(shop.sold)} />`)}
       </ol>
       ${!setup.has_valkey && html`<p class="quiet">Two more shops need a Redis: pip install 'holdfast[bench]'.</p>`}
     </section>`;
