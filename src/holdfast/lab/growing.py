@@ -70,8 +70,8 @@ def _steps_table(found: Measured) -> str:
         Step(
             "shops ask for stock all the time",
             "read replicas ([POSTGRESQL.md](POSTGRESQL.md))",
-            f"`available` at full load, {figure('http', 'postgres', 'available')}/s: p99 "
-            f"{p99('http', 'postgres', 'available')} ms",
+            f"one server process answers {figure('http', 'postgres', 'available')} queries of `available` per second; "
+            f"at 1,000/s, open loop, their p99 is {p99('http', 'postgres', 'available')} ms",
         ),
         Step(
             "other systems follow sales, or settlement must not wait for one SKU",
