@@ -545,7 +545,7 @@ async def test_a_look_reads_few_rows_of_large_tables(
 
 
 def _plan(connection: Any, mode: str) -> str:
-    compiled = look_statement().compile(dialect=connection.dialect)
+    compiled = look_statement().statement.compile(dialect=connection.dialect)
     given = {"sku_id": f"'{SKU}'", "mark": "50000", "version": "''"}
     arguments = ", ".join(given.get(name, "'1'") for name in compiled.positiontup or ())
     connection.exec_driver_sql(f"SET LOCAL plan_cache_mode = {mode}")

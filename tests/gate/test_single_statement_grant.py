@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from gate_harness import sql_harness
 from msgspec.structs import replace
-from sqlalchemy import event, literal_column, true
+from sqlalchemy import literal_column, true
 
 from conftest import Swept
 from holdfast.domain.stock.command import Command, Provision, Reserve
@@ -21,13 +21,13 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.limits import LockLimits
 from holdfast.ledger.engine.opening import open_database
-from holdfast.ledger.engine.postgres import PostgresDatabase
 from holdfast.ledger.stock import single_statement_grant
 from holdfast.ledger.stock.single_statement_grant import SKIPPED_AFTER_FAILURE, SingleStatementGrant
 from holdfast.testing.conformance import GateConformance, cancel
 from holdfast.testing.harness import GateHarness
 from holdfast.testing.states import MINUTE, NOW, SKU, reserve
 from postgres_waits import until_one_waits
+from round_trips import statements_sent
 
 ONE_EACH = Rules(per_owner_limit=1)
 RESERVED = Outcome.RESERVED
@@ -66,25 +66,16 @@ def crowd(size: int, *, key: str | None = None) -> list[Reserve]:
     return [reserve(f"r{n:03}", f"b{n}", key=key, ttl_ms=MINUTE + n) for n in range(size)]
 
 
-async def statements_of(database: Database, harness: GateHarness, commands: list[Command]) -> list[str]:
-    assert isinstance(database, PostgresDatabase)
-    engine, asked = database._engine.sync_engine, list[str]()
-
-    def listen(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
-        asked.append(statement)
-
-    event.listen(engine, "before_cursor_execute", listen)
-    try:
+async def statements_of(harness: GateHarness, commands: list[Command]) -> list[str]:
+    with statements_sent() as sent:
         assert {verdict.outcome for verdict in await harness.gate.apply(SKU, commands)} == {RESERVED}
-    finally:
-        event.remove(engine, "before_cursor_execute", listen)
-    return asked
+    return sent
 
 
 @pytest.mark.parametrize("rules", [Rules(), ONE_EACH, Rules(hold_budget=1), Rules(per_owner_limit=3, hold_budget=2)])
-async def test_a_crowd_is_granted_in_one_statement(harness: GateHarness, database: Database, rules: Rules) -> None:
+async def test_a_crowd_is_granted_in_one_statement(harness: GateHarness, rules: Rules) -> None:
     await harness.apply(Provision(100, rules))
-    asked = await statements_of(database, harness, [*crowd(50, key="k")])
+    asked = await statements_of(harness, [*crowd(50, key="k")])
     assert len(asked) == 1
     snapshot = await harness.snapshot()
     snapshot.check()
@@ -219,13 +210,11 @@ async def test_who_waits_too_long_for_the_lock_is_told_that_nothing_happened_and
     assert [*(await harness.snapshot()).reservations] == ["theirs"]
 
 
-async def test_a_pool_that_grants_again_is_not_read_without_the_lock_first(
-    harness: GateHarness, database: Database
-) -> None:
+async def test_a_pool_that_grants_again_is_not_read_without_the_lock_first(harness: GateHarness) -> None:
     await harness.apply(Provision(100))
     await harness.apply(cancel("nobody"))
-    assert len(await statements_of(database, harness, [reserve("first")])) > 1
-    assert len(await statements_of(database, harness, [reserve("second")])) == 1
+    assert len(await statements_of(harness, [reserve("first")])) > 1
+    assert len(await statements_of(harness, [reserve("second")])) == 1
 
 
 async def test_a_tier_beyond_all_bounds_is_a_high_one(harness: GateHarness) -> None:

@@ -24,7 +24,7 @@ async def fill(database: Database, sku_id: str) -> None:
 STATEMENTS = {
     "tallies": BatchQueries("postgresql")._tallies.statement,
     "due": BatchQueries("postgresql")._due_of_owners.statement,
-    "at once": SingleStatementGrant()._statement,
+    "at once": SingleStatementGrant()._statement.statement,
 }
 
 

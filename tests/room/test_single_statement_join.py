@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 from room_setup import SALE, RoomSetup, room_setup_on
-from sqlalchemy import event, select, true
+from sqlalchemy import select, true
 from sqlalchemy.exc import IntegrityError
 
 from conftest import Swept
 from holdfast.domain.room.room import Join, Leave, RoomAsk
 from holdfast.errors import OutcomeUnknown
 from holdfast.ledger.engine.opening import open_database
-from holdfast.ledger.engine.postgres import PostgresDatabase
 from holdfast.ledger.room import single_statement_join as join_at_once
 from holdfast.ledger.room.queries import locked_room
 from holdfast.ledger.tables.room import places
 from holdfast.room.join_queue import JoinQueue
 from holdfast.testing.states import NOW
 from postgres_waits import until_one_waits
+from round_trips import statements_sent
 
 ADA = Join("ada", "another ticket")
 # With somebody in it who leaves, a batch falls back to a transaction.
@@ -46,20 +46,10 @@ async def in_line(queue: RoomSetup) -> list[tuple[int, str, str, int]]:
 
 
 async def test_a_crowd_joins_in_one_statement_outside_of_any_transaction(line: RoomSetup) -> None:
-    database = line.clock._database
-    assert isinstance(database, PostgresDatabase)
-    engine, asked = database._engine.sync_engine, []
-
-    def listen(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
-        asked.append(statement)
-
     await line.join(["first"])
-    event.listen(engine, "before_cursor_execute", listen)
-    try:
+    with statements_sent() as sent:
         await line.join(f"b{n}" for n in range(50))
-    finally:
-        event.remove(engine, "before_cursor_execute", listen)
-    assert len(asked) == 1
+    assert len(sent) == 1
     assert (await line.room()).joined == 51
 
 

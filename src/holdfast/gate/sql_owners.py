@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select
+from sqlalchemy import Connection, Row
 
 from holdfast.domain.stock.command import Reserve, Verdict
 from holdfast.domain.stock.pool_time import pool_time
@@ -11,6 +11,7 @@ from holdfast.domain.stock.rulebook import decide
 from holdfast.domain.stock.state import State
 from holdfast.gate.confirmed_refusals import Add, Seen
 from holdfast.ledger.engine.database import Database, SharedDatabase
+from holdfast.ledger.engine.prepared import Prepared, prepared
 from holdfast.ledger.events.new_owners import NewOwners, OwnersMark, first_mark, new_owners, with_new_owners
 from holdfast.ledger.stock.batch import batch_queries, first_in
 from holdfast.ledger.stock.decide import NO_CHANGES
@@ -19,8 +20,8 @@ from holdfast.ledger.tables.rows import pool_from_row
 
 
 @cache
-def look_statement() -> Select[Any]:
-    return with_new_owners(batch_queries("postgresql").see_pool)
+def look_statement() -> Prepared:
+    return prepared("postgresql", with_new_owners(batch_queries("postgresql").see_pool))
 
 
 def see_new_owners(connection: Connection, sku_id: str, mark: OwnersMark) -> NewOwners | None:

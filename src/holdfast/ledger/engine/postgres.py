@@ -5,18 +5,20 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import asyncpg
-from sqlalchemy import Connection, ExceptionContext, event, func, select, text
+from sqlalchemy import Connection, Engine, ExceptionContext, event, func, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
+from sqlalchemy.util import greenlet_spawn
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.engine.database import IS_REPLICA, TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.engine.guard import LedgerGuard
 from holdfast.ledger.engine.limits import longer_limits
+from holdfast.ledger.engine.prepared_postgres import CHANGED
 from holdfast.ledger.engine.probe import ProbeConnection
 from holdfast.ledger.engine.url import for_asyncpg
 from holdfast.ledger.tables.stock import pools
@@ -34,9 +36,6 @@ _CAUSES = {"25006": Cause.STORE_READ_ONLY, "53100": Cause.DISK_FULL, "55P03": Ca
 # A pooler between us and the server may report these as plain errors although it does not know what the server did:
 # connection failures, completion unknown, shutdown.
 _UNKNOWN = ("08", "40003", "57P")
-
-# Set on a connection whose transaction has changed rows.
-_CHANGED = "holdfast_changed"
 
 # While connecting, asyncpg's own errors are not wrapped.
 POSTGRES_FAILURES = (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -66,9 +65,22 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 
 def _note_change(connection: Connection, cursor: Any, _sql: str, _given: object, context: Any, *_: object) -> None:
-    """Not seen: what the other parts of a single-statement grant or join write."""
+    """Not seen: what prepared statements write, which note it themselves."""
     if (context.isinsert or context.isupdate or context.isdelete) and cursor.rowcount:
-        connection.info[_CHANGED] = True
+        connection.info[CHANGED] = True
+
+
+def _connected(engine: Engine, work: Work[T], autocommit: bool) -> T:
+    with engine.connect() as connection:
+        if not autocommit:
+            return work(connection)
+        # As the isolation level of that name, without what SQLAlchemy does to set and reset it each time.
+        session: Any = connection.connection.dbapi_connection
+        session.autocommit = True
+        try:
+            return work(connection)
+        finally:
+            session.autocommit = False
 
 
 def _last_decision(connection: Connection) -> int:
@@ -89,7 +101,6 @@ class PostgresDatabase:
         self._engine = create_async_engine(
             address, pool_size=connections, max_overflow=0, pool_timeout=POOL_TIMEOUT_S, connect_args=arguments
         )
-        self._autocommit_engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lock_free = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._probing = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
         self._probe_connection = ProbeConnection(self._probing)
@@ -121,16 +132,16 @@ class PostgresDatabase:
             committing = autocommit
             if timeout_s > TRANSACTION_TIMEOUT_S:
                 connection.execute(longer_limits(timeout_s))
-            connection.info.pop(_CHANGED, None)
+            connection.info.pop(CHANGED, None)
             result = work(connection)
             # A single statement that finds that it is not enough returns None and changes nothing.
-            changed = _CHANGED in connection.info or (autocommit and result is not None)
+            changed = CHANGED in connection.info or (autocommit and result is not None)
             committing = True
             connection.commit()
             return result
 
         try:
-            result = await self._run(self._autocommit_engine if autocommit else self._engine, tracked, timeout_s)
+            result = await self._run(self._engine, tracked, timeout_s, autocommit=autocommit)
         except Unavailable as exc:
             self.failed_writes += 1
             if committing and _refusal(exc.__cause__) is None:
@@ -144,7 +155,7 @@ class PostgresDatabase:
         return await self._run(self._engine, self._checked(work), TRANSACTION_TIMEOUT_S)
 
     async def read_statement(self, work: Work[T]) -> T:
-        return await self._run(self._autocommit_engine, self._checked(work), TRANSACTION_TIMEOUT_S)
+        return await self._run(self._engine, self._checked(work), TRANSACTION_TIMEOUT_S, autocommit=True)
 
     async def lock_free_read(self, work: Work[T]) -> T:
         return await self._run(self._lock_free, self._checked(work), TRANSACTION_TIMEOUT_S)
@@ -158,10 +169,10 @@ class PostgresDatabase:
 
         return checked
 
-    async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float) -> T:
+    async def _run(self, engine: AsyncEngine, work: Work[T], timeout_s: float, *, autocommit: bool = False) -> T:
         try:
-            async with self._health.call(timeout_s), engine.connect() as connection:
-                return await connection.run_sync(work)
+            async with self._health.call(timeout_s):
+                return await greenlet_spawn(_connected, engine.sync_engine, work, autocommit)
         except IntegrityError:
             raise
         except PoolTimeout as exc:

@@ -1,7 +1,7 @@
 """Statements of hot paths, compiled once.
 
-SQLAlchemy takes several times as long as SQLite to execute a statement that finds one row, so there it goes to the
-driver. Values are those of the driver, apart from booleans. On PostgreSQL statements run as everywhere else.
+SQLAlchemy takes several times as long as the driver to execute a statement that finds one row, so they go to the driver
+directly: on PostgreSQL as `prepared_postgres.py` says, on SQLite with the driver's values, apart from booleans.
 """
 
 import sqlite3
@@ -30,18 +30,11 @@ class Prepared(Protocol):
 
 def prepared(dialect_name: str, statement: Any, sets: Sequence[str] = ()) -> Prepared:
     """`sets`: the columns that an update is given, if it does not say what to set."""
-    return _OnSqlite(statement, sets) if dialect_name == "sqlite" else _Elsewhere(statement)
+    if dialect_name == "sqlite":
+        return _OnSqlite(statement, sets)
+    from holdfast.ledger.engine.prepared_postgres import OnPostgres  # noqa: PLC0415 - loaded only where it is used
 
-
-class _Elsewhere:
-    def __init__(self, statement: Any) -> None:
-        self.statement = statement
-
-    def all(self, connection: Connection, given: Given) -> list[Any]:
-        return list(connection.execute(self.statement, given))
-
-    def run(self, connection: Connection, given: Given) -> None:
-        connection.execute(self.statement, given)
+    return OnPostgres(statement, sets, row_type)
 
 
 class _OnSqlite:
@@ -52,7 +45,7 @@ class _OnSqlite:
         # Constants that SQLAlchemy made parameters of.
         self._constants = {name: bound.value for name, bound in compiled.binds.items() if not bound.required}
         columns = [] if isinstance(statement, UpdateBase) else list(statement.selected_columns)
-        self._make = _row_type([c.name for c in columns])
+        self._make = row_type([c.name for c in columns])
         self._booleans = [at for at, c in enumerate(columns) if isinstance(c.type, Boolean)]
 
     def all(self, connection: Connection, given: Given) -> list[Any]:
@@ -71,7 +64,7 @@ class _OnSqlite:
         return values
 
 
-def _row_type(names: list[str]) -> Callable[[Iterable[Any]], Any]:
+def row_type(names: list[str]) -> Callable[[Iterable[Any]], Any]:
     row: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc] # noqa: PYI024 - known at run time only
     make: Callable[[Iterable[Any]], Any] = row._make
     return make

@@ -36,6 +36,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from holdfast.ledger.engine.prepared import prepared
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -99,10 +101,10 @@ def insert_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]])
     """Write many rows at once."""
     if dialect_name == "sqlite":
         return _SqliteInsert(table, columns)
-    statement = insertion(dialect_name, table, columns)
+    statement = prepared(dialect_name, insertion(dialect_name, table, columns))
 
     def execute(connection: Connection, rows: Sequence[Sequence[object]]) -> None:
-        connection.execute(statement, {"rows": encode_rows(rows)})
+        statement.run(connection, {"rows": encode_rows(rows)})
 
     return execute
 

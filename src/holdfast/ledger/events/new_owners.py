@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy import literal_column as literal
 
 from holdfast.ledger.engine.limits import waiting_for_lock
+from holdfast.ledger.engine.prepared import Prepared
 from holdfast.ledger.tables.stock import events, pools, reservations
 
 # Of all pools since the last event of this one. More take longer to read than a filter does to be made anew.
@@ -70,10 +71,10 @@ def first_mark(connection: Connection, sku_id: str) -> OwnersMark | None:
     return None if locked is None else OwnersMark(last)
 
 
-def new_owners(connection: Connection, statement: Select[Any], sku_id: str, mark: OwnersMark) -> NewOwners | None:
+def new_owners(connection: Connection, statement: Prepared, sku_id: str, mark: OwnersMark) -> NewOwners | None:
     """By a statement that `with_new_owners` made. None if there is no such pool, or too much has happened since."""
     given = {"sku_id": sku_id, "mark": mark.seq, "version": mark.version}
-    row = connection.execute(statement, given).one_or_none()
+    row = next(iter(statement.all(connection, given)), None)
     if row is None:
         return None
     if row.later is None:

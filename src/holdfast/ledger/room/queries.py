@@ -23,7 +23,6 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Connection,
-    Executable,
     Exists,
     Row,
     ScalarSelect,
@@ -44,6 +43,7 @@ from sqlalchemy import (
 from holdfast.domain.room.room import Join, Leave, Place, RoomAsk, RoomState, Stand
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS, Clock
 from holdfast.ledger.engine.facts import encode_facts
+from holdfast.ledger.engine.prepared import Prepared, prepared
 from holdfast.ledger.engine.rows import encode_rows, insert_rows, rows_matching, rows_parameter
 from holdfast.ledger.room.batch import COUNTED, RoomBatch
 from holdfast.ledger.room.rooms import CHANGED, make_room, stream_of, was_left, with_leavers
@@ -114,42 +114,45 @@ room_queries = cache(RoomQueries)
 class _Sqlite:
     def __init__(self) -> None:
         is_merging = has_arrivals(bindparam("now", type_=BigInteger)).label("is_merging")
-        self._room = select(*ROOM, is_merging).where(of_sale_id)
-        self._find = find_places("sqlite")
-        self._change = update_places("sqlite")
+        self._room = prepared("sqlite", select(*ROOM, is_merging).where(of_sale_id))
+        self._find = prepared("sqlite", find_places("sqlite"))
+        self._change = prepared("sqlite", update_places("sqlite"))
+        self._count = prepared("sqlite", _count)
         self._insert = insert_rows("sqlite", places, MERGED)
         self._record = insert_rows("sqlite", events, EVENT)
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
         now = clock.now_ms(connection)
-        row = connection.execute(self._room, {"of_sale": sale_id, "now": now}).one_or_none()
+        row = next(iter(self._room.all(connection, {"of_sale": sale_id, "now": now})), None)
         if row is None:
             return None
         return Loaded(room_in(row), _found(connection, self._find, buyers), now, row.is_merging)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
         if batch.changed:
-            connection.execute(self._change, {"rows": _changed_rows(sale_id, batch)})
+            self._change.run(connection, {"rows": _changed_rows(sale_id, batch)})
         if batch.joined:
             self._insert(connection, _joined_rows(sale_id, batch))
-        connection.execute(_count, _counted(sale_id, batch))
+        self._count.run(connection, _counted(sale_id, batch))
         self._record(connection, [_event(sale_id, batch)])
 
 
 class _Postgres:
     def __init__(self) -> None:
-        self._load = _load_statement()
-        self._find = find_places("postgresql")
-        self._change = update_places("postgresql")
-        given = rows_parameter("postgresql", MERGED)
+        dialect = "postgresql"
+        change, given = update_places(dialect), rows_parameter(dialect, MERGED)
         join = insert(places).from_select([c.name for c in MERGED], select(*given.c))
-        self._record = _count.add_cte(insert(events).values({c.name: bindparam(c.name) for c in EVENT}).cte("told"))
-        self._join_and_record = self._record.add_cte(join.cte("joined"))
-        self._change_and_record = self._record.add_cte(self._change.cte("changed"))
+        record = _count.add_cte(insert(events).values({c.name: bindparam(c.name) for c in EVENT}).cte("told"))
+        self._load = prepared(dialect, _load_statement())
+        self._find = prepared(dialect, find_places(dialect))
+        self._change = prepared(dialect, change)
+        self._record = prepared(dialect, record)
+        self._join_and_record = prepared(dialect, record.add_cte(join.cte("joined")))
+        self._change_and_record = prepared(dialect, record.add_cte(change.cte("changed")))
 
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
         given = {"of_sale": sale_id, "rows": buyers, "now": clock.known_now_ms()}
-        row = connection.execute(self._load, given).one_or_none()
+        row = next(iter(self._load.all(connection, given)), None)
         if row is None:
             return None
         found = places_from(row.found) if row.is_as_seen else _found(connection, self._find, buyers)
@@ -161,13 +164,13 @@ class _Postgres:
         event = dict(zip((c.name for c in EVENT), _event(sale_id, batch), strict=True))
         counted = _counted(sale_id, batch) | event
         if batch.changed and batch.joined:
-            connection.execute(self._change, {"rows": _changed_rows(sale_id, batch)})
+            self._change.run(connection, {"rows": _changed_rows(sale_id, batch)})
         if batch.joined:
-            connection.execute(self._join_and_record, {**counted, "rows": encode_rows(_joined_rows(sale_id, batch))})
+            self._join_and_record.run(connection, {**counted, "rows": encode_rows(_joined_rows(sale_id, batch))})
         elif batch.changed:
-            connection.execute(self._change_and_record, {**counted, "rows": _changed_rows(sale_id, batch)})
+            self._change_and_record.run(connection, {**counted, "rows": _changed_rows(sale_id, batch)})
         else:
-            connection.execute(self._record, counted)
+            self._record.run(connection, counted)
 
 
 def _load_statement() -> Select[Any]:
@@ -250,9 +253,9 @@ def room_in(row: Row[*tuple[Any, ...]]) -> RoomState:
     return RoomState(**{c.name: getattr(row, c.name) for c in ROOM})
 
 
-def _found(connection: Connection, find: Executable, buyers: str) -> list[Place]:
+def _found(connection: Connection, find: Prepared, buyers: str) -> list[Place]:
     names = Place.__struct_fields__
-    return [Place(*(getattr(row, name) for name in names)) for row in connection.execute(find, {"rows": buyers})]
+    return [Place(*(getattr(row, name) for name in names)) for row in find.all(connection, {"rows": buyers})]
 
 
 def _changed_rows(sale_id: str, batch: RoomBatch) -> str:

@@ -40,6 +40,7 @@ from sqlalchemy import (
 )
 
 from holdfast.domain.room.room import Join, RoomAsk, Stand
+from holdfast.ledger.engine.prepared import prepared
 from holdfast.ledger.engine.rows import encode_rows, rows_parameter
 from holdfast.ledger.room.batch import RoomBatch
 from holdfast.ledger.room.queries import (
@@ -64,7 +65,7 @@ _GIVEN = (places.c.sale_id, places.c.buyer_id, places.c.ticket_id, places.c.arri
 
 class SingleStatementJoin:
     def __init__(self) -> None:
-        self._statement = _statement()
+        self._statement = prepared("postgresql", _statement())
         self._skipped = 0
 
     def joins_in(self, asks: Sequence[RoomAsk]) -> list[Join] | None:
@@ -83,7 +84,8 @@ class SingleStatementJoin:
         rows = encode_rows(
             (sale_id, j.buyer_id, j.ticket_id, j.arrived_at, number) for number, j in enumerate(first.values())
         )
-        row = connection.execute(self._statement, {"of_sale": sale_id, "rows": rows, "now": now}).one_or_none()
+        given = {"of_sale": sale_id, "rows": rows, "now": now}
+        row = next(iter(self._statement.all(connection, given)), None)
         if row is None or not row.is_done:
             self._skipped = SKIPPED_AFTER_FAILURE
             return None

@@ -94,7 +94,7 @@ class SqliteWrites:
 
 class PostgresWrites:
     def __init__(self) -> None:
-        self._write = _single_statement()
+        self._write = prepared("postgresql", _single_statement(), sets=_POOL_COLUMNS)
 
     def write(
         self, connection: Connection, changes: Changes, told: Rows, counted: bool, pool: Mapping[str, object]
@@ -105,7 +105,7 @@ class PostgresWrites:
             "events": told,
             "keys": key_rows(changes.remembered),
         }
-        connection.execute(self._write, {**pool, **{name: encode_rows(part) for name, part in rows.items()}})
+        self._write.run(connection, {**pool, **{name: encode_rows(part) for name, part in rows.items()}})
 
 
 def _single_statement() -> Update:

@@ -57,6 +57,7 @@ from holdfast.errors import OutcomeUnknown
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.limits import DEFAULT_LOCK, LockLimits, waiting_for_lock
+from holdfast.ledger.engine.prepared import prepared
 from holdfast.ledger.engine.rows import encode_rows, rows_parameter
 from holdfast.ledger.tables.rows import pool_from_row
 from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
@@ -82,7 +83,7 @@ _least_tier, _owners_differ = bindparam("least_tier", type_=BigInteger), bindpar
 
 class SingleStatementGrant:
     def __init__(self) -> None:
-        self._statement = _statement()
+        self._statement = prepared("postgresql", _statement())
         self._skipped: dict[str, int] = {}
 
     async def grant(
@@ -116,7 +117,7 @@ class SingleStatementGrant:
     def _execute(
         self, connection: Connection, sku_id: str, attempts: Sequence[Reserve], given: Mapping[str, object]
     ) -> list[Verdict] | None:
-        row = connection.execute(self._statement, given).one_or_none()
+        row = next(iter(self._statement.all(connection, given)), None)
         if row is None or not row.is_done:
             self._skip(sku_id)
             return None
