@@ -43,6 +43,38 @@ def test_a_sale_is_created_with_a_waiting_room_and_proof_of_work(here: Here) -> 
     assert (refused.code, "--room fifo" in refused.err) == (2, True)
 
 
+def test_a_sale_is_shown_with_its_rules_and_the_state_of_its_room(here: Here) -> None:
+    assert here("sales", "create", *DROP, "--room", "fifo", "--rate", "50", "--proof-of-work").code == 0
+    shown = here("sales", "show", "drop").out
+    assert "wallet, cart, held for 300 s" in shown
+    assert "1 per buyer, proof of work" in shown
+    assert "50/s, each with 300 s to buy" in shown
+    assert "0 waiting, 0 called, 0 joined" in shown
+
+
+def test_a_room_is_slowed_down_paused_and_resumed(here: Here) -> None:
+    assert here("sales", "create", *DROP, "--room", "fifo", "--rate", "50").code == 0
+    slower = here("sales", "room", "drop", "--rate", "20", "--json").json
+    assert (slower["rate_per_second"], slower["paused"]) == (20, False)
+    assert "20/s (the sale says 50/s)" in here("sales", "room", "drop", "--pause").out
+    assert "fifo, paused: nobody is called" in here("sales", "show", "drop").out
+    assert here("sales", "room", "drop", "--resume", "--json").json["paused"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["drop", "--pause", "--resume"], 2, "exclude each other"),
+        (["nothing"], 1, "no sale with this ID"),
+        (["drop"], 1, "has no waiting room"),
+    ],
+)
+def test_what_cannot_be_done_to_a_room_is_refused(here: Here, words: list[str], code: int, said: str) -> None:
+    assert here("sales", "create", *DROP).code == 0
+    refused = here("sales", "room", *words)
+    assert (refused.code, said in refused.err) == (code, True)
+
+
 def test_a_drop_is_created_filled_shown_and_listed(here: Here) -> None:
     made = here("drops", "create", "winter", "--per-buyer-limit", "2", "--room", "fifo", "--json").json
     assert (made["per_buyer_limit"], made["room"]["mode"], made["sales"]) == (2, "fifo", [])

@@ -58,6 +58,9 @@ def test_what_is_paid_for_waits_for_a_settler(alone: Server) -> None:
     bring_up(alone, store.sku_id)
     eventually(lambda: lag_of(alone)["settlement"]["items"] == before + 1)
     eventually(lambda: lag_of(alone)["settlement"]["seconds"] > 0)
+    assert alone.command("lag")["settlement"]["items"] == before + 1
+    _, table, _ = alone.run("lag")
+    assert "reservations whose payment is not settled" in table
 
 
 def test_events_wait_for_a_relay(alone: Server) -> None:

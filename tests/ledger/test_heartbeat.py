@@ -18,6 +18,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
 from holdfast.ledger.tables.heartbeats import heartbeats
 from holdfast.runtime.agent import Agent, Agents
+from holdfast.runtime.breaker import Breaker
 from holdfast.runtime.readiness import Check, Readiness
 from holdfast.settings import Settings
 
@@ -41,13 +42,14 @@ class Process:
     """A server or worker on a database, with these background tasks."""
 
     def __init__(self, database: Database, clock: Callable[[], float], *roles: str) -> None:
+        self.provider = Breaker("payment_stripe", failures_max=1)
         self.agents = Agents()
         self._hang = asyncio.Event()
         for role in roles:
             self.agents.start(Agent(role, self._hang.wait, 60.0))
         self.readiness = build_readiness(database.dialect_name, has_redis=False)
         self.readiness._now = clock
-        self.heartbeat = LedgerHeartbeat(database, self.agents, self.readiness, has_redis=False)
+        self.heartbeat = LedgerHeartbeat(database, self.agents, self.readiness, [self.provider], has_redis=False)
 
     def check(self, name: str) -> tuple[bool, str | None]:
         found = self.readiness.checks()[name]
@@ -73,6 +75,25 @@ async def test_a_worker_that_stops_beating_is_missed_by_our_own_clock(database: 
         assert server.check("settler") == ((True, None) if second < 3 else (False, "no_worker"))
         clock.now += 1.0
     await worker.agents.stop()
+
+
+async def test_a_server_knows_that_a_worker_gets_no_answer_from_a_payment_provider(
+    database: Database, clock: Clock
+) -> None:
+    server = Process(database, clock)
+    asking, idle = Process(database, clock, *ROLES), Process(database, clock, *ROLES)
+    asking.provider.failed(0.0)
+    for process in (asking, idle, server):
+        await process.heartbeat.pass_once()
+    assert server.check("payment_stripe") == (False, "no_answer")
+    assert server.check("settling") == (True, None)
+    [finding] = await database.read(lambda c: check_workers(c, database.now_ms(c)))
+    assert finding.found == "payment_stripe does not answer: payments wait"
+
+    asking.provider.succeeded()
+    for process in (asking, server):
+        await process.heartbeat.pass_once()
+    assert server.check("payment_stripe") == (True, None)
 
 
 async def test_a_row_from_the_future_keeps_no_worker_alive(database: Database, clock: Clock) -> None:

@@ -3,7 +3,8 @@
 The model. Each process writes a row of its own in the ledger, through the queue, the connections and the commit of real
 work, and calls a function that writes on every Redis primary. With its row it says which roles of background work it
 has and whether they work, and it reads the rows of the others, so that a process without background work knows whether
-anybody does it. A role is alive while the row of some process that has it keeps changing; clocks are not compared.
+anybody does it. Beside the roles it says which payment providers do not answer: only those who settle ask them. A role
+is alive while the row of some process that has it keeps changing; clocks are not compared.
 
 When it fails. After a real write failed, the row is padded to the size of a large batch until that succeeds: a disk
 that is nearly full still takes a small row. A store that gives a heartbeat no answer in time, but changed rows
@@ -26,6 +27,7 @@ from holdfast.ledger.engine.heartbeats import Heartbeat, beat
 from holdfast.ledger.revision import newest_revision
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent, Agents
+from holdfast.runtime.breaker import Breaker
 from holdfast.runtime.readiness import SELLING, Readiness
 
 log = structlog.get_logger()
@@ -47,6 +49,7 @@ KAFKA_RELAY = "kafka_relay"
 KAFKA_SETTLER = "kafka_settler"
 # The ledger lacks what it had; nothing is sold, in Redis mode either, until a person has decided.
 WENT_BACK = "ledger_went_back"
+NO_ANSWER = "no_answer"
 
 
 def roles_of(*, has_redis: bool, has_kafka: bool = False, has_intents: bool = False) -> list[str]:
@@ -72,9 +75,17 @@ def build_readiness(store: str, *, has_redis: bool, **has: bool) -> Readiness:
 
 class LedgerHeartbeat:
     def __init__(
-        self, database: Database, agents: Agents, readiness: Readiness, *, has_redis: bool, **has: bool
+        self,
+        database: Database,
+        agents: Agents,
+        readiness: Readiness,
+        providers: Sequence[Breaker] = (),
+        *,
+        has_redis: bool,
+        **has: bool,
     ) -> None:
         self._database, self._agents, self._readiness = database, agents, readiness
+        self._providers = providers
         self._process = secrets.token_hex(8)
         self._revision = newest_revision()
         self._store = database.dialect_name
@@ -119,10 +130,15 @@ class LedgerHeartbeat:
         # Random, because an engine may compress it.
         padding = os.urandom(PADDING_BYTES) if self._is_doubted else None
         now = self._database.known_now_ms()
-        return beat(connection, self._process, self._revision, self._own_roles(), now, padding)
+        own = self._own_roles()
+        written = own | self._own_providers() if own else own
+        return beat(connection, self._process, self._revision, written, now, padding)
 
     def _own_roles(self) -> dict[str, str | None]:
         return {role: trouble for role, trouble in self._agents.troubles.items() if role in self._roles}
+
+    def _own_providers(self) -> dict[str, str | None]:
+        return {provider.name: None if provider.is_closed else NO_ANSWER for provider in self._providers}
 
     def _note_slowness(self) -> None:
         """What is not known now is as old as the last heartbeat."""
@@ -150,6 +166,11 @@ class LedgerHeartbeat:
                 if role in other.roles and age_s <= ROLE_FRESH_S:
                     states.append((other.roles[role], age_s))
             self._note_role(role, states)
+        fresh = [other.roles for other in others if at - self._seen[other.process][1] <= ROLE_FRESH_S]
+        for name, trouble in self._own_providers().items():
+            # One process that gets no answer is enough: another may have had nothing to ask.
+            troubles = [trouble, *[roles.get(name) for roles in fresh]]
+            self._readiness.report(name, next((each for each in troubles if each), None))
 
     def _seen_at(self, other: Heartbeat, now: int, at: float) -> tuple[int, float]:
         written, seen_at = self._seen.get(other.process, (None, 0.0))
@@ -203,7 +224,7 @@ def reason_of(failure: BaseException) -> str:
         if error.cause is not None:
             return error.cause.value
         error = error.__cause__
-    return "no_answer" if isinstance(failure, TimeoutError) else "write_failed"
+    return NO_ANSWER if isinstance(failure, TimeoutError) else "write_failed"
 
 
 def _rest_s(took_s: float) -> float:

@@ -1,7 +1,7 @@
 """Builds the services of a server or a worker from the settings, and starts their background tasks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -116,10 +116,11 @@ class Services(Struct, frozen=True, eq=False):
 
     @property
     def open_breakers(self) -> list[str]:
-        """Dependencies that do not answer at the moment."""
+        """Dependencies that do not answer at the moment. Of payment providers, the processes that settle know."""
         hooks = [hook.breaker for hook in (self.risk, self.challenges.captcha) if hook is not None]
         others = [*self.payments.breakers, *hooks]
-        return [*self._open_stores, *[breaker.name for breaker in others if not breaker.is_closed]]
+        failed = {name for name, check in self.readiness.checks().items() if not check.ok}
+        return [*self._open_stores, *[one.name for one in others if not one.is_closed or one.name in failed]]
 
     @property
     def _open_stores(self) -> list[str]:
@@ -160,7 +161,7 @@ async def open_services(
             run_background(settings, database, engine, watch, payments, wakeup, tracing, enabled=background) as agents,
             _recording(settings, tracing) as refusals,
         ):
-            readiness = await _start_heartbeats(settings, database, engine, agents)
+            readiness = await _start_heartbeats(settings, database, engine, agents, payments.breakers)
             parts = (agents, refusals, payments, wakeup, readiness, reads, control, tracing)
             services = build_services(settings, database, engine, *parts)
             if reads.standings:
@@ -198,15 +199,17 @@ async def open_worker(settings: Settings) -> AsyncIterator[Agents]:
             run_background(settings, database, engine, watch, payments, Wakeup(), tracing, enabled=True) as agents,
         ):
             agents.start(CounterFlusher(database).agent())
-            await _start_heartbeats(settings, database, engine, agents)
+            await _start_heartbeats(settings, database, engine, agents, payments.breakers)
             yield agents
 
 
-async def _start_heartbeats(settings: Settings, database: Database, engine: Engine, agents: Agents) -> Readiness:
+async def _start_heartbeats(
+    settings: Settings, database: Database, engine: Engine, agents: Agents, providers: Sequence[Breaker]
+) -> Readiness:
     """The first beats are over when this returns, so that a server is ready as soon as it serves."""
     has = {"has_redis": settings.has_redis, "has_kafka": settings.has_kafka, "has_intents": settings.has_intents}
     readiness = build_readiness(database.dialect_name, **has)
-    heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [LedgerHeartbeat(database, agents, readiness, **has)]
+    heartbeats: list[LedgerHeartbeat | GateHeartbeat] = [LedgerHeartbeat(database, agents, readiness, providers, **has)]
     if engine.beat is not None:
         heartbeats.append(GateHeartbeat(engine.beat, readiness))
     await asyncio.gather(*[heartbeat.pass_once() for heartbeat in heartbeats])

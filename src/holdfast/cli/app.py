@@ -36,6 +36,7 @@ COMMANDS = {
     "verify": "Prove from the ledger that nothing went wrong.",
     "audit": "Show everything that happened to a buyer.",
     "reconcile": "Check stock and payments now and repair what is safe.",
+    "lag": "Show how far background work is behind.",
     "recover": "Show what a ledger that went back lacks, and continue with it.",
     "lottery": "Verify the draw of a lottery.",
     "edge": "Put a proxy or a CDN in front of Holdfast.",

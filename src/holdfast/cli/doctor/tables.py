@@ -14,6 +14,8 @@ CLOCK_WARN_MS = 1_000
 CLOCK_FAIL_MS = 30_000
 # Processes write every second.
 ALIVE_MS = 5_000
+# Written by the processes that settle, beside their roles.
+PROVIDERS = ("payment_sandbox", "payment_stripe")
 UPGRADE = "pip install --upgrade holdfast"
 FIX_CLOCK = "sudo timedatectl set-ntp true"
 
@@ -57,12 +59,19 @@ def check_workers(connection: Connection, now_ms: int) -> list[Finding]:
     if not is_usable(connection):
         return []
     alive = heartbeats_since(connection, now_ms - ALIVE_MS)
-    troubles = sorted({f"{role} ({trouble})" for one in alive for role, trouble in one.roles.items() if trouble})
-    if troubles:
-        return [warn("worker", f"background work in trouble: {', '.join(troubles)}", "see the log of that process")]
     if alive and not any(one.roles for one in alive):
         return [fail("worker", "servers are running, but no background work: nothing is settled", "holdfast worker")]
-    return []
+    troubled = {(role, trouble) for one in alive for role, trouble in one.roles.items() if trouble}
+    silent = [
+        warn("payments", f"{role} does not answer: payments wait", "see Provider down in docs/RUNBOOK.md")
+        for role, _ in sorted(troubled)
+        if role in PROVIDERS
+    ]
+    troubles = sorted(f"{role} ({trouble})" for role, trouble in troubled if role not in PROVIDERS)
+    if not troubles:
+        return silent
+    found = f"background work in trouble: {', '.join(troubles)}"
+    return [*silent, warn("worker", found, "see the log of that process")]
 
 
 def check_future(connection: Connection, now_ms: int) -> list[Finding]:

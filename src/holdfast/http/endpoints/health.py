@@ -58,7 +58,7 @@ class HealthEndpoints:
         services = self._services
         lags = self._replicas()
         found = [_shown(name, check, lags.get(name)) for name, check in services.checks.items()]
-        found += self._providers() + self._own_agents({one.name for one in found})
+        found += self._own_agents({one.name for one in found})
         is_ok = all(dependency.ok for dependency in found)
         load = load_of(services, self._shedder)
         return json(SystemHealthOut(is_ok, __version__, found, load, await self._parked()))
@@ -76,12 +76,6 @@ class HealthEndpoints:
             for one in self._services.reads.standings
             if one.lag_ms is not None
         }
-
-    def _providers(self) -> list[DependencyOut]:
-        return [
-            DependencyOut(breaker.name, "payment", breaker.is_closed, f"circuit breaker: {breaker.state}")
-            for breaker in self._services.payments.breakers
-        ]
 
     def _own_agents(self, shown: set[str]) -> list[DependencyOut]:
         """Tasks that every server process has for itself."""
@@ -104,6 +98,8 @@ _SHOWN = {
     "clock": ("store", "steady"),
     "redis": ("gate", "takes writes"),
     "redis_primaries": ("gate", "all take writes"),
+    "payment_sandbox": ("payment", "answers"),
+    "payment_stripe": ("payment", "answers"),
 }
 
 

@@ -58,7 +58,8 @@ def _changes(connection: Connection, sale: Sale) -> Iterator[Incident]:
 def _change(at: int, facts: str | None) -> Iterator[Incident]:
     [values] = msgspec.json.decode(facts)["sales"] if facts else [{}]
     if "paused" in values:
-        yield Incident(at, "paused" if values["paused"] else "resumed", "An operator paused or resumed the sale.")
+        what = "paused" if values["paused"] else "resumed"
+        yield Incident(at, what, f"An operator {what} the sale.")
     changed = sorted(set(values) - _BY_ITSELF)
     if changed:
         yield Incident(at, "changed", f"An operator changed {', '.join(changed)}.")

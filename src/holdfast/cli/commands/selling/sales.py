@@ -12,9 +12,10 @@ from sqlalchemy import Connection
 from holdfast.bootstrap.services import build_sale_operations
 from holdfast.cli.approval import approved
 from holdfast.cli.commands.pools import checked_id
+from holdfast.cli.commands.selling import line
 from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
-from holdfast.cli.output import AsJson, examples, fail, print_json, print_table
+from holdfast.cli.output import AsJson, examples, fail, print_facts, print_json, print_table
 from holdfast.cli.report.gather import gather
 from holdfast.cli.report.summary import body_of, print_summary
 from holdfast.cli.times import moment
@@ -46,6 +47,8 @@ app = typer.Typer(
         "holdfast sales pause drop",
     ),
 )
+
+app.add_typer(line.app)
 
 LIST_LIMIT = 10_000
 # A fraction of a second on a phone.
@@ -108,17 +111,36 @@ def list_all(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command("show", epilog=examples("holdfast sales show drop", "holdfast sales show drop --json"))
 def show(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
-    """Show one sale."""
+    """Show one sale: its stock, its rules and its waiting room."""
     settings = settings_from(data)
 
-    async def body(access: Access) -> dict[str, Any] | Refusal:
-        def find(connection: Connection) -> Sale | None:
-            return find_sale(connection, sale_id)
+    async def look(access: Access) -> tuple[dict[str, Any], dict[str, object]] | None:
+        def find(connection: Connection) -> tuple[Sale, dict[str, object]] | None:
+            sale = find_sale(connection, sale_id)
+            return None if sale is None else (sale, _rules_of(connection, sale))
 
-        sale = await access.database.read(find)
-        return Refusal.NOT_FOUND if sale is None else await access.body(sale)
+        found = await access.database.read(find)
+        return None if found is None else (await access.body(found[0]), found[1])
 
-    _print_result(Refusal.NOT_FOUND if is_new(settings) else _run(settings, body), as_json)
+    shown = None if is_new(settings) else _run(settings, look)
+    _print_result(Refusal.NOT_FOUND if shown is None else shown[0], as_json)
+    if shown is not None and not as_json:
+        typer.echo("")
+        print_facts(shown[1])
+
+
+def _rules_of(connection: Connection, sale: Sale) -> dict[str, object]:
+    state = line.line_of(connection, sale)
+    limits = {
+        f"{sale.per_buyer_limit} per buyer": sale.per_buyer_limit is not None,
+        f"tier {sale.required_tier} and above": bool(sale.required_tier),
+        "proof of work": sale.proof_of_work is not None,
+    }
+    return {
+        "payment": f"{sale.payment}, {sale.checkout}, held for {sale.hold_seconds} s",
+        "limits": ", ".join(limit for limit, is_set in limits.items() if is_set) or "none",
+        **({"room": "off"} if state is None else line.room_facts(sale, state)),
+    }
 
 
 @app.command(
