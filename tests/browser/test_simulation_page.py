@@ -61,6 +61,7 @@ def finish(page: Page) -> None:
     expect(page.locator("[data-phase=done]")).to_be_visible(timeout=RUN_MS)
     expect(page.locator("[data-verdict=ok]")).to_contain_text("Verified: nothing went wrong")
     expect(page.locator("[data-shop=holdfast] .value")).to_contain_text(f"{UNITS} sold of {UNITS}")
+    expect(page.locator("[data-shop=holdfast]")).not_to_contain_text("charged more than once")
 
 
 def sold_of(page: Page, shop: str) -> int:

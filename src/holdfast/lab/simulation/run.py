@@ -136,8 +136,8 @@ class Run:
             await asyncio.sleep(SAMPLE_S)
 
     async def _sample_ledger(self, server: ServerUnderTest) -> None:
-        orders = await server.count_orders()
-        self._ledger = LedgerCounts(False, self._ledger.orders) if orders is None else LedgerCounts(True, orders)
+        sold = await server.count_sold()
+        self._ledger = LedgerCounts(sold is not None, *(sold or (self._ledger.orders, self._ledger.twice)))
 
     async def _sample_gate(self, server: ServerUnderTest, shops: Shops) -> None:
         stock = await server.read_stock()

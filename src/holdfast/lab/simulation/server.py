@@ -6,7 +6,7 @@ import secrets
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 import httpx
@@ -30,7 +30,17 @@ PAYMENT_S = 0.15
 READ_TIMEOUT_S = 1.0
 # Generous, for a busy machine.
 VERIFY_TIMEOUT_S = 120.0
-_ORDERS = "SELECT count(*) FROM orders WHERE status = 'confirmed'"
+# Confirmed orders, and buyers who were charged more than once.
+_SOLD = """
+    SELECT (SELECT count(*) FROM orders WHERE status = 'confirmed'),
+           (SELECT count(*) FROM (SELECT buyer_id FROM payments WHERE state = 'captured'
+                                  GROUP BY buyer_id HAVING count(*) > 1) AS charged_again)
+"""
+
+
+class Sold(NamedTuple):
+    orders: int
+    twice: int
 
 
 class Stock(Struct, frozen=True):
@@ -154,7 +164,7 @@ class ServerUnderTest:
             return None
         return msgspec.json.decode(response.content, type=Stock) if response.status_code == 200 else None
 
-    async def count_orders(self) -> int | None:
+    async def count_sold(self) -> Sold | None:
         """Read from the ledger itself, without the server; None if there is no answer in time."""
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
@@ -163,17 +173,17 @@ class ServerUnderTest:
             self._close_ledger()
             return None
 
-    def _count_in_file(self) -> int:
+    def _count_in_file(self) -> Sold:
         connection = sqlite3.connect(f"file:{self._file}?mode=ro", uri=True, timeout=READ_TIMEOUT_S)
         try:
-            return int(connection.execute(_ORDERS).fetchone()[0])
+            return Sold(*connection.execute(_SOLD).fetchone())
         finally:
             connection.close()
 
-    async def _count_in_postgres(self) -> int:
+    async def _count_in_postgres(self) -> Sold:
         if self._ledger is None:
             self._ledger = await asyncpg.connect(self._database_url)
-        return int(await self._ledger.fetchval(_ORDERS))
+        return Sold(*await self._ledger.fetchrow(_SOLD))
 
     def _close_ledger(self) -> None:
         if self._ledger is not None:

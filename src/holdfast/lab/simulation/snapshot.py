@@ -50,6 +50,8 @@ class Gate(Struct, frozen=True):
 class LedgerCounts(Struct, frozen=True):
     is_up: bool = False
     orders: int = 0
+    # Buyers who were charged more than once.
+    twice: int = 0
 
 
 class ShopCounts(Struct, frozen=True):

@@ -42,7 +42,7 @@ export function Shops({ setup, snapshot }) {
     about: "One batch, one decision, one commit; one order per idempotency key.",
     sold: ledger.orders,
     oversold: Math.max(0, ledger.orders - options.units),
-    twice: 0,
+    twice: ledger.twice,
     errors: clicks.retried,
   };
   return html`
