@@ -27,7 +27,7 @@ from holdfast.access.setting_values import (
 )
 from holdfast.domain.sale.rates import parse_rates
 from holdfast.errors import SettingsError
-from holdfast.gate.redis.link.redis_url import parse_redis_url
+from holdfast.gate.redis.link.redis_url import check_redis
 from holdfast.ledger.engine.database_url import (
     check_database_url,
     check_replica_urls,
@@ -35,9 +35,10 @@ from holdfast.ledger.engine.database_url import (
     with_hosts_as_options,
 )
 from holdfast.messages.mail_settings import check_mail
+from holdfast.messages.push.vapid import check_push
 from holdfast.runtime.client_address import Networks, parse_networks
 from holdfast.runtime.private_files import generated_secret
-from holdfast.streams.kafka.kafka_url import parse_kafka_url
+from holdfast.streams.kafka.kafka_url import check_kafka
 
 # Refused by name, because an ignored setting would silently fall back to its default.
 RENAMED = {"line_max": "queue_max", "patience_ms": "queue_timeout_ms", "sold_out_memory_ms": "sold_out_cache_ms"}
@@ -202,6 +203,10 @@ class Settings(BaseSettings):
         description="Send messages by mail: `smtp://user:password@host:587` or `smtps://user:password@host`.",
     )
     mail_from: str = Field("", description="The sender of mail, as in `Shop <noreply@shop.example>`.")
+    push_contact: str = Field(
+        "", description="Send notifications to browsers; how push services reach you: `mailto:ops@shop.example`."
+    )
+    push_key: SecretStr = Field(SecretStr(""), description="VAPID private key of notifications; generated if unset.")
     public_url: str = Field("", description="URL of this server as buyers see it, for links in messages.")
     message_templates: str = Field("", description="Folder with templates of your own for messages.")
     keep_days: int = Field(
@@ -276,12 +281,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _redis_has_a_ledger(self) -> "Settings":
-        if self.has_redis:
-            parse_redis_url(self.redis_url)
-            if self.is_embedded:
-                raise SettingsError(
-                    "HOLDFAST_REDIS_URL needs PostgreSQL as its ledger: set HOLDFAST_DATABASE_URL=postgresql://…"
-                )
+        check_redis(self.redis_url, is_embedded=self.is_embedded)
         return self
 
     @model_validator(mode="after")
@@ -291,17 +291,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _kafka_url_is_one(self) -> "Settings":
-        if self.kafka_url:
-            parse_kafka_url(self.kafka_url)
-        elif "kafka" in self.click_sinks:
-            raise SettingsError("HOLDFAST_CLICKS_TO=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
-        elif self.settlement_source == "kafka":
-            raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
+        check_kafka(self.kafka_url, has_clicks="kafka" in self.click_sinks, has_intents=self.has_intents)
         return self
 
     @model_validator(mode="after")
     def _mail_can_be_sent(self) -> "Settings":
         check_mail(self.smtp_url.get_secret_value(), self.mail_from, self.message_templates)
+        check_push(self.push_contact, self.push_key.get_secret_value())
         return self
 
     @model_validator(mode="after")
@@ -374,6 +370,9 @@ class Settings(BaseSettings):
 
     def signing_key_text(self) -> str:
         return self.signing_key.get_secret_value() or self._generated("signing_key", "", MIN_SECRET_BYTES)
+
+    def push_key_text(self) -> str:
+        return self.push_key.get_secret_value() or self._generated("push_key", "", MIN_SECRET_BYTES)
 
     def _generated(self, name: str, prefix: str, least: int) -> str:
         """A secret generated once and stored in the data directory, readable only by its owner."""

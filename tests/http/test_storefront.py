@@ -113,7 +113,7 @@ def test_without_a_demo_there_is_no_demo_identity(embedded: Server) -> None:
         "simulation_url": None,
         "return_origins": [],
         "stripe": None,
-        "messages": {"mail": False},
+        "messages": {"mail": False, "push": None},
     }
     assert ask(embedded, "/demo/identity").status_code == 404
 
@@ -127,7 +127,7 @@ def test_the_page_may_call_the_shops_login_and_nobody_else(tmp_path_factory: pyt
             "simulation_url": None,
             "return_origins": [],
             "stripe": None,
-            "messages": {"mail": False},
+            "messages": {"mail": False, "push": None},
         }
         store = store_of(server)
         store.open()
@@ -191,7 +191,7 @@ def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path:
             "demo": True,
             "return_origins": [],
             "stripe": None,
-            "messages": {"mail": False},
+            "messages": {"mail": False, "push": None},
         }
         assert ask(server, "/v1/sales/drop-1").json()["room"]["mode"] == "fifo"
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"

@@ -5,7 +5,7 @@ import pytest
 from outbox_world import OutboxWorld
 
 from holdfast.ledger.engine.database import Database
-from holdfast.webhooks.address import AddressRefused, GuardedBackend, check_url, is_reachable
+from holdfast.runtime.outgoing.address import AddressRefused, GuardedBackend, check_url, is_reachable
 from holdfast.webhooks.deliverer import Deliverer
 from holdfast.webhooks.sender import Sender
 from receiver import receiving

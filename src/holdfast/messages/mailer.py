@@ -29,12 +29,12 @@ from holdfast.ledger.messages.message_log import (
     finish,
 )
 from holdfast.messages.letters import Letter, Letters
+from holdfast.messages.retry import DELAYS_S, due_again
 from holdfast.messages.smtp import SmtpSession, SmtpUnavailable
 from holdfast.messages.smtp_url import SmtpUrl
 from holdfast.messages.threads import on_thread
 from holdfast.messages.unsubscribe import Subscriber, UnsubscribeLinks
 from holdfast.runtime.agent import Agent
-from holdfast.runtime.backoff import jittered
 
 log = structlog.get_logger()
 
@@ -45,9 +45,6 @@ LEASE_MS = 120_000
 BEGIN_WITHIN_S = 60.0
 # While the server does not answer.
 AWAY_S = 15.0
-# Between one attempt and the next, after replies that ask for patience (greylisting, full mailboxes).
-DELAYS_S: tuple[float, ...] = (30, 120, 600, 1_800, 3_600, 7_200)
-_JITTER = 0.2
 # A pass may wait for a slow server, message after message.
 LONGEST_PASS_S = 300.0
 
@@ -115,18 +112,9 @@ class Mailer:
 
     def _settle_and_claim(self, connection: Connection, outcomes: Sequence[Outcome], *, ends: bool) -> list[Claimed]:
         now = self._database.now_ms(connection)
-        finish(connection, [self._due_again(one, now) for one in outcomes], now)
+        finish(connection, [due_again(one, now, self._delays_s) for one in outcomes], now)
         expire_claims(connection, now)
         return [] if ends else claim(connection, MAIL, now, now + LEASE_MS, limit=CLAIMED_MAX)
-
-    def _due_again(self, outcome: Outcome, now: int) -> Outcome:
-        if outcome.state != "waiting" or not outcome.is_attempt:
-            return outcome
-        attempts = outcome.message.attempts
-        if attempts >= len(self._delays_s):
-            return Outcome(outcome.message, "failed", outcome.reason)
-        due_at = now + round(jittered(self._delays_s[attempts], _JITTER) * 1000)
-        return Outcome(outcome.message, "waiting", outcome.reason, due_at)
 
     async def _send_claimed(self, session: SmtpSession, claimed: Sequence[Claimed]) -> tuple[list[Outcome], bool]:
         """What came of each. Those that were not begun wait on, also when the process is stopped."""

@@ -50,6 +50,7 @@ FREE = FreeColumns(
         "pool_history": "As `pool_counts`, over time.",
         "pool_updates": "The counts that `pool.updated` had last, derived from the pools, which are compared.",
         "purchase_attempts": "Counts against a limit while a sale runs. What was granted is in the events.",
+        "push_devices": "As `contacts`: the browsers that buyers get notifications in.",
         "quoted_prices": "What a reservation was to cost. Its order has the same in its event, and is compared.",
         "quotes": "Promises until they expire. What came of one is in the order's event.",
         "refusal_batches": "Copies of the refusals in the files of each server, so that one search finds them.",

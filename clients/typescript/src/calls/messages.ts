@@ -1,7 +1,7 @@
 // Generated from the endpoint table by `make docs`. Do not edit.
 
 import { type Call, pathOf } from "../call.js";
-import type { Contact, Message, MessagePage } from "../types.js";
+import type { Contact, Message, MessagePage, PushSubscription } from "../types.js";
 
 /** Where you get messages. */
 export function getContact(): Call<Contact> {
@@ -9,8 +9,8 @@ export function getContact(): Call<Contact> {
 }
 
 /** Ask for messages. */
-export function putContact(args: { email: string; locale?: string | null; next_sale?: boolean; }): Call<Contact> {
-  return { method: "PUT", path: "/v1/me/contact", answers: { 200: "json" }, body: { email: args.email, locale: args.locale, next_sale: args.next_sale }, isRepeatable: true };
+export function putContact(args: { email?: string | null; locale?: string | null; next_sale?: boolean; push?: PushSubscription; } = {}): Call<Contact> {
+  return { method: "PUT", path: "/v1/me/contact", answers: { 200: "json" }, body: { email: args.email, locale: args.locale, next_sale: args.next_sale, push: args.push }, isRepeatable: true };
 }
 
 /** End all messages. */

@@ -5,8 +5,24 @@ export interface Contact {
   email: string | null;
   locale: string | null;
   next_sale: boolean;
+  /** How many browsers get notifications. */
+  devices: number;
   created_at: string;
   updated_at: string;
+}
+
+export interface PushKeys {
+  p256dh: string;
+  auth: string;
+}
+
+/** A browser's `PushSubscription`, as its `toJSON()` gives it. */
+export interface PushSubscription {
+  /** At the browser's push service. */
+  endpoint: string;
+  keys: PushKeys;
+  /** Ignored. */
+  expirationTime?: number | null;
 }
 
 export interface Message {

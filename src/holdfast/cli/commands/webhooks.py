@@ -17,9 +17,9 @@ from holdfast.http.contract.schemas.webhooks import DeliveryOut, NewWebhookOut, 
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.events.deliveries import Delivery, find_delivery, list_deliveries, retry_delivery
 from holdfast.ledger.events.webhooks import create_webhook, find_webhook, list_webhooks
+from holdfast.runtime.outgoing.address import check_url
 from holdfast.settings import Settings
 from holdfast.webhooks import admin
-from holdfast.webhooks.address import check_url
 
 app = typer.Typer(
     help="Manage webhooks and inspect their deliveries.",

@@ -88,6 +88,7 @@ def check_proxies(settings: Settings) -> Finding:
 
 def check_secrets(settings: Settings) -> Iterator[Finding]:
     needed = ["service_key", "signing_key", *([] if settings.buyer_jwks_url else ["buyer_secret"])]
+    needed += ["push_key"] if settings.push_contact else []
     generated = [name for name in needed if not getattr(settings, name).get_secret_value()]
     if not generated:
         yield ok("secrets", "all are set, none is generated")

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.call import Call, optional, path_of
-from holdfast.client.types.messages import Contact, Message, MessagePage
+from holdfast.client.types.messages import Contact, Message, MessagePage, PushSubscription
 
 
 def get_contact() -> Call[Contact]:
@@ -19,17 +19,24 @@ def get_contact() -> Call[Contact]:
     )
 
 
-def put_contact(*, email: str, locale: str | None = None, next_sale: bool | UnsetType = UNSET) -> Call[Contact]:
+def put_contact(
+    *,
+    email: str | UnsetType | None = UNSET,
+    locale: str | None = None,
+    next_sale: bool | UnsetType = UNSET,
+    push: PushSubscription | None = None,
+) -> Call[Contact]:
     """Ask for messages.
 
     For buyers: your turn, order confirmed, payment declined, order cancelled, refunded, sold out, and the next
-    sale if asked for. Nobody gets messages without having asked. Every mail has a link that ends them.
+    sale if asked for. Nobody gets messages without having asked. Every mail has a link that ends them. `push` adds
+    a browser that gets notifications.
     """
     return Call(
         method="PUT",
         path="/v1/me/contact",
         answers={200: (Contact,)},
-        body={"email": email, "locale": optional(locale), "next_sale": next_sale},
+        body={"email": email, "locale": optional(locale), "next_sale": next_sale, "push": optional(push)},
     )
 
 

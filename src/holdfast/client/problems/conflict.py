@@ -154,7 +154,7 @@ class TooManyWebhooks(errors.Conflict, reason="too_many_webhooks"):
 
 
 class MessagesOff(errors.Conflict, reason="messages_off"):
-    """409: This server sends no messages."""
+    """409: This server sends no messages of this kind."""
 
 
 class ApprovalRequired(errors.Conflict, reason="approval_required"):

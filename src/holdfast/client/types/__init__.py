@@ -4,7 +4,7 @@
 
 from holdfast.client.types.drops import Drop, DropPage, DropSale
 from holdfast.client.types.inventory import Availability, Pool, Reservation, Status
-from holdfast.client.types.messages import Contact, Message, MessagePage
+from holdfast.client.types.messages import Contact, Message, MessagePage, PushKeys, PushSubscription
 from holdfast.client.types.money import Balance, OrderPage, Refund, Wallet
 from holdfast.client.types.operate import (
     AnswerTimes,
@@ -215,6 +215,8 @@ __all__ = [
     "ProofOfWork",
     "ProofOfWorkIn",
     "Purchase",
+    "PushKeys",
+    "PushSubscription",
     "Quote",
     "QuotedPrice",
     "Ready",

@@ -3,6 +3,7 @@
 """Types of the resource `messages`."""
 
 from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from msgspec import Struct
 
@@ -12,8 +13,22 @@ class Contact(Struct, frozen=True, kw_only=True):
     email: str | None = None
     locale: str | None = None
     next_sale: bool
+    devices: int  # How many browsers get notifications.
     created_at: datetime
     updated_at: datetime
+
+
+class PushKeys(TypedDict):
+    p256dh: str
+    auth: str
+
+
+class PushSubscription(TypedDict):
+    """A browser's `PushSubscription`, as its `toJSON()` gives it."""
+
+    endpoint: str
+    keys: PushKeys
+    expirationTime: NotRequired[float | None]
 
 
 class Message(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,6 @@ MESSAGES_OFF = _kind(
     409,
     "messages_off",
     "Messages are off",
-    "This server sends no messages.",
-    "Set HOLDFAST_SMTP_URL to send messages by mail.",
+    "This server sends no messages of this kind.",
+    "Set HOLDFAST_SMTP_URL to send messages by mail, HOLDFAST_PUSH_CONTACT to send notifications.",
 )

@@ -30,8 +30,8 @@ from holdfast.ledger.events.webhooks import (
     list_webhooks,
     rotate_secret,
 )
+from holdfast.runtime.outgoing.address import check_url
 from holdfast.webhooks import admin
-from holdfast.webhooks.address import check_url
 
 
 class WebhookEndpoints:

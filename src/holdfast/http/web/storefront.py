@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from holdfast.bootstrap.messages import vapid_key_of
 from holdfast.bootstrap.services import Services
 from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.pool import is_sku_id
@@ -21,6 +22,7 @@ from holdfast.http.web.demo import IDENTITY
 from holdfast.http.web.pages import Asset, Others, make_asset, page_headers, send_asset
 from holdfast.http.web.store_page import not_found_page, store_page
 from holdfast.http.web.stripe_script import stripe_origins, stripe_script
+from holdfast.settings import Settings
 
 CONFIG_CACHE = "public, max-age=60"
 _KEPT_MAX = 2_000
@@ -46,7 +48,7 @@ class StorefrontPages:
                 "simulation_url": settings.demo_simulation_url or None,
                 "return_origins": sorted(settings.origins),
                 "stripe": self._script,
-                "messages": {"mail": bool(settings.smtp_url.get_secret_value())},
+                "messages": {"mail": bool(settings.smtp_url.get_secret_value()), "push": _push_key(settings)},
             }
         )
         self._rendered: dict[str, _Rendered] = {}
@@ -93,6 +95,12 @@ def _with_stripe(others: Others, api_base: str) -> Others:
     """Stripe's script, and what it calls and frames: only on the pages of sales that take cards with it."""
     scripts, calls, frames = stripe_origins(api_base)
     return Others(f"{others.calls} {calls}".strip(), others.posts, scripts, frames)
+
+
+def _push_key(settings: Settings) -> str | None:
+    """What a browser needs to subscribe: the public part."""
+    key = vapid_key_of(settings)
+    return None if key is None else key.public_key
 
 
 def _origin(url: str) -> str:

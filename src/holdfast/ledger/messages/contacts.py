@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from holdfast.ledger.messages.devices import delete_devices
 from holdfast.ledger.tables.messages import contacts
 
 # Values of one IN list; SQLite takes no more than some thousand.
@@ -54,6 +55,8 @@ def put_contact(connection: Connection, contact: Contact, now: int) -> Contact:
 
 
 def delete_contact(connection: Connection, buyer_id: str) -> bool:
+    """Ends all messages, in browsers too."""
+    delete_devices(connection, buyer_id=buyer_id)
     return connection.execute(delete(contacts).where(contacts.c.buyer_id == buyer_id)).rowcount > 0
 
 

@@ -19,7 +19,7 @@ from holdfast.ledger.messages.contacts import Contact, find_contacts
 from holdfast.ledger.sales.sale_lists import find_sales
 from holdfast.ledger.tables.messages import messages
 
-MAIL = "mail"
+MAIL, PUSH = "mail", "push"
 _INSERTED_MAX = 1_000
 
 

@@ -24,6 +24,20 @@ contacts_next = Index(
     postgresql_where=text("next_since IS NOT NULL"),
 )
 
+# Browsers that get notifications. The contact of the same buyer has the language.
+push_devices = Table(
+    "push_devices",
+    metadata,
+    # Derived from the endpoint.
+    Column("device_id", Id, primary_key=True),
+    Column("buyer_id", Id, nullable=False),
+    Column("endpoint", String, nullable=False),
+    Column("browser_key", String, nullable=False),
+    Column("auth", String, nullable=False),
+    Column("created_at", Millis, nullable=False),
+    Index("push_devices_by_buyer", "buyer_id"),
+)
+
 # One row for each message to one address: made once, claimed once, sent once. It is the log, too.
 messages = Table(
     "messages",

@@ -62,3 +62,12 @@ def _security(credentials: str, *, is_tls: bool) -> dict[str, str]:
         "sasl.username": unquote(user),
         "sasl.password": unquote(password),
     }
+
+
+def check_kafka(url: str, *, has_clicks: bool, has_intents: bool) -> None:
+    if url:
+        parse_kafka_url(url)
+    elif has_clicks:
+        raise SettingsError("HOLDFAST_CLICKS_TO=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")
+    elif has_intents:
+        raise SettingsError("HOLDFAST_SETTLEMENT_SOURCE=kafka needs HOLDFAST_KAFKA_URL=kafka://host:9092")

@@ -131,3 +131,12 @@ def _tls_files(query: dict[str, str], *, is_tls: bool) -> dict[str, str] | None:
             f"HOLDFAST_REDIS_URL: {', '.join(sorted(files))} mean TLS; begin with rediss instead of redis"
         )
     return files if is_tls else None
+
+
+def check_redis(url: str, *, is_embedded: bool) -> None:
+    if url:
+        parse_redis_url(url)
+        if is_embedded:
+            raise SettingsError(
+                "HOLDFAST_REDIS_URL needs PostgreSQL as its ledger: set HOLDFAST_DATABASE_URL=postgresql://…"
+            )

@@ -31,7 +31,8 @@ PUT_CONTACT = _endpoint(
     "PUT /v1/me/contact",
     summary="Ask for messages",
     description="For buyers: your turn, order confirmed, payment declined, order cancelled, refunded, sold out, and "
-    "the next sale if asked for. Nobody gets messages without having asked. Every mail has a link that ends them.",
+    "the next sale if asked for. Nobody gets messages without having asked. Every mail has a link that ends them. "
+    "`push` adds a browser that gets notifications.",
     access=_BUYERS,
     body=ContactIn,
     answers={200: Answers("The contact", ContactOut)},

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.values import EMAIL, LOCALE, AnyId, BuyerId, Limit, SaleId, Timestamp
@@ -19,13 +19,33 @@ Email = Annotated[
 MessageLocale = Annotated[str, Meta(pattern=LOCALE, description="The language of messages; null: that of the sale.")]
 
 
+_Key = Annotated[str, Meta(min_length=80, max_length=100, pattern=r"^[A-Za-z0-9_-]+=*$")]
+_Auth = Annotated[str, Meta(min_length=20, max_length=40, pattern=r"^[A-Za-z0-9_-]+=*$")]
+
+
+class PushKeys(Struct, frozen=True, forbid_unknown_fields=True):
+    p256dh: _Key
+    auth: _Auth
+
+
+class PushSubscription(Struct, frozen=True, forbid_unknown_fields=True):
+    """A browser's `PushSubscription`, as its `toJSON()` gives it."""
+
+    endpoint: Annotated[str, Meta(max_length=1_000, pattern="^https://", description="At the browser's push service.")]
+    keys: PushKeys
+    expirationTime: Annotated[float | None, Meta(description="Ignored.")] = None  # noqa: N815 - the browser's name
+
+
 class ContactIn(Struct, frozen=True, forbid_unknown_fields=True):
-    email: Email
+    email: Annotated[Email | UnsetType | None, Meta(description="Unset: as before. Null: no mail.")] = UNSET
     locale: MessageLocale | None = None
     next_sale: Annotated[bool, Meta(description="Also tell me about the next sale, once.")] = False
+    push: Annotated[
+        PushSubscription | UnsetType, Meta(description="Send notifications to this browser, beside the others.")
+    ] = UNSET
 
     def __post_init__(self) -> None:
-        if not is_mail_address(self.email):
+        if isinstance(self.email, str) and not is_mail_address(self.email):
             raise ValueError("must be an email address")
 
 
@@ -34,13 +54,14 @@ class ContactOut(Struct, frozen=True):
     email: str | None
     locale: str | None
     next_sale: bool
+    devices: Annotated[int, Meta(description="How many browsers get notifications.")]
     created_at: Timestamp
     updated_at: Timestamp
 
     @classmethod
-    def of(cls, contact: Contact) -> Self:
+    def of(cls, contact: Contact, devices: int) -> Self:
         at = {"created_at": rfc3339(contact.created_at), "updated_at": rfc3339(contact.updated_at)}
-        return cls(contact.buyer_id, contact.email, contact.locale, contact.next_since is not None, **at)
+        return cls(contact.buyer_id, contact.email, contact.locale, contact.next_since is not None, devices, **at)
 
 
 class MessageQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from holdfast.http.contract.schemas.copying import copy_fields
 from holdfast.http.contract.schemas.values import PRINTABLE, AnyId, EventPattern, Limit, Moment, Timestamp
 from holdfast.ledger.events.deliveries import Attempt, Delivery
 from holdfast.ledger.events.webhooks import Webhook
-from holdfast.webhooks.address import MAX_URL
+from holdfast.runtime.outgoing.address import MAX_URL
 
 # Each takes a share of every event and of every pass; this many is far beyond any real number of receivers.
 MAX_WEBHOOKS = 50

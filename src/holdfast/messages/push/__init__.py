@@ -1,0 +1,1 @@
+"""Web Push: notifications in browsers, for buyers who asked for them."""

@@ -1,0 +1,151 @@
+"""Sends the notifications that are due, some at a time. A push service is not ours: it gets nothing it could read.
+
+As with mail, a message is claimed before it is sent, and one that may have arrived is not repeated. A subscription
+that its push service does not know any more (404, 410) is deleted. Endpoints come from buyers, so they are called as
+those of webhooks are, and never lead into a private network.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.messages.devices import Device, delete_device, find_device
+from holdfast.ledger.messages.message_log import (
+    PUSH,
+    Claimed,
+    Outcome,
+    anything_due,
+    claim,
+    expire_claims,
+    finish,
+)
+from holdfast.messages.letters import Letters
+from holdfast.messages.push.encryption import encrypt, from_base64url
+from holdfast.messages.push.vapid import VapidKey
+from holdfast.messages.retry import DELAYS_S, due_again
+from holdfast.runtime.agent import Agent
+from holdfast.runtime.outgoing.poster import Posted, Poster
+
+PASS_INTERVAL_S = 1.0
+# Sent at the same time.
+CLAIMED_MAX = 32
+LEASE_MS = 60_000
+SEND_TIMEOUT_S = 10.0
+RETRY_AFTER_MAX_S = 3_600.0
+# Push services keep a message no longer.
+TTL_MAX_S = 28 * 86_400
+BODY_MAX = 500
+_URGENT = frozenset(("your_turn", "payment_failed"))
+_GONE = frozenset((404, 410))
+_PATIENCE = frozenset((408, 425, 429))
+
+
+class _Work(Struct, frozen=True):
+    one: Claimed
+    device: Device
+
+
+class _Sent(Struct, frozen=True):
+    work: _Work
+    outcome: Outcome
+    asked_s: float = 0.0
+    is_gone: bool = False
+
+
+class Pusher:
+    def __init__(
+        self,
+        database: Database,
+        poster: Poster,
+        key: VapidKey,
+        letters: Letters,
+        *,
+        delays_s: Sequence[float] = DELAYS_S,
+    ) -> None:
+        self._database, self._poster, self._key, self._letters = database, poster, key, letters
+        self._delays_s = delays_s
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def agent(self) -> Agent[int]:
+        return Agent(
+            "pusher", self.pass_once, PASS_INTERVAL_S, wake=self._wake, least_rest_s=0.05, close=self._poster.close
+        )
+
+    async def pass_once(self) -> int:
+        """Send what is due; returns how many were claimed."""
+        if not await self._database.read(lambda c: anything_due(c, PUSH, self._database.now_ms(c))):
+            return 0
+        sent, count = list[_Sent](), 0
+        while True:
+            now, work = await self._database.write(partial(self._settle_and_claim, sent=sent))
+            if not work:
+                return count
+            sent = await asyncio.gather(*[self._send(each, now) for each in work])
+            count += len(work)
+
+    def _settle_and_claim(self, connection: Connection, sent: Sequence[_Sent]) -> tuple[int, list[_Work]]:
+        now = self._database.now_ms(connection)
+        finish(connection, [due_again(each.outcome, now, self._delays_s, each.asked_s) for each in sent], now)
+        for each in sent:
+            if each.is_gone:
+                delete_device(connection, each.work.device.device_id)
+        expire_claims(connection, now)
+        work = list[_Work]()
+        for one in claim(connection, PUSH, now, now + LEASE_MS, limit=CLAIMED_MAX):
+            device = find_device(connection, one.message.values["target"], one.message.buyer_id)
+            if device is None:
+                finish(connection, [Outcome(one.message, "dropped", "opted_out", is_attempt=False)], now)
+            else:
+                work.append(_Work(one, device))
+        return now, work
+
+    async def _send(self, work: _Work, now: int) -> _Sent:
+        message, device = work.one.message, work.device
+        try:
+            body = encrypt(self._text(work.one), from_base64url(device.browser_key), from_base64url(device.auth))
+        except ValueError:
+            return _Sent(work, Outcome(message, "failed", "key_invalid"), is_gone=True)
+        seconds = min(max((message.expires_at - now) // 1000, 1), TTL_MAX_S)
+        headers = {
+            "authorization": self._key.authorization(device.endpoint, now // 1000),
+            "content-encoding": "aes128gcm",
+            "content-type": "application/octet-stream",
+            "ttl": str(seconds),
+            "urgency": "high" if message.kind in _URGENT else "normal",
+        }
+        return _judged(work, await self._poster.post(device.endpoint, headers, body))
+
+    def _text(self, one: Claimed) -> bytes:
+        """What the service worker shows (static/store/push-worker.js)."""
+        letter = self._letters.write(one.message.kind, one.contact.locale, one.sale, one.message.values, "")
+        shown = {
+            "title": letter.subject,
+            "body": letter.text.partition("\n\n")[0][:BODY_MAX],
+            "url": f"/s/{one.sale.sale_id}",
+            "tag": one.message.message_id,
+        }
+        return msgspec.json.encode(shown)
+
+
+def _judged(work: _Work, posted: Posted) -> _Sent:
+    message, status = work.one.message, posted.status
+    if status is None:
+        state = "unknown" if posted.may_have_arrived else "waiting"
+        if posted.error == "address_refused":
+            return _Sent(work, Outcome(message, "failed", posted.error), is_gone=True)
+        return _Sent(work, Outcome(message, state, posted.error))
+    if 200 <= status < 300:
+        return _Sent(work, Outcome(message, "sent"))
+    if status in _GONE:
+        return _Sent(work, Outcome(message, "failed", "subscription_gone"), is_gone=True)
+    is_waiting = status >= 500 or status in _PATIENCE
+    asked_s = min(posted.retry_after_s or 0.0, RETRY_AFTER_MAX_S)
+    return _Sent(work, Outcome(message, "waiting" if is_waiting else "failed", f"http_{status}"), asked_s)
