@@ -184,6 +184,7 @@ async def test_the_sales_of_a_drop_are_in_one_cell(site: Site) -> None:
         ({"cells": "a=postgresql://h/a;b=postgresql://h/a"}, "each needs its own"),
         ({"cells": "a=postgresql://h/a", "approvals": True}, "HOLDFAST_APPROVALS does not go with HOLDFAST_CELLS"),
         ({"cells": "a=postgresql://h/a", "smtp_url": "smtp://h"}, "HOLDFAST_SMTP_URL does not go with HOLDFAST_CELLS"),
+        ({"cells": "a=postgresql://h/a", "push_contact": "mailto:a@b.example"}, "HOLDFAST_PUSH_CONTACT does not go"),
         ({"cells": "a=postgresql://h/a", "database_url": "postgresql://h/a"}, "no cell may be in the control database"),
     ],
 )

@@ -17,7 +17,7 @@ _EXAMPLE = "HOLDFAST_CELLS: write it as a=postgresql://h1/a|redis://h2:6379/0;b=
 _STORES = ("database_url", "redis_url")
 # Each cell has its own Redis. The others work on one ledger only: contacts for mail would be in the control database,
 # and what the mail is about in the cells.
-_NOT_WITH_CELLS = ("redis_url", "database_replica_urls", "settlement_source", "approvals", "smtp_url")
+_NOT_WITH_CELLS = ("redis_url", "database_replica_urls", "settlement_source", "approvals", "smtp_url", "push_contact")
 
 
 class CellStores(Struct, frozen=True):

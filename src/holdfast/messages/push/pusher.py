@@ -124,7 +124,7 @@ class Pusher:
         return _judged(work, await self._poster.post(device.endpoint, headers, body))
 
     def _text(self, one: Claimed) -> bytes:
-        """What the service worker shows (static/store/push-worker.js)."""
+        """What the service worker of the page shows."""
         letter = self._letters.write(one.message.kind, one.contact.locale, one.sale, one.message.values, "")
         shown = {
             "title": letter.subject,
