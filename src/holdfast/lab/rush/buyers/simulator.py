@@ -24,7 +24,7 @@ from holdfast.lab.rush.buyers.actions import Pause, Script, Solve, Step, Togethe
 from holdfast.lab.rush.buyers.bots import visit
 from holdfast.lab.rush.buyers.buyer import Buyer
 from holdfast.lab.rush.buyers.edge_cache import EdgeCache
-from holdfast.lab.rush.buyers.record import BuyerRecord
+from holdfast.lab.rush.buyers.record import BuyerRecord, Ending
 from holdfast.lab.rush.buyers.source import Source, source_of
 from holdfast.lab.rush.buyers.tally import ATTEMPT, Tally
 
@@ -81,7 +81,7 @@ class BuyerSimulator:
         self._record_unserved()
         for active in list(self._active.values()):
             active.script.close()
-            self._leave(active)
+            self._leave(active, Ending.CUT_OFF)
         self._expected = len(self.records)
         self._end_if_empty()
 
@@ -91,7 +91,7 @@ class BuyerSimulator:
         self._arrived.clear()
         self._heap.clear()
         for number in numbers:
-            self._end(self._make_buyer(number).record)
+            self._end(self._make_buyer(number).record, Ending.CUT_OFF)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -214,14 +214,15 @@ class BuyerSimulator:
 
         self._loop.run_in_executor(self._solver, solve, action.challenge).add_done_callback(done)
 
-    def _leave(self, active: _ActiveBuyer) -> None:
+    def _leave(self, active: _ActiveBuyer, ending: Ending | None = None) -> None:
         active.is_gone = True
         del self._active[active.record.number]
-        self._end(active.record)
+        self._end(active.record, ending)
         self._end_if_empty()
 
-    def _end(self, record: BuyerRecord) -> None:
-        record.ended_at = monotonic()
+    def _end(self, record: BuyerRecord, ending: Ending | None = None) -> None:
+        """A buyer who is cut off may have ended in another way before, and gone on: with another card."""
+        record.ended_at, record.ending = monotonic(), ending or record.ending
         self.records.append(record)
         self._count("ended", record.ended_at)
         self._count(f"ending {record.ending}", record.ended_at)
