@@ -324,7 +324,7 @@ def test_now_tells_everyone_how_the_sale_stands(store: Store) -> None:
     assert unchanged.status_code == 304
     assert answer.json().keys() == {
         "sale_id", "state", "available_hint", "opens_at", "next_poll_ms", "serving", "joined", "rate_per_second",
-        "lottery", "next_return_at",
+        "lottery", "next_return_at", "sold_out",
     }  # fmt: skip
     problem_of(
         httpx.get(f"{store.server.url}/v1/sales/nothing/now", verify=False, trust_env=False), 404, "sale_not_found"

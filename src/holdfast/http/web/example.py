@@ -13,6 +13,7 @@ _STORY: dict[str, Any] = {
     "sale_id": "drop",
     "per_buyer_limit": 2,
     "units": 100,
+    "email": "ada@example.com",
     "owner_id": "buyer-42",
     "reservation_id": "rsv_019a8b3c4d5e…_demo",
     "idempotency_key": "order-1001",

@@ -10,9 +10,15 @@ from holdfast.ledger.access.revocations import Revocation, RevocationKind
 
 
 class RevocationIn(Struct, frozen=True, forbid_unknown_fields=True):
-    expires_at: Annotated[Moment | None, Meta(description="In 30 days if left out: no token is valid for longer.")] = (
-        None
-    )
+    expires_at: (
+        Annotated[
+            Moment,
+            Meta(
+                description="In 30 days if left out: no token is valid for longer.", examples=["2100-01-01T00:00:00Z"]
+            ),
+        ]
+        | None
+    ) = None
     reason: (
         Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE, examples=["account stolen"])] | None
     ) = None
