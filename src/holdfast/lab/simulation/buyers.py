@@ -1,6 +1,6 @@
 """The buyers: the same arrivals and the same clicks at Holdfast and at every simple shop.
 
-A buyer clicks once, or twice at the same moment. Whoever gets an error or no answer clicks again half a second later.
+A buyer clicks once, or twice at the same moment, and again half a second after an error or no answer.
 At Holdfast a click carries the purchase's idempotency key, as the storefront's does; the simple shops know no such key.
 """
 

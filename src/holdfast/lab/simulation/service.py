@@ -1,7 +1,7 @@
 """The HTTP interface of the simulation, independent of the server it runs on.
 
-It starts processes, so it answers only whoever came by a loopback name, and takes orders only from its own page: no
-other site can use a visitor's browser to give any.
+It starts processes, so it answers only requests to a loopback name, and accepts commands only from its own page: no
+other site can use a visitor's browser to send any.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

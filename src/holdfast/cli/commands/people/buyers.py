@@ -37,7 +37,7 @@ app = typer.Typer(
 
 Buyer = Annotated[str, typer.Argument(help="The buyer ID.", metavar="BUYER")]
 IsToken = Annotated[bool, typer.Option("--token", help="The argument is the ID of one token (its `jti`).")]
-# What the record says of whoever may run commands on this machine.
+# The actor on record: anyone who may run commands on this machine.
 COMMAND_LINE = "the command line"
 LISTED_MAX = 1_000
 DAY_MS = 24 * 3_600_000
