@@ -24,7 +24,7 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.allowances import UNDECIDED_MS, Exceeded
 from holdfast.ledger.sales.drops import insert_drop
-from holdfast.ledger.sales.sales import count_anew
+from holdfast.ledger.sales.sales import count_anew, put_pool_in_sale
 from holdfast.ledger.tables.stock import reservations
 from redis_setup import RedisSetup
 from set_clock import SetClock
@@ -184,10 +184,18 @@ class DropLimits:
         assert first.outcome is Outcome.RESERVED
         assert (await world.decide(SALES[0], Reserve("b", "ada", 1, 1))).outcome is Outcome.BUYER_LIMIT
         await world.catch_up(sku_id)
-        [name] = await world.clock.write(lambda c: count_anew(c, sku_id, world.clock.now))
+        sale_id, now = SALES[0].sale_id, world.clock.now
+        [name] = await world.clock.write(lambda c: count_anew(c, sku_id, sale_id, now))
         await world.reload(name)
+        await world.clock.write(lambda c: put_pool_in_sale(c, sku_id, sale_id, now))
         outcomes = [(await world.decide(SALES[0], Reserve(id_, "ada", 1, 1))).outcome for id_ in ("c", "d")]
         assert outcomes == [Outcome.RESERVED, Outcome.BUYER_LIMIT]
+
+        # Another server was stopped while it loaded this sale, and goes on now that it sells.
+        await world.catch_up(sku_id)
+        assert await world.clock.write(lambda c: count_anew(c, sku_id, sale_id, now)) == []
+        await world.reload(sku_id)
+        assert (await world.decide(SALES[0], Reserve("e", "ada", 1, 1))).outcome is Outcome.BUYER_LIMIT
 
 
 async def race_for_two(world: World, sale: Sale) -> int:

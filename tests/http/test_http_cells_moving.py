@@ -1,7 +1,8 @@
 """A SKU is moved to another cell between its sales, while a server serves both cells."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from http_cells import Site, cell_settings, open_site
 from databases import new_postgres_database, new_sqlite_database
 from holdfast.bootstrap.cells import moving
 from holdfast.bootstrap.cells.moving import CannotMove, CellMover
+from holdfast.bootstrap.cells.sites import Site as Opened
 from holdfast.bootstrap.cells.sites import sites_of
+from holdfast.domain.stock.command import Command
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.ledger.cells.placement import Amounts, set_pinned
 from holdfast.settings import Settings
 from holdfast.verify.prove import prove
@@ -181,6 +185,66 @@ async def test_a_move_that_is_interrupted_after_any_step_is_continued_and_nothin
             assert (totals[to][0] - totals[to][1], sum(total for total, _ in totals.values())) == (4, 5)
             assert (await _ok(site, "GET", "/v1/inventory/shoe/available"))["available"] == 4
     await _is_proven(settings)
+
+
+class Stopped(Opened, frozen=True, eq=False):
+    """A cell to which the units are given late."""
+
+    is_reached: asyncio.Event
+    may_go_on: asyncio.Event
+
+    async def apply(self, sku_id: str, command: Command) -> Outcome:
+        if not self.is_reached.is_set():
+            self.is_reached.set()
+            await self.may_go_on.wait()
+        return await super().apply(sku_id, command)
+
+
+async def test_of_two_commands_at_once_one_moves_the_units_and_neither_adds_any(settings: Settings) -> None:
+    """The first is stopped before it gives the units to the new cell, and goes on when the second has done so."""
+    async with open_site(settings) as site:
+        await site.sell("first", sku_id="shoe", cell="a")
+        await _sell_one(site, "first", "ada")
+        await _ok(site, "POST", "/v1/sales/first/close")
+        await _move(site, settings, "b")
+
+        is_reached, may_go_on = asyncio.Event(), asyncio.Event()
+
+        @asynccontextmanager
+        async def open_stopped(cell: str) -> AsyncIterator[Opened]:
+            async with sites_of(settings)(cell) as opened:
+                stopped = Stopped(opened.database, opened.engine, opened.loader, is_reached, may_go_on)
+                yield stopped if cell == "a" else opened
+
+        first = asyncio.create_task(CellMover(site.services.database, open_stopped).move("shoe", "a", wait_s=0))
+        async with asyncio.timeout(60):
+            await is_reached.wait()
+        await _move(site, settings, "a")
+        may_go_on.set()
+        with pytest.raises(CannotMove, match="another command"):
+            await first
+        assert await _totals(settings) == {"a": (5, 1), "b": (0, 0)}
+        await site.app.cell_map.refresh()
+        assert (await _ok(site, "GET", "/v1/inventory/shoe/available"))["available"] == 4
+    await _is_proven(settings)
+
+
+async def test_a_command_that_is_interrupted_while_it_waits_moves_nothing(settings: Settings) -> None:
+    async with open_site(settings) as site:
+        await site.sell("first", sku_id="shoe", cell="a")
+        status, _ = await site.buy("first", "ada")
+        assert status == 201
+        await _ok(site, "POST", "/v1/sales/first/close")
+        is_announced = asyncio.Event()
+        mover = CellMover(site.services.database, sites_of(settings), lambda _step: is_announced.set())
+        moving_ = asyncio.create_task(mover.move("shoe", "b", wait_s=600))
+        async with asyncio.timeout(60):
+            await is_announced.wait()
+        moving_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await moving_
+        await site.app.cell_map.refresh()
+        assert (await _ok(site, "GET", "/v1/inventory/shoe/available"))["available"] == 4
 
 
 async def test_a_move_that_cannot_be_made_changes_nothing(settings: Settings) -> None:

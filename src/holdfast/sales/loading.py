@@ -86,7 +86,7 @@ class Loader:
 
     async def take_over(self, sale: Sale) -> None:
         """Put a pool that has the units of the sale into it."""
-        await self._count_anew(sale.sku_id)
+        await self._count_anew(sale)
         await self._database.write(lambda c: put_pool_in_sale(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
 
     async def _load(self, sale: Sale) -> Loaded:
@@ -114,10 +114,11 @@ class Loader:
         await self.take_over(sale)
         return None
 
-    async def _count_anew(self, sku_id: str) -> None:
-        """Limits per buyer begin at zero in every sale. The pool does not sell yet, so there is nothing to count in
-        this one, and a repetition changes nothing."""
-        names = await self._database.write(lambda c: count_anew(c, sku_id, self._database.now_ms(c)))
+    async def _count_anew(self, sale: Sale) -> None:
+        """Limits per buyer begin at zero in every sale. Until the pool is in this one it does not sell, so there is
+        nothing to count. After that another process may have opened the sale: one that was stopped here for long must
+        not forget what was bought in it."""
+        names = await self._database.write(lambda c: count_anew(c, sale.sku_id, sale.sale_id, self._database.now_ms(c)))
         for name in names if self._reload is not None else ():
             assert self._reload is not None
             await self._reload(name)

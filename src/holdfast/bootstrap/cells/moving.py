@@ -12,6 +12,10 @@ The old copies are removed. The map is switched.
 
 What happens when it fails. Before the amounts are written, the move is abandoned and all is as before. After that, the
 same command continues: each step looks whether it was done. Until the switch, nobody is served; nothing is lost.
+
+Two commands at the same time. The map is only changed as it was last read, so the amounts are counted once, and nothing
+is copied for a move that has ended. Units are not added or removed: each pool is given its total, so to do it twice is
+to do it once.
 """
 
 import asyncio
@@ -23,7 +27,7 @@ from sqlalchemy import Connection
 
 from holdfast.bootstrap.cells.sites import OpenSite, Site
 from holdfast.domain.sale.sale import SaleState
-from holdfast.domain.stock.command import Expire, Provision, Restock
+from holdfast.domain.stock.command import Expire, Provision
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Rules
 from holdfast.errors import EngineError, Unavailable
@@ -31,11 +35,11 @@ from holdfast.ledger.cells.placement import (
     Amounts,
     Move,
     PlacedSku,
+    change_move,
     end_move,
     find_sku,
     note_move,
     read_changes,
-    set_move,
 )
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sale_copies import (
@@ -59,6 +63,10 @@ class CannotMove(Exception):
     """Nothing was changed; or, if it says so, the same command continues."""
 
 
+def _at_it(sku_id: str) -> CannotMove:
+    return CannotMove(f"another command moves {sku_id}: wait for it, or repeat this one to continue")
+
+
 class CellMover:
     def __init__(
         self, control: Database, open_site: OpenSite, on_step: Callable[[str], None] = lambda _step: None
@@ -70,19 +78,32 @@ class CellMover:
         placed = await self._find(sku_id, to)
         async with self._open_site(placed.cell) as old, self._open_site(to) as new:
             if placed.move is None or placed.move.amounts is None:
-                amounts = await self._drain(placed, Move(to), old, new, wait_s)
-            else:
-                amounts = placed.move.amounts
-            moved = placed.moved(Move(to), amounts)
-            await self._hand_over(moved, amounts, old, new)
+                placed = await self._drain(placed, to, old, new, wait_s)
+            assert placed.move is not None
+            assert placed.move.amounts is not None
+            amounts = placed.move.amounts
+            moved = placed.moved(placed.move, amounts)
+            await self._hand_over(placed, moved, amounts, old, new)
             for sale_id in amounts.sale_ids:
+                await self._ensure_unchanged(placed)
                 await self._copy(sku_id, sale_id, old, new)
             await self._verify(sku_id, amounts, new)
             self._on_step("verified")
+            await self._ensure_unchanged(placed)
             await self._remove(sku_id, amounts, old)
             self._on_step("removed")
-            await self._control.write(partial(end_move, moved=moved, sale_ids=amounts.sale_ids))
+            await self._control.write(partial(end_move, placed=placed, moved=moved, sale_ids=amounts.sale_ids))
             return amounts
+
+    async def _change(self, placed: PlacedSku, move: Move | None) -> PlacedSku:
+        changed = await self._control.write(partial(change_move, placed=placed, move=move))
+        if changed is None:
+            raise _at_it(placed.sku_id)
+        return changed
+
+    async def _ensure_unchanged(self, placed: PlacedSku) -> None:
+        if await self._control.read(partial(find_sku, sku_id=placed.sku_id)) != placed:
+            raise _at_it(placed.sku_id)
 
     async def _find(self, sku_id: str, to: str) -> PlacedSku:
         placed = await self._control.read(partial(find_sku, sku_id=sku_id))
@@ -100,23 +121,24 @@ class CellMover:
 
     # --- drain
 
-    async def _drain(self, placed: PlacedSku, move: Move, old: Site, new: Site, wait_s: float) -> Amounts:
+    async def _drain(self, placed: PlacedSku, to: str, old: Site, new: Site, wait_s: float) -> PlacedSku:
         """Until nothing is held. From now on servers refuse everybody; without success all is as before."""
         sku_id = placed.sku_id
         try:
             await self._refuse_obstacle(sku_id, old)
-            await self._control.write(partial(set_move, sku_id=sku_id, move=move))
+            placed = await self._change(placed, Move(to))
             self._on_step("announced")
             await asyncio.sleep(SERVERS_KNOW_S)
             await self._wait_for_holds(sku_id, old, wait_s)
             await self._refuse_obstacle(sku_id, old)
             amounts = await self._amounts(placed, old, new)
-        except (CannotMove, EngineError):
-            await self._control.write(partial(set_move, sku_id=sku_id, move=None))
+        except (CannotMove, EngineError, asyncio.CancelledError):
+            # Also if somebody does not want to wait and interrupts the command.
+            await self._control.write(partial(change_move, placed=placed, move=None))
             raise
-        await self._control.write(partial(set_move, sku_id=sku_id, move=Move(move.to, amounts)))
+        placed = await self._change(placed, Move(to, amounts))
         self._on_step("drained")
-        return amounts
+        return placed
 
     async def _refuse_obstacle(self, sku_id: str, old: Site) -> None:
         obstacle = await old.database.read(lambda c: obstacle_to_moving(c, sku_id, old.database.now_ms(c)))
@@ -152,22 +174,23 @@ class CellMover:
 
     # --- copy
 
-    async def _hand_over(self, moved: PlacedSku, amounts: Amounts, old: Site, new: Site) -> None:
+    async def _hand_over(self, placed: PlacedSku, moved: PlacedSku, amounts: Amounts, old: Site, new: Site) -> None:
         """The units leave the old pool before they enter the new one."""
         sku_id, units = moved.sku_id, amounts.units
         stock, there = await old.stock(sku_id), await new.stock(sku_id)
         assert stock is not None
-        is_there = stock.total >= amounts.stays + units
-        if units and is_there and await old.apply(sku_id, Restock(-units)) is not Outcome.MOVED:
-            await self._control.write(partial(set_move, sku_id=sku_id, move=Move(moved.cell)))
+        is_there = units and stock.total >= amounts.stays + units
+        if is_there and await old.apply(sku_id, Provision(amounts.stays)) is not Outcome.MOVED:
+            await self._change(placed, Move(moved.cell))
             raise CannotMove(f"units of {sku_id} were reserved meanwhile: repeat the command to continue")
         self._on_step("taken")
+        await self._ensure_unchanged(placed)
         for site in (old, new):
             await site.write(lambda c, _now: note_move(c, moved))
         if there is None:
             await new.apply(sku_id, Provision(units, amounts.rules, only_if_missing=True))
         elif units and there.total < amounts.total:
-            await new.apply(sku_id, Restock(units))
+            await new.apply(sku_id, Provision(amounts.total, amounts.rules))
         self._on_step("given")
         if not amounts.sale_ids:
             await new.apply(sku_id, Provision(None, amounts.rules))

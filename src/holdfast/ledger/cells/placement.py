@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete, insert, select, update
 
 from holdfast.domain.stock.pool import Rules
@@ -166,16 +167,23 @@ def set_pinned(connection: Connection, sku_id: str, cell: str, *, pinned: bool) 
     connection.execute(update(cell_skus).where(cell_skus.c.sku_id == sku_id).values(pinned=pinned, version=version))
 
 
-def set_move(connection: Connection, sku_id: str, move: Move | None) -> None:
-    """While there is a move, nobody is served. None: nothing was moved, and all is as before."""
-    text = None if move is None else msgspec.json.encode(move).decode()
-    values = {"move": text, "version": _next_version(connection)}
-    connection.execute(update(cell_skus).where(cell_skus.c.sku_id == sku_id).values(values))
-
-
-def end_move(connection: Connection, moved: PlacedSku, sale_ids: list[str]) -> None:
-    """The SKU and the sales that go with it are in the other cell."""
+def change_move(connection: Connection, placed: PlacedSku, move: Move | None) -> PlacedSku | None:
+    """While there is a move, nobody is served. None: nothing was moved, and all is as before. Returns None if the SKU
+    is not as it was read any more: another command is at it."""
     version = _next_version(connection)
+    if find_sku(connection, placed.sku_id) != placed:
+        return None
+    text = None if move is None else msgspec.json.encode(move).decode()
+    own = cell_skus.c.sku_id == placed.sku_id
+    connection.execute(update(cell_skus).where(own).values(move=text, version=version))
+    return replace(placed, move=move)
+
+
+def end_move(connection: Connection, placed: PlacedSku, moved: PlacedSku, sale_ids: list[str]) -> None:
+    """The SKU and the sales that go with it are in the other cell. Nothing, if another command said so already."""
+    version = _next_version(connection)
+    if find_sku(connection, placed.sku_id) != placed:
+        return
     _write(connection, moved, version)
     going = cell_sales.c.sale_id.in_(sale_ids)
     connection.execute(update(cell_sales).where(going).values(cell=moved.cell, version=version))

@@ -39,11 +39,12 @@ def record_sale(
     record(connection, sku_id, event or "sale.changed", now, facts, subject=changes["sale_id"])
 
 
-def count_anew(connection: Connection, sku_id: str, now: int) -> list[str]:
-    """Limits per owner count nothing that was reserved until now. Returns the pool, or the shards of it, that have
-    something of that kind."""
+def count_anew(connection: Connection, sku_id: str, sale_id: str, now: int) -> list[str]:
+    """Limits per owner count nothing that was reserved until now, unless the pool is in this sale already. Returns the
+    pool, or the shards of it, that have something of that kind."""
     has_some = exists().where(reservations.c.sku_id == pools.c.sku_id)
-    reset = update(pools).where(is_pool_of(sku_id), has_some).values(counted_from=pools.c.decided_at)
+    is_taken_over = (is_pool_of(sku_id), pools.c.sale_id.is_distinct_from(sale_id), has_some)
+    reset = update(pools).where(*is_taken_over).values(counted_from=pools.c.decided_at)
     rows = connection.execute(reset.returning(pools.c.sku_id, pools.c.counted_from)).all()
     if rows:
         facts = [{"sku_id": row.sku_id, "counted_from": row.counted_from} for row in rows]
