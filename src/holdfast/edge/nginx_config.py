@@ -64,6 +64,13 @@ _CORS = (
     "proxy_hide_header Access-Control-Expose-Headers;",
     *_ADD_CORS,
 )
+# Files that every request opens, or finds missing. Each worker looks again after a second, and keeps no cached answer
+# longer for it: nginx notices that a file was replaced.
+_KEPT_OPEN = (
+    "open_file_cache max=1000 inactive=10s;",
+    "open_file_cache_valid 1s;",
+    "open_file_cache_errors on;",
+)
 
 
 class EdgeOptions(Struct, frozen=True, kw_only=True):
@@ -94,6 +101,7 @@ def nginx_config(options: EdgeOptions) -> str:
         "EXEMPT": "\n".join(f"{_INDENT}{network} 0;" for network in options.exempt),
         "FORWARDED": _indented(_FORWARDED, 12),
         "CORS": _indented(_CORS, 12),
+        "KEPT_OPEN": _indented(_KEPT_OPEN, 12),
         "ORIGINS": _indented([f'"{origin}" "{origin}";' for origin in sorted(options.origins)], 8),
         "EXPOSED": EXPOSED_HEADERS,
         "RATE": str(options.rate_per_second),

@@ -1,56 +1,17 @@
 /**
- * What nginx decides about a buyer's request before it reaches Holdfast.
+ * Passes, verified before they reach Holdfast. What follows from it, the maps of `nginx.conf` decide: njs costs more than
+ * the rest of a refusal, so it runs for nothing else.
  *
  * It knows two things: the header `Holdfast-Sale` of the cached `now` (state, room, the server's time), and the secrets
- * that edge tags of passes are made with. It only ever refuses. Whatever it lets through is verified again by Holdfast,
- * so a mistake here is never a sale too many, and a refusal is wrong for as long as `now` is cached at most. What it
- * does not know for certain goes to Holdfast.
+ * that edge tags of passes are made with. The edge only ever refuses. Whatever it lets through is verified again by
+ * Holdfast, so a mistake here is never a sale too many, and a refusal is wrong for as long as `now` is cached at most.
+ * What it does not know for certain goes to Holdfast.
  */
 import crypto from 'crypto';
 
 const ORIGIN = '@edge_origin';
-/** What nginx says of a copy that it could not renew, or is still renewing. */
-const NOT_CURRENT = ['STALE', 'UPDATING'];
 const PASS_MAX = 2000;
-/** Of 18 bytes in base64. */
-const TAG_LENGTH = 24;
-
-/** POST …/purchase */
-function purchase(r) {
-    const sale = readSale(r);
-    if (sale === null) {
-        return r.internalRedirect(ORIGIN);
-    }
-    const isRetry = r.headersIn['Holdfast-Retry'] !== undefined;
-    if (sale.room !== 'off') {
-        const found = judgeInSale(r, sale);
-        if (found === 'unknown_key') {
-            return r.internalRedirect('@edge_unknown_key');
-        }
-        // The answer to a purchase may have been lost, and the pass may have expired since.
-        if (found === 'refused' || (found === 'expired' && !isRetry)) {
-            return r.internalRedirect(refusalBy(sale) || '@edge_admission_required');
-        }
-        return r.internalRedirect(sale.isShedding && !isRetry ? '@edge_busy' : ORIGIN);
-    }
-    return r.internalRedirect(isRetry ? ORIGIN : refusalBy(sale) || ORIGIN);
-}
-
-/** POST …/queue and …/admission */
-function join(r) {
-    const sale = readSale(r);
-    r.internalRedirect(sale === null ? ORIGIN : refusalBy(sale) || ORIGIN);
-}
-
-function refusalBy(sale) {
-    if (sale.state === 'sold_out') {
-        return '@edge_sold_out';
-    }
-    if (sale.state === 'ended') {
-        return '@edge_sale_ended';
-    }
-    return sale.isShedding ? '@edge_busy' : '';
-}
+const TAG_BYTES = 18;
 
 /** A pass signed with a key that this configuration does not have. Holdfast decides, if it publishes such a key. */
 async function unknownKey(r) {
@@ -65,59 +26,38 @@ async function unknownKey(r) {
     r.internalRedirect(isPublished ? ORIGIN : '@edge_admission_required');
 }
 
-/** The fields of `Holdfast-Sale`, or null if the state of the sale is not known for certain. */
-function readSale(r) {
-    const text = r.variables.edge_sale;
-    if (!text || NOT_CURRENT.indexOf(r.variables.edge_sale_cache) >= 0) {
-        return null;
-    }
-    const found = /^state=(\w+), room=(\w+), time=(\d+)(, shed)?/.exec(text);
-    return found && { state: found[1], room: found[2], time: Number(found[3]), isShedding: found[4] !== undefined };
-}
-
-/**
- * What the pass of a request is by itself: '' if there is none, 'forged', 'unknown_key', or what its tag vouches for,
- * `exp sale`.
- */
+/** What the pass of a request is worth in this sale: 'good', 'refused', 'expired' or 'unknown_key'. */
 function passVerdict(r) {
     const token = r.headersIn['Holdfast-Pass'];
-    if (!token) {
-        return '';
-    }
     const first = token.indexOf('.');
     const last = token.lastIndexOf('.');
     if (first < 0 || last === first || token.length > PASS_MAX) {
-        return 'forged';
+        return 'refused';
     }
     const secret = secretOf(token.slice(0, first), r.variables.edge_keys);
     if (secret === null) {
-        return keyIdOf(token) === null ? 'forged' : 'unknown_key';
+        return keyIdOf(token) === null ? 'refused' : 'unknown_key';
     }
     const claims = parse(token.slice(first + 1, last));
     if (claims === null) {
-        return 'forged';
+        return 'refused';
     }
     // Holdfast issued passes without a tag before it had an edge.
     if (claims.edge === undefined) {
         return 'unknown_key';
     }
-    const expected = hmac(secret, `${claims.jti}.${claims.sale}.${claims.exp}`).slice(0, TAG_LENGTH);
-    return isSame(expected, String(claims.edge), secret) ? `${claims.exp} ${claims.sale}` : 'forged';
-}
-
-/** 'good', 'refused', 'expired' or 'unknown_key'. */
-function judgeInSale(r, sale) {
-    const verdict = r.variables.edge_pass;
-    if (verdict === 'unknown_key') {
-        return verdict;
-    }
-    const space = verdict.indexOf(' ');
-    const line = verdict.slice(space + 1);
     // Which sales a pass of a drop is good for, the server knows.
-    if (space < 0 || (line !== r.variables.sale && !line.startsWith('drop/'))) {
+    if (!hasTag(claims, secret) || (claims.sale !== r.variables.sale && !String(claims.sale).startsWith('drop/'))) {
         return 'refused';
     }
-    return sale.time < Number(verdict.slice(0, space)) ? 'good' : 'expired';
+    return timeOf(r.variables.edge_sale) < Number(claims.exp) ? 'good' : 'expired';
+}
+
+/** The server's time, from `Holdfast-Sale`. */
+function timeOf(sale) {
+    const digits = sale.slice(sale.indexOf('time=') + 5);
+    const end = digits.indexOf(',');
+    return Number(end < 0 ? digits : digits.slice(0, end));
 }
 
 function keyIdOf(token) {
@@ -146,16 +86,21 @@ function parse(part) {
     }
 }
 
-/**
- * Says nothing by its duration: what is compared are digests under a secret, and where they differ depends on it. A loop
- * over the characters would take njs longer than all the rest.
- */
-function isSame(left, right, secret) {
-    return hmac(secret, left) === hmac(secret, right);
+/** Takes the same time whatever differs. A loop over the characters would take njs longer than all the rest. */
+function hasTag(claims, secret) {
+    const given = Buffer.from(String(claims.edge), 'base64url');
+    if (given.length !== TAG_BYTES) {
+        return false;
+    }
+    const expected = crypto
+        .createHmac('sha256', secret)
+        .update(`${claims.jti}.${claims.sale}.${claims.exp}`)
+        .digest();
+    return difference(expected, given, 0) + difference(expected, given, 6) + difference(expected, given, 12) === 0;
 }
 
-function hmac(secret, text) {
-    return crypto.createHmac('sha256', secret).update(text).digest('base64url');
+function difference(left, right, at) {
+    return Math.abs(left.readUIntBE(at, 6) - right.readUIntBE(at, 6));
 }
 
 /** Who asks, as part of a cache key: cache files must not contain credentials. */
@@ -163,4 +108,4 @@ function callerDigest(r) {
     return crypto.createHash('sha256').update(String(r.headersIn.Authorization)).digest('hex');
 }
 
-export default { purchase, join, unknownKey, callerDigest, passVerdict };
+export default { unknownKey, callerDigest, passVerdict };
