@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,6 +26,9 @@ SKU, SHARDS, UNITS = "hot", 6, 60
 NAMES = shard_names(SKU, SHARDS)
 # What a buyer may hear while something is broken.
 NOT_NOW = {"not_ready", "outcome_unknown", "busy"}
+SOLD_WITHIN_S = 180.0
+# Of the log of each server, and of what a buyer heard, in a failure.
+LOGGED, HEARD = 200, 12
 
 
 class Site:
@@ -37,8 +40,13 @@ class Site:
 
     async def create(self) -> None:
         async with self.servers[0].client() as client:
-            made = await client.put(f"/v1/inventory/{SKU}", json={"total_units": UNITS, "shards": SHARDS})
+            async with asyncio.timeout(SOLD_WITHIN_S):
+                while (made := await self._put(client)).status_code == 503:  # noqa: ASYNC110 - it becomes ready
+                    await asyncio.sleep(0.1)
             assert made.status_code == 200, made.text
+
+    async def _put(self, client: httpx.AsyncClient) -> httpx.Response:
+        return await client.put(f"/v1/inventory/{SKU}", json={"total_units": UNITS, "shards": SHARDS})
 
     def sold_in_redis(self) -> int:
         """A confirm is decided here before the ledger hears of it."""
@@ -48,7 +56,16 @@ class Site:
         async with self.servers[0].client() as first, self.servers[1].client() as second:
             chance = random.Random(seed)
             buyers = [Buyer(self, (first, second), n, chance) for n in range(UNITS + 20)]
-            return Counter(await asyncio.gather(*[buyer.buy() for buyer in buyers]))
+            tasks = [asyncio.create_task(buyer.buy()) for buyer in buyers]
+            done, unfinished = await asyncio.wait(tasks, timeout=SOLD_WITHIN_S, return_when=asyncio.FIRST_EXCEPTION)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+            told = Counter([task.result() for task in done])
+            stuck = [buyer for buyer, task in zip(buyers, tasks, strict=True) if task in unfinished]
+            if stuck:
+                raise AssertionError(f"{told}, and {len(stuck)} did not finish:\n{await self.explain(stuck[0])}")
+            return told
 
     async def check(self) -> None:
         """All is sold, nothing is on its way, and every shard adds up, in the ledger and in every check."""
@@ -64,6 +81,26 @@ class Site:
             sold |= {id_ for id_, r in snapshot.reservations.items() if r.status is Status.CONFIRMED}
         assert self.confirmed <= sold
         assert len(sold) == UNITS
+
+    async def explain(self, buyer: "Buyer") -> str:
+        """What a buyer heard last and has, and what the servers say of the pool and have logged."""
+        rows = [
+            row
+            for name in NAMES
+            for row in (await read_ledger_snapshot(self.database, name)).reservations.values()
+            if row.owner_id == buyer.owner_id
+        ]
+        told = [f"{buyer.owner_id} heard:", *buyer.heard, f"in the ledger: {rows}"]
+        for server in self.servers:
+            async with server.client() as client:
+                for method, path in (("GET", "/v1/ops/pools"), ("POST", "/v1/ops/reconcile")):
+                    try:
+                        answer = await client.request(method, path)
+                        told.append(f"{method} {path}: {answer.status_code} {answer.text}")
+                    except httpx.TransportError as exc:
+                        told.append(f"{method} {path}: {exc!r}")
+            told.append("log:\n" + "\n".join(server.log.read_text(errors="replace").splitlines()[-LOGGED:]))
+        return "\n".join(told)
 
     async def _report(self, client: httpx.AsyncClient) -> dict[str, Any]:
         answer = await client.post("/v1/ops/reconcile")
@@ -81,39 +118,41 @@ class Buyer:
         self, site: Site, clients: tuple[httpx.AsyncClient, httpx.AsyncClient], number: int, chance: random.Random
     ) -> None:
         self._site, self._clients, self._chance = site, clients, chance
-        self._wanted = {"owner_id": f"buyer-{number}", "quantity": 1, "ttl_seconds": 1800, "idempotency_key": "k"}
+        self.owner_id = f"buyer-{number}"
+        self.heard: deque[str] = deque(maxlen=HEARD)
+        self._wanted = {"owner_id": self.owner_id, "quantity": 1, "ttl_seconds": 1800, "idempotency_key": "k"}
 
     async def buy(self) -> str:
         await asyncio.sleep(self._chance.random())
-        async with asyncio.timeout(120):
-            while True:
-                answer = await self._ask(f"/v1/inventory/{SKU}/reserve", self._wanted)
-                if answer is not None and answer.status_code == 200:
-                    if await self._pay(answer.json()["reservation_id"]):
-                        return "sold"
-                elif answer is not None and answer.json()["detail"] == "Every unit is sold.":
-                    with suppress(RedisError):
-                        self._site.sold_out_at.append(await asyncio.to_thread(self._site.sold_in_redis))
-                    return "sold out"
-                await asyncio.sleep(0.02 + self._chance.random() / 20)
+        while True:
+            answer = await self._ask(f"/v1/inventory/{SKU}/reserve", self._wanted)
+            if answer is not None and answer.status_code == 200:
+                if await self._pay(answer.json()["reservation_id"]):
+                    return "sold"
+            elif answer is not None and answer.json()["detail"] == "Every unit is sold.":
+                with suppress(RedisError):
+                    self._site.sold_out_at.append(await asyncio.to_thread(self._site.sold_in_redis))
+                return "sold out"
+            await asyncio.sleep(0.02 + self._chance.random() / 20)
 
     async def _pay(self, reservation_id: str) -> bool:
-        async with asyncio.timeout(60):
-            while True:
-                answer = await self._ask(f"/v1/reservations/{reservation_id}/confirm", None)
-                if answer is not None and answer.status_code == 200:
-                    self._site.confirmed.add(reservation_id)
-                    return True
-                if answer is not None and answer.status_code in (404, 410, 409):
-                    return False  # The hold was lost with what Redis lost.
-                await asyncio.sleep(0.05)
+        while True:
+            answer = await self._ask(f"/v1/reservations/{reservation_id}/confirm", None)
+            if answer is not None and answer.status_code == 200:
+                self._site.confirmed.add(reservation_id)
+                return True
+            if answer is not None and answer.status_code in (404, 410, 409):
+                return False  # The hold was lost with what Redis lost.
+            await asyncio.sleep(0.05)
 
     async def _ask(self, path: str, body: dict[str, Any] | None) -> httpx.Response | None:
         client = self._chance.choice(self._clients)
         try:
             answer = await client.post(path, json=body) if body else await client.post(path)
-        except httpx.TransportError:
+        except httpx.TransportError as exc:
+            self.heard.append(f"{path}: {exc!r}")
             return None
+        self.heard.append(f"{path}: {answer.status_code} {answer.text}")
         if answer.status_code == 503:
             assert answer.json()["reason"] in NOT_NOW, answer.text
             return None

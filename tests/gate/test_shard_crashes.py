@@ -9,7 +9,7 @@ import pytest
 from redis_tampering import Refusing, Through, copy_of, put_back
 from shard_world import NAMES, SHARDS, ShardWorld
 
-from holdfast.domain.stock.command import Give, Provision, Take
+from holdfast.domain.stock.command import Give, Move, Provision, Take, Transition
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.shards import shard_of_owner
 from holdfast.gate.redis.client import RedisClient
@@ -250,6 +250,31 @@ async def test_a_shard_that_takes_what_nobody_gave_is_not_believed(scene: Scene)
     assert sum(pool.total for pool in await scene.shards()) == UNITS + 5
     await scene.reconcile()
     await scene.check(total=UNITS)
+
+
+# --- what arrived was sold before the ledger had read that it arrived
+
+
+async def test_a_take_that_redis_lost_takes_back_no_hold_that_the_ledger_has(scene: Scene) -> None:
+    """The ledger has claimed a sale of a unit that arrived a moment ago, and knows the unit as being in transfer."""
+    await taken(scene)
+    earlier = [scene.command(scene.buyer, key=f"k-{number}") for number in range(3)]
+    held = await scene.each.apply(RECEIVER, earlier)
+    await scene.world.drain(RECEIVER)
+    await taken(scene)
+    last = scene.command(scene.buyer)
+    confirm = Move(Transition.CONFIRM, last.reservation_id)
+    told = await scene.each.apply(RECEIVER, [last, confirm])
+    assert [verdict.outcome for verdict in told] == [Outcome.RESERVED, Outcome.MOVED]
+    await flush(scene)
+    await scene.reconcile()
+    await scene.check(total=UNITS, held=3, sold=1)
+    again = await scene.each.apply(RECEIVER, earlier)
+    assert [verdict.outcome for verdict in again] == [Outcome.REPLAYED] * 3
+    for verdict in held:
+        assert verdict.reservation is not None
+        await scene.sell(verdict.reservation)
+    await scene.check(total=UNITS, held=0, sold=4)
 
 
 # --- units on their way are not gone

@@ -1,10 +1,11 @@
 """Rebuilds a pool in Redis from the ledger.
 
 A pool that is missing, behind what was seen of it, or inconsistent with the ledger is closed, so that its journal does
-not grow; the rest of its journal is read into the ledger, and grants that do not follow what is there are adopted; a
-new epoch begins in the ledger, which settles claims; what is held then is loaded into Redis under the new epoch, in
-portions; checked; opened. Once the ledger is at the new epoch, nothing of the old one counts. So it does not matter how
-many processes try this at once, where one of them dies, or what a partitioned server still believes.
+not grow; the rest of its journal is read into the ledger; what is in transfer to it arrives, and grants that do not
+follow what is there are adopted; a new epoch begins in the ledger, which settles claims; what is held then is loaded
+into Redis under the new epoch, in portions; checked; opened. Once the ledger is at the new epoch, nothing of the old
+one counts. So it does not matter how many processes try this at once, where one of them dies, or what a partitioned
+server still believes.
 
 Rules that need data Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
 exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
@@ -46,6 +47,7 @@ from holdfast.ledger.stock.gate_state import (
 )
 from holdfast.ledger.stock.journal import Journal, NewEpoch, position, retire
 from holdfast.ledger.stock.parked_entries import ParkingJournal
+from holdfast.ledger.stock.transfers import takes_for
 from holdfast.runtime import metrics
 
 log = structlog.get_logger()
@@ -139,6 +141,8 @@ class Rebuilder:
             if before.position.epoch != at.epoch:
                 return None, None
             self._check_is_not_behind(before, heard)
+            if before.pool is not None:
+                self._take_arrived(connection, sku_id)
             self._unread.adopt(connection, sku_id, unread)
             done = work(connection)
             locked = self._queries.lock(connection, sku_id, ())
@@ -147,6 +151,13 @@ class Rebuilder:
             return done, self._journal.begin_epoch(connection, locked, self._database.now_ms(connection))
 
         return await self._database.write(begin, timeout_s=BEGIN_S)
+
+    def _take_arrived(self, connection: Connection, sku_id: str) -> None:
+        """Redis may have taken what is in transfer to the pool, and sold it. If the journal has not told of that, the
+        claims of these sales would be settled with units that others hold."""
+        takes = takes_for(connection, sku_id)
+        if takes:
+            decide_batch(connection, self._queries, self._database, sku_id, takes)
 
     async def _heard(self, sku_id: str, at: Position) -> Position:
         """What Redis was told that the ledger has: the epoch, and how far it has the journal."""

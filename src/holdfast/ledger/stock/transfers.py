@@ -12,6 +12,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
+from holdfast.domain.stock.command import Take
 from holdfast.domain.stock.state import Changes, Counters, Transfer
 from holdfast.ledger.tables.stock import is_in_transfer, transfers
 
@@ -65,6 +66,11 @@ def waiting_for(connection: Connection, receivers: Sequence[str]) -> list[Transf
     """What is in transfer to these, in the order in which it is to be taken."""
     query = select(transfers).where(transfers.c.receiver.in_(receivers), is_in_transfer)
     return _transfers(connection.execute(query.order_by(transfers.c.receiver, transfers.c.donor, transfers.c.number)))
+
+
+def takes_for(connection: Connection, receiver: str) -> list[Take]:
+    """The commands with which a pool takes what is in transfer to it."""
+    return [Take(t.donor, t.number, t.units) for t in waiting_for(connection, [receiver])]
 
 
 def left_over(connection: Connection, given_before: int) -> list[str]:

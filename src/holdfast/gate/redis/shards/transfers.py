@@ -6,24 +6,22 @@ remembers the number, so it takes nothing twice however often it is told. When t
 complete.
 
 What happens when it fails. A give that Redis loses before the ledger has read it never happened. A take that Redis
-loses is sent again, because the ledger still has the units in transfer. A process that dies in between leaves units in
-transfer, which the reconciler delivers.
+loses is repeated by the ledger when it rebuilds the pool, because it still has the units in transfer. A process that
+dies in between leaves units in transfer, which the reconciler delivers.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping
 
 import structlog
-from sqlalchemy import Connection
 
 from holdfast.domain.stock.command import Give, Take
 from holdfast.domain.stock.pool import Pool
-from holdfast.domain.stock.state import Transfer
 from holdfast.errors import EngineError
 from holdfast.gate.redis.gate import RedisGate
 from holdfast.gate.redis.rebuilder import Rebuilder
 from holdfast.ledger.engine.database import Database
-from holdfast.ledger.stock.transfers import waiting_for
+from holdfast.ledger.stock.transfers import takes_for
 
 log = structlog.get_logger()
 
@@ -59,10 +57,7 @@ class ShardTransfers:
             await self._rebuilder.drain_until(donor, self._gate.seen(donor))
 
     async def arriving(self, receiver: str) -> list[Take]:
-        def waiting(connection: Connection) -> list[Transfer]:
-            return waiting_for(connection, [receiver])
-
-        return [Take(t.donor, t.number, t.units) for t in await self._database.read(waiting)]
+        return await self._database.read(lambda c: takes_for(c, receiver))
 
     async def deliver(self, receivers: Iterable[str]) -> None:
         """Have each take what is in transfer to it."""
