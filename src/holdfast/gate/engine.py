@@ -39,7 +39,7 @@ JournalObserver = Callable[[str, Sequence[Entry], int], Awaitable[None]]
 class JournalDrainer(Protocol):
     on_stored: JournalObserver | None
 
-    def agent(self) -> Agent[int]:
+    def agent(self) -> Agent[Any]:
         """Copies the gate's journal into the ledger."""
 
 

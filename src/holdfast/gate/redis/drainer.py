@@ -1,17 +1,24 @@
 """Copies the journal of a gate in Redis into the ledger.
 
-The model. Each pool has one journal, whose entries are numbered without gaps within an epoch. A pass reads what follows
-the ledger's position, stores it together with the new position in one transaction under the pool's lock, and only then
-trims it in Redis. So an entry is stored exactly once and in order, wherever a drainer dies. Several may run, because
-the lock admits one at a time and the next one finds the position moved.
+The model. Each pool has one journal, whose entries are numbered without gaps within an epoch. A drain reads what
+follows the ledger's position, stores it together with the new position in one transaction under the pool's lock, and
+only then trims it in Redis. So an entry is stored exactly once and in order, wherever a drainer dies. Several may run,
+because the lock admits one at a time and the next one finds the position moved.
 
-What happens when it fails. Only committed entries are trimmed, so the next pass continues from there. What the ledger
+Pools do not wait for one another. Each is drained by itself, in transactions of its own, because a transaction with two
+pools would hold the lock of one while it waits for that of the other. They take turns at the stores (`turns.py`): one
+turn is one transaction, and a pool with more to do asks again, behind the others. Whoever asks for a pool that is being
+drained shares its next transaction.
+
+What happens when it fails. Only committed entries are trimmed, so the next drain continues from there. What the ledger
 refuses of an entry is parked (`parked_entries.py`). Entries that do not follow the ledger's position are left to the
 reconciler.
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from time import monotonic, time_ns
 from typing import Any
 
@@ -23,12 +30,14 @@ from holdfast.gate.engine import JournalObserver
 from holdfast.gate.redis.client import RedisClient
 from holdfast.gate.redis.encoding import Keys, decode_entry
 from holdfast.gate.redis.link.port import Command
-from holdfast.ledger.engine.database import Database
+from holdfast.gate.redis.turns import Turns
+from holdfast.ledger.engine.database import Database, SharedDatabase
 from holdfast.ledger.stock.batch import Position, batch_queries
-from holdfast.ledger.stock.journal import Entry, fold, position, positions
+from holdfast.ledger.stock.journal import Entry, position, positions
 from holdfast.ledger.stock.parked_entries import ParkingJournal
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.batching import KeyedBatcher
 from holdfast.runtime.log import log_failure
 
 log = structlog.get_logger()
@@ -44,7 +53,10 @@ CHANGES_MAX = 4_000
 
 CATCH_UP_S = 0.5
 # Most pools have nothing new, and asking them one after another would take the time that the others need.
-CAUGHT_UP_AT_ONCE = 16
+READ_AT_ONCE = 16
+STORED_AT_ONCE = 3
+# Above the number of requests that a process accepts.
+ASKERS_MAX = 65_536
 
 _ENDED = {Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED}
 
@@ -62,49 +74,72 @@ class _Rest:
 
 
 class Drainer:
-    def __init__(self, database: Database, client: RedisClient) -> None:
+    def __init__(self, database: Database, client: RedisClient, *, at_once: int = STORED_AT_ONCE) -> None:
+        """`at_once`: how many pools may be in a transaction at the same time, not counting one that failed before."""
         self._database = database
         self._client = client
         self._journal = ParkingJournal(batch_queries(database.dialect_name))
+        self._ask = database.read_statement if isinstance(database, SharedDatabase) else database.read
+        self._reading, self._storing = Turns(READ_AT_ONCE), Turns(at_once)
+        self._drains: KeyedBatcher[Position, int] = KeyedBatcher(
+            self._drain_shared, batch_max=ASKERS_MAX, queue_max=ASKERS_MAX
+        )
         self._rests: dict[str, _Rest] = {}
+        self._draining: dict[str, asyncio.Task[int]] = {}
+        # Pools whose journal had more than one transaction takes when it was last read.
+        self._behind: set[str] = set()
         # Set if traces are on.
         self.on_stored: JournalObserver | None = None
 
-    def agent(self) -> Agent[int]:
-        return Agent("drainer", self.pass_once, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S)
+    def agent(self) -> Agent[list[asyncio.Task[int]]]:
+        return Agent(
+            "drainer", self._start_due, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S, close=self._stop
+        )
 
     async def pass_once(self) -> int:
-        """Drain some of every pool that is due; returns how many entries were stored."""
-        at = await self._database.read(positions)
-        due = {sku_id: where for sku_id, where in at.items() if self._rest(sku_id).until <= monotonic()}
-        stored = 0
-        for sku_id, where in due.items():
-            count = await self._drain_or_log(sku_id, where)
-            self._rest(sku_id).after(was_busy=count > 0)
-            stored += count
-        return stored
+        """Drain every pool that is due; returns how many entries were stored."""
+        return sum(await asyncio.gather(*await self._start_due()))
 
-    async def _drain_or_log(self, sku_id: str, at: Position) -> int:
-        """One failing pool must not block the journals of the others."""
-        try:
-            return await self.drain_some(sku_id, at)
-        except Exception as exc:
-            log_failure("drainer_pool_failed", exc, sku_id=sku_id)
-        return 0
+    async def _start_due(self) -> list[asyncio.Task[int]]:
+        """Start to drain what is due, except what is still being drained."""
+        at = await self._ask(positions)
+        now = monotonic()
+        due = [sku_id for sku_id in at if sku_id not in self._draining and self._rest(sku_id).until <= now]
+        for sku_id in due:
+            task = self._draining[sku_id] = asyncio.create_task(self._drain_while_behind(sku_id, at[sku_id]))
+            task.add_done_callback(partial(self._forget, sku_id))
+        return [self._draining[sku_id] for sku_id in due]
+
+    def _forget(self, sku_id: str, _done: asyncio.Task[int]) -> None:
+        del self._draining[sku_id]
+
+    async def _stop(self) -> None:
+        for task in self._draining.values():
+            task.cancel()
+        await self._drains.drain()
+
+    async def _drain_while_behind(self, sku_id: str, at: Position) -> int:
+        stored = 0
+        with _failures_logged(sku_id):
+            while count := await self._drains.submit(sku_id, at):
+                stored, at = stored + count, _after(at, count)
+                if sku_id not in self._behind:
+                    break
+        self._rest(sku_id).after(was_busy=stored > 0)
+        return stored
 
     def _rest(self, sku_id: str) -> _Rest:
         return self._rests.setdefault(sku_id, _Rest())
 
-    async def drain_all(self, sku_id: str, at: Position) -> Position:
+    async def drain_all(self, sku_id: str, at: Position) -> None:
         """Drain a pool to the end of its journal."""
-        while await self.drain_some(sku_id, at):
-            at = (await self._database.read(positions))[sku_id]
-        return at
+        while count := await self._drains.submit(sku_id, at):
+            at = _after(at, count)
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
         """Drain a pool at least up to a position that was seen, if it exists; the journal may grow meanwhile."""
         while (at := await self._database.read(lambda c: position(c, sku_id))) is not None and at.epoch == seen.epoch:
-            stored = await self.drain_some(sku_id, at) if at.seq < seen.seq else 0
+            stored = await self._drains.submit(sku_id, at) if at.seq < seen.seq else 0
             if not stored or at.seq + stored >= seen.seq:
                 return
 
@@ -113,32 +148,36 @@ class Drainer:
         if it fails: a list that is slightly behind is better than none."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
-                found = (await self._database.read(positions)).items()
-                wanted = [(name, at) for name, at in found if sku_id in (None, whole_of(name))]
-                turns = asyncio.Semaphore(CAUGHT_UP_AT_ONCE)
-                await asyncio.gather(*[self._drain_all_or_log(name, at, turns) for name, at in wanted])
+                found = await self._ask(positions)
+                await self._drain_together({n: at for n, at in found.items() if sku_id in (None, whole_of(n))})
 
-    async def _drain_all_or_log(self, sku_id: str, at: Position, turns: asyncio.Semaphore) -> None:
-        try:
-            async with turns:
+    async def catch_up_pools(self, names: Iterable[str], *, within_s: float) -> None:
+        """As `catch_up`, of these pools or shards."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._drain_together(await self._ask(lambda c: positions(c, list(names))))
+
+    async def _drain_together(self, wanted: Mapping[str, Position]) -> None:
+        async def drain(sku_id: str, at: Position) -> None:
+            with _failures_logged(sku_id):
                 await self.drain_all(sku_id, at)
-        except TimeoutError:
-            raise
-        except Exception as exc:
-            log_failure("drainer_pool_failed", exc, sku_id=sku_id)
+
+        await asyncio.gather(*[drain(sku_id, at) for sku_id, at in wanted.items()])
+
+    async def _drain_shared(self, sku_id: str, known: Sequence[Position], /) -> list[int]:
+        """For all who asked meanwhile; some know less of the ledger than others."""
+        stored = await self.drain_some(sku_id, max(known, key=lambda at: (at.epoch, at.seq)))
+        return [stored] * len(known)
 
     async def drain_some(self, sku_id: str, at: Position) -> int:
-        left, entries = await self._read(sku_id, at)
+        """One transaction's worth, or nothing at the end of the journal; returns how many entries it was."""
+        async with self._reading.turn(sku_id):
+            left, entries = await self._read(sku_id, at)
         if not left and not entries:
             return 0
-        has_gone_back = bool(left) and await self._database.write(
-            lambda c: self._journal.park_reused_numbers(c, sku_id, left)
-        )
-        if has_gone_back:
-            log.warning("journal_went_back", sku_id=sku_id, epoch=at.epoch, seq=at.seq)
-            return 0
         started_ns = time_ns()
-        reached = await self._database.write(lambda c: self._journal.store(c, sku_id, entries))
+        async with self._storing.turn(sku_id):
+            reached = await self._store(sku_id, at, left, entries)
         if reached is None or reached.epoch != at.epoch:
             return 0
         stored = [entry for entry in entries if entry.seq <= reached.seq]
@@ -148,6 +187,15 @@ class Drainer:
             await self.on_stored(sku_id, stored, started_ns)
         return len(stored)
 
+    async def _store(
+        self, sku_id: str, at: Position, left: Sequence[Entry], entries: Sequence[Entry]
+    ) -> Position | None:
+        """The new position, if the journal continues what the ledger has."""
+        if bool(left) and await self._database.write(lambda c: self._journal.park_reused_numbers(c, sku_id, left)):
+            log.warning("journal_went_back", sku_id=sku_id, epoch=at.epoch, seq=at.seq)
+            return None
+        return await self._database.write(lambda c: self._journal.store(c, sku_id, entries))
+
     async def _read(self, sku_id: str, at: Position) -> tuple[list[Entry], list[Entry]]:
         """Entries that a dead drainer stored but did not trim, and those that follow: about a transaction's worth."""
         journal = Keys(sku_id).journal
@@ -156,7 +204,9 @@ class Drainer:
         read: Command = ["XRANGE", journal, *from_here, "COUNT", ENTRIES_MAX]
         left, found, waiting = await self._client.call(journal, until_here, read, ["XLEN", journal])
         metrics.JOURNAL_LAG_ENTRIES.labels(sku_id).set(waiting)
-        return _decoded(sku_id, left), _decoded(sku_id, found)
+        entries = _decoded(sku_id, found)
+        (self._behind.add if waiting > len(left) + len(entries) else self._behind.discard)(sku_id)
+        return _decoded(sku_id, left), entries
 
     async def unread(self, sku_id: str, at: Position) -> list[Entry]:
         """Every entry of the epoch that is still in the journal, also those that do not follow what the ledger has."""
@@ -170,9 +220,22 @@ class Drainer:
             start = entries[-1].seq + 1
 
     async def _trim(self, sku_id: str, at: Position, stored: list[Entry]) -> None:
-        whole = fold([entry.changes for entry in stored])
-        ended = [r.reservation_id for r in [*whole.created, *whole.moved] if r.status in _ENDED]
+        changed = (r for entry in stored for r in (*entry.changes.created, *entry.changes.moved))
+        ended = {r.reservation_id for r in changed if r.status in _ENDED}
         await self._client.call_function("holdfast_trim_v2", Keys(sku_id).all, [at.epoch, at.seq, *ended])
+
+
+@contextmanager
+def _failures_logged(sku_id: str) -> Iterator[None]:
+    """One failing pool must not end what is done for the others."""
+    try:
+        yield
+    except Exception as exc:
+        log_failure("drainer_pool_failed", exc, sku_id=sku_id)
+
+
+def _after(at: Position, stored: int) -> Position:
+    return Position(at.epoch, at.seq + stored)
 
 
 def _decoded(sku_id: str, found: list[Any]) -> list[Entry]:
