@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rush_evidence import OFFER, witness
 
 from holdfast.lab.load.buyer_tokens import BuyerTokens
@@ -16,7 +17,7 @@ from holdfast.lab.rush.buyers.bots import visit
 from holdfast.lab.rush.buyers.buyer import Buyer, BuyerContext, Offer
 from holdfast.lab.rush.buyers.record import Ending
 from holdfast.lab.rush.buyers.waiting_room import wait_in_line
-from holdfast.lab.scenarios.scenario import BotKind
+from holdfast.lab.scenarios.scenario import HAMMER_BURST, HAMMER_BURSTS, BotKind
 
 Respond = Callable[[Request], tuple[int, dict[str, Any]]]
 NO_ROOM = Offer("sale", "sku", 3, "cart", "sandbox", 100, "EUR", "off", False, 1, 10.0, 0.0)
@@ -237,6 +238,22 @@ def test_bots_that_get_units_are_reported() -> None:
         stage = Stage(Behaviour(bot=bot, cart_action=CartAction.ABANDON), offer)
         stage.play(visit(stage.buyer), lambda _, stage=stage: grant(len(stage.asked)))  # type: ignore[misc]
         assert stage.reported == {"bots_kept_out" if bot is BotKind.FORGED else "limits_kept"}
+
+
+@pytest.mark.parametrize(("hold_s", "is_reported"), [(10.0, True), (0.3, False)])
+def test_a_bot_may_be_granted_more_than_the_limit_one_after_the_other(hold_s: float, is_reported: bool) -> None:
+    """Answers are 0.01 s apart and each burst has one unit, so short holds have expired when the next is granted."""
+    stage = Stage(Behaviour(bot=BotKind.HAMMER, cart_action=CartAction.ABANDON), replace(NO_ROOM, hold_s=hold_s))
+
+    def respond(_: Request) -> tuple[int, dict[str, Any]]:
+        if len(stage.asked) % HAMMER_BURST != 1:
+            return 409, {"reason": "buyer_limit"}
+        stage.now += 0.25
+        return grant(len(stage.asked))
+
+    stage.play(visit(stage.buyer), respond)
+    assert len(stage.record.grants) == HAMMER_BURSTS
+    assert stage.reported == ({"limits_kept"} if is_reported else set())
 
 
 def ticket(arrival: int) -> str:

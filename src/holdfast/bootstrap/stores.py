@@ -82,6 +82,7 @@ async def open_engine(settings: Settings, database: Database) -> AsyncIterator[E
         fsync=settings.redis_fsync,
         replicas_min=settings.redis_replicas_min,
         journal_max=settings.shed_lag_max,
+        connections=settings.database_connections,
     ) as engine:
         yield engine
 

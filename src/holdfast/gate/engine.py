@@ -90,6 +90,8 @@ class Engine(Struct, frozen=True, eq=False):
     restocker: Restocker | None = None
     acknowledged: Callable[[int], Sequence[Acknowledged]] = lambda _count: ()
     """The latest so many reservations that were granted or moved and that the ledger has, latest first."""
+    catch_up_sales: Callable[[str], Awaitable[None]] | None = None
+    """Bring the ledger up to date with the sales of one owner, before their orders are listed."""
     locked_pools: LockedPools = field(default_factory=LockedPools)
     beat: Beat | None = None
     evidence: Evidence | None = None

@@ -21,6 +21,7 @@ _UNFILTERED = OrderQuery()
 class OrderEndpoints:
     def __init__(self, services: Services) -> None:
         self._database, self._catch_up = services.database, services.engine.catch_up
+        self._catch_up_sales = services.engine.catch_up_sales
         self._reads = services.reads
         self._refunder = services.payments.refunder
         # The newest orders of buyers: a crowd that polls "is it paid?" shares a few queries a second.
@@ -28,6 +29,9 @@ class OrderEndpoints:
 
     async def list(self, request: Request, wanted: OrderQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
+        if buyer_id is not None and self._catch_up_sales is not None:
+            # They were told that these are sold.
+            await self._catch_up_sales(buyer_id)
         if buyer_id is not None and wanted == _UNFILTERED:
             return json(OrderPage.of(await self._newest.look(buyer_id) or ([], False)))
         if buyer_id is not None and wanted.buyer_id not in (None, buyer_id):

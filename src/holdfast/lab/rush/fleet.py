@@ -17,7 +17,7 @@ from holdfast.errors import SettingsError
 from holdfast.lab.rush.buyers.buyer import Offer
 from holdfast.lab.rush.buyers.record import BuyerRecord, Grant, QueuePlace
 from holdfast.lab.rush.buyers.tally import BIN_S, Tally
-from holdfast.lab.rush.run import Options, RushResult, check_records, read_ledger, until_ended
+from holdfast.lab.rush.run import Options, RushResult, check_records, read_ledger, until_ended, until_ledger_has_all
 from holdfast.lab.rush.server.sale_admin import SaleAdmin
 from holdfast.lab.rush.server.stock_monitor import Sample, StockMonitor
 from holdfast.lab.rush.server.target import Target
@@ -63,6 +63,7 @@ async def merge_parts(target: Target, parts: Sequence[Part]) -> RushResult:
     options, admin = merged.options, SaleAdmin(*target.origin, target.service_key)
     try:
         await until_ended(StockMonitor(admin, merged.offers), merged.offers, options)
+        await until_ledger_has_all(target, admin, options)
         ledger = await read_ledger(target, options, admin, merged.offers, merged.records)
         findings = await check_records(target, options, merged.records, ledger, merged.samples)
     finally:

@@ -144,6 +144,7 @@ async def _run(target: Target, progress: RushProgress, admin: SaleAdmin, show: S
             if not options.sale_id:
                 await until_ended(monitor, offers, options)
             _enter(progress, show, "reading the ledger")
+            await until_ledger_has_all(target, admin, options)
             ledger = await read_ledger(target, options, admin, offers, workers.records)
             findings = await check_records(target, options, workers.records, ledger, monitor.samples)
             sold = [(at + clock_offset_s, units) for at, units in ledger.sold()]
@@ -239,6 +240,24 @@ async def until_ended(monitor: StockMonitor, offers: list[Offer], options: Optio
     while monotonic() < until:
         with suppress(HoldfastError):
             if (await monitor.sample()).held == 0:
+                return
+        await asyncio.sleep(_POLL_S)
+
+
+async def until_ledger_has_all(target: Target, admin: SaleAdmin, options: Options) -> None:
+    """Where Redis decides, lists come from a ledger that is slightly behind, and the stock does not: they may be
+    compared once it has the whole journal. In time, that is; if not, the checks say what it lacks."""
+    if target.engine not in ("", "redis"):
+        return
+    until, first = monotonic() + options.ending_s, ""
+    while monotonic() < until:
+        with suppress(HoldfastError):
+            lags = await admin.lags()
+            if lags is None:
+                return
+            first = first or lags.as_of
+            # The first answer may be a second old.
+            if lags.as_of != first and not lags.journal.items:
                 return
         await asyncio.sleep(_POLL_S)
 

@@ -80,8 +80,20 @@ def _hammer(buyer: Buyer) -> Script[None]:
                 granted.append(record_grant(buyer, body_of(response), asked_at, response.at))
             buyer.record.outcome_unknown |= response.status == 0
     limit = buyer.offer.per_buyer_limit
-    if limit is not None and sum(grant.quantity for grant in granted) > limit:
+    if limit is not None and _most_at_once(granted, buyer.offer.hold_s) > limit:
         buyer.report_violation("limits_kept", f"{buyer.record.buyer_id} was granted more than {limit} at once")
     buyer.end(Ending.LIMIT if granted else Ending.KEPT_OUT)
     for grant in granted:
         yield from complete_purchase(buyer, grant, is_declined=False)
+
+
+def _most_at_once(granted: list[Grant], hold_s: float) -> int:
+    """Units that were certainly held at the same time. A slow server may let earlier holds expire between two bursts: a
+    hold had begun when its answer came, and lasts at least `hold_s` from its request."""
+    return max(
+        (
+            sum(other.quantity for other in granted if other.answered_at <= grant.answered_at < other.asked_at + hold_s)
+            for grant in granted
+        ),
+        default=0,
+    )

@@ -81,6 +81,17 @@ class _Sale(Struct, frozen=True):
     starts_at: str
 
 
+class JournalLag(Struct, frozen=True):
+    items: int
+
+
+class Lags(Struct, frozen=True):
+    """What the ledger lacked of the journal, at this time of the server."""
+
+    as_of: str
+    journal: JournalLag
+
+
 class SaleAdmin:
     def __init__(self, host: str, port: int, service_key: str) -> None:
         self._client = LoadClient(host, port, CONNECTIONS)
@@ -124,6 +135,15 @@ class SaleAdmin:
 
     async def stock(self, sku_id: str) -> Stock:
         return await self._read(Stock, f"/v1/inventory/{sku_id}/available")
+
+    async def lags(self) -> Lags | None:
+        """None if the key may not read them."""
+        response = await self._client.request(Request("read", "GET", "/v1/ops/lag", self._headers))
+        if response.status == 403:
+            return None
+        if response.status != 200:
+            raise Unavailable(f"GET /v1/ops/lag: {_explain(response)}")
+        return msgspec.json.decode(response.body, type=Lags)
 
     async def queue_status(self, sale_id: str) -> QueueStatus:
         return await self._read(QueueStatus, f"/v1/sales/{sale_id}/room")

@@ -1,0 +1,35 @@
+"""Sales that a buyer was told of and whose order the ledger does not have yet.
+
+A confirm is answered once the ledger has claimed its units; the order follows with the journal. Until then the claim
+says which pool's journal has it, so a buyer who asks for their orders finds them, and drains no other pool.
+"""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection
+
+from holdfast.gate.redis.drainer import Drainer
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.stock.claim_owners import ClaimOwners
+from holdfast.ledger.stock.shared_reads import SharedReads
+
+# As long as a transaction waits for the lock of a pool.
+WITHIN_S = 2.0
+
+
+class ClaimedSales:
+    def __init__(self, database: Database, drainer: Drainer) -> None:
+        self._database, self._drainer = database, drainer
+        self._queries = ClaimOwners(database.dialect_name)
+        self._pools = SharedReads(self._read)
+
+    async def catch_up(self, owner_id: str) -> None:
+        pools = await self._pools.look(owner_id)
+        if pools:
+            await self._drainer.catch_up_pools(pools, within_s=WITHIN_S)
+
+    async def _read(self, owner_ids: Iterable[str]) -> dict[str, set[str]]:
+        def pools(connection: Connection) -> dict[str, set[str]]:
+            return self._queries.pools(connection, owner_ids)
+
+        return await self._database.read(pools)
