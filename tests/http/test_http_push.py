@@ -16,9 +16,11 @@ pytest_plugins = ("http_fixtures",)
 POINT = to_base64url(public_bytes(generate_private_key(SECP256R1())))
 
 
-def subscription(endpoint: str = "https://push.example/one", key: str = POINT) -> dict[str, object]:
+def subscription(
+    endpoint: str = "https://push.example/one", key: str = POINT, auth: str = "A" * 22
+) -> dict[str, object]:
     """As `PushSubscription.toJSON()` gives it."""
-    return {"endpoint": endpoint, "expirationTime": None, "keys": {"p256dh": key, "auth": "A" * 22}}
+    return {"endpoint": endpoint, "expirationTime": None, "keys": {"p256dh": key, "auth": auth}}
 
 
 def test_without_the_setting_no_browser_can_be_added(embedded: Server) -> None:
@@ -38,14 +40,20 @@ def test_a_browser_is_added_to_a_contact_and_ends_with_it(tmp_path: Path) -> Non
             assert body_of(client.put("/v1/me/contact", json={"push": subscription()}))["devices"] == 1
             again = body_of(client.put("/v1/me/contact", json={"push": subscription(), "next_sale": True}))
             assert (again["devices"], again["email"], again["next_sale"]) == (1, None, True)
-            for wrong in (
-                subscription("http://push.example/one"),
-                subscription("https://127.0.0.1/one"),
-                subscription("https://169.254.169.254/one"),
-                subscription("https://user:password@push.example/one"),
-                subscription(key="A" * 87),
+            for wrong, field in (
+                (subscription("http://push.example/one"), "push.endpoint"),
+                (subscription("https://127.0.0.1/one"), "push.endpoint"),
+                (subscription("https://169.254.169.254/one"), "push.endpoint"),
+                (subscription("https://user:password@push.example/one"), "push.endpoint"),
+                (subscription(key="A" * 87), "push.keys"),
+                (subscription(auth="A" * 21), "push.keys"),
+                (subscription(auth="A" * 40), "push.keys.auth"),
             ):
-                problem_of(client.put("/v1/me/contact", json={"push": wrong}), 422, "invalid_request")
+                refused = client.put("/v1/me/contact", json={"push": wrong})
+                [error] = problem_of(refused, 422, "invalid_request")["errors"]
+                assert error["field"] == field
+                # The setting is for webhooks, and buyers have none.
+                assert "HOLDFAST_" not in refused.text
             problem_of(client.put("/v1/me/contact", json={"next_sale": True}), 409, "messages_off")
             assert body_of(client.get("/v1/me/contact"))["devices"] == 1
             assert client.delete("/v1/me/contact").status_code == 204

@@ -1,5 +1,6 @@
 """Revoked buyers and tokens: refused by every process, until the revocation expires or is lifted."""
 
+import asyncio
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -133,4 +134,30 @@ async def test_an_unchanged_list_is_not_read_again(database: Database, monkeypat
     await revoked.refresh()
     monkeypatch.setattr("holdfast.access.revoked_buyers.revoked_ids", None)
     await revoked.refresh()
+    assert revoked.includes(Caller(buyer_id="ada"))
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_slow_read_from_before_a_revocation_does_not_replace_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that takes a revocation refuses the buyer from then on, whatever it was reading meanwhile."""
+    now = await database.read(database.now_ms)
+    revoked, read, has_read, may_return = RevokedBuyers(database), database.read, asyncio.Event(), asyncio.Event()
+
+    async def slow(work: Any) -> Any:
+        found = await read(work)
+        has_read.set()
+        await may_return.wait()
+        return found
+
+    monkeypatch.setattr(database, "read", slow)
+    by_itself = asyncio.create_task(revoked.refresh())
+    await has_read.wait()
+    monkeypatch.setattr(database, "read", read)
+    await database.write(lambda c: revoke(c, revocation(RevocationKind.BUYER, "ada", now, now + 60_000)))
+    after_it = asyncio.create_task(revoked.refresh())
+    await asyncio.wait([after_it], timeout=0.2)
+    may_return.set()
+    await asyncio.gather(by_itself, after_it)
     assert revoked.includes(Caller(buyer_id="ada"))

@@ -1,8 +1,11 @@
 """Notifications reach a browser once, encrypted for it: against a real receiver that decrypts as a browser does."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -45,6 +48,7 @@ from holdfast.runtime.outgoing.poster import Poster
 from receiver import Received, Receiver, Reply, receiving
 
 FAR = 2**45
+LETTERS = Letters(None, "https://shop.example")
 KEY = VapidKey("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw", "mailto:ops@shop.example")
 SALE = Sale(
     sale_id="drop", sku_id="sneaker", name="Tide", price_amount=4_999, currency="EUR", starts_at=0,
@@ -79,10 +83,12 @@ def _decrypt(body: bytes, key: EllipticCurvePrivateKey, auth: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def pushing(database: Database, *, private: bool = True, **more: Any) -> AsyncIterator[Pusher]:
-    poster = Poster(private=private, timeout_s=5.0)
+async def pushing(
+    database: Database, *, private: bool = True, letters: Letters = LETTERS, **more: Any
+) -> AsyncIterator[Pusher]:
+    poster = Poster(private=private, timeout_s=30.0)
     try:
-        yield Pusher(database, poster, KEY, Letters(None, "https://shop.example"), **more)
+        yield Pusher(database, poster, KEY, letters, **more)
     finally:
         await poster.close()
 
@@ -97,6 +103,17 @@ async def ask(database: Database, browser: Browser, endpoint: str, kind: str = "
         assert add_messages(connection, [new], now) == 0
 
     await database.write(lambda c: insert_sale(c, SALE))
+    await database.write(work)
+
+
+async def add(database: Database, kind: str, endpoint: str) -> None:
+    """Another message to ada, in a browser with this endpoint."""
+
+    def work(connection: Any) -> None:
+        now, device = database.now_ms(connection), Browser().device("ada", endpoint)
+        put_device(connection, device, now)
+        add_messages(connection, [NewMessage("ada", "drop", kind, PUSH, "8", {}, FAR, device.device_id)], now)
+
     await database.write(work)
 
 
@@ -176,6 +193,50 @@ async def test_a_subscription_that_is_gone_is_deleted_and_patience_is_bounded(
     [message] = await log(database)
     assert (message.state, message.reason) == expected
     assert await database.read(lambda c: count_devices(c, "ada")) == devices
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_notification_that_cannot_be_written_fails_alone_and_its_browser_stays(
+    database: Database, tmp_path: Path
+) -> None:
+    """A template that somebody saved in another encoding is no fault of the browser's."""
+    (tmp_path / "your_turn.de.txt").write_bytes("Sie sind dran: $sale für Sie".encode("latin-1"))
+    with receiving() as receiver:
+        await ask(database, Browser(), receiver.url)
+        await add(database, "sold_out", receiver.url)
+        async with pushing(database, letters=Letters(tmp_path, "https://shop.example")) as sender:
+            await sender.pass_once()
+        assert len(receiver.received) == 1
+    found = {message.kind: (message.state, message.reason) for message in await log(database)}
+    assert found == {"your_turn": ("failed", "not_writable"), "sold_out": ("sent", None)}
+    assert await database.read(lambda c: count_devices(c, "ada")) == 1
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_push_service_that_keeps_silent_holds_up_nobody_else(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.messages.push.pusher.CLAIMED_MAX", 2)
+    released = Event()
+
+    def answer(_: Received) -> Reply:
+        released.wait(60)
+        return Reply()
+
+    with receiving(answer) as silent, receiving() as receiver:
+        try:
+            await ask(database, Browser(), silent.url)
+            for number in range(4):
+                await add(database, "sold_out", f"{receiver.url}/{number}")
+            async with pushing(database) as sender:
+                passing = asyncio.create_task(sender.pass_once())
+                await receiver.until(lambda: len(receiver.received) == 4)
+                assert not passing.done()
+                released.set()
+                assert await passing == 5
+        finally:
+            released.set()
+    assert {message.state for message in await log(database)} == {"sent"}
 
 
 async def test_a_private_address_is_never_called(database: Database) -> None:

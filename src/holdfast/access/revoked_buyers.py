@@ -7,6 +7,8 @@ if that changed. The process that takes a revocation knows it before it answers.
 When it fails. While the ledger does not answer, the list stays as it was last read.
 """
 
+import asyncio
+
 from sqlalchemy import Connection
 
 from holdfast.access.identity import Caller
@@ -25,15 +27,18 @@ class RevokedBuyers:
         self._revision: Revision | None = None
         self._buyers, self._tokens = _Ids(), _Ids()
         self._is_empty = True
+        self._refreshing = asyncio.Lock()
 
     def agent(self) -> Agent[None]:
         return Agent("revoked_buyers", self.refresh, REFRESH_S)
 
     async def refresh(self) -> None:
-        found = await self._database.read(self._read)
-        if found is not None:
-            self._revision, self._buyers, self._tokens = found
-            self._is_empty = not (self._buyers or self._tokens)
+        # One at a time: what was read before a revocation must not replace what was read after it.
+        async with self._refreshing:
+            found = await self._database.read(self._read)
+            if found is not None:
+                self._revision, self._buyers, self._tokens = found
+                self._is_empty = not (self._buyers or self._tokens)
 
     def _read(self, connection: Connection) -> tuple[Revision, _Ids, _Ids] | None:
         """None if nothing changed."""

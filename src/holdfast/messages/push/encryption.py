@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 SALT_BYTES = 16
+# The secret that a browser shares with who writes to it.
+AUTH_BYTES = 16
 # One record: push services take no more than 4,096 bytes in all.
 RECORD_BYTES = 4_096
 _LAST_RECORD = b"\x02"

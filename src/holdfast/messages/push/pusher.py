@@ -1,4 +1,4 @@
-"""Sends the notifications that are due, some at a time. A push service is not ours: it gets nothing it could read.
+"""Sends the notifications that are due, many at a time. A push service is not ours: it gets nothing it could read.
 
 As with mail, a message is claimed before it is sent, and one that may have arrived is not repeated. A subscription
 that its push service does not know any more (404, 410) is deleted. Endpoints come from buyers, so they are called as
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
+import structlog
 from msgspec import Struct
 from sqlalchemy import Connection
 
@@ -31,9 +32,13 @@ from holdfast.messages.retry import DELAYS_S, due_again
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.outgoing.poster import Posted, Poster
 
+log = structlog.get_logger()
+
 PASS_INTERVAL_S = 1.0
 # Sent at the same time.
 CLAIMED_MAX = 32
+# After one has ended, those that end within this time are noted in the same transaction.
+COLLECT_S = 0.02
 LEASE_MS = 60_000
 SEND_TIMEOUT_S = 10.0
 RETRY_AFTER_MAX_S = 3_600.0
@@ -83,15 +88,24 @@ class Pusher:
         """Send what is due; returns how many were claimed."""
         if not await self._database.read(lambda c: anything_due(c, PUSH, self._database.now_ms(c))):
             return 0
-        sent, count = list[_Sent](), 0
-        while True:
-            now, work = await self._database.write(partial(self._settle_and_claim, sent=sent))
-            if not work:
-                return count
-            sent = await asyncio.gather(*[self._send(each, now) for each in work])
-            count += len(work)
+        sending, sent, count = set[asyncio.Task[_Sent]](), list[_Sent](), 0
+        try:
+            while True:
+                free = CLAIMED_MAX - len(sending)
+                now, work = await self._database.write(partial(self._settle_and_claim, sent=sent, limit=free))
+                sending |= {asyncio.create_task(self._send(each, now)) for each in work}
+                count += len(work)
+                if not sending:
+                    return count
+                # A service that takes its time holds up its own messages only.
+                await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                _, waiting = await asyncio.wait(sending, timeout=COLLECT_S)
+                sent, sending = [task.result() for task in sending - waiting], waiting
+        finally:
+            for task in sending:
+                task.cancel()
 
-    def _settle_and_claim(self, connection: Connection, sent: Sequence[_Sent]) -> tuple[int, list[_Work]]:
+    def _settle_and_claim(self, connection: Connection, sent: Sequence[_Sent], limit: int) -> tuple[int, list[_Work]]:
         now = self._database.now_ms(connection)
         finish(connection, [due_again(each.outcome, now, self._delays_s, each.asked_s) for each in sent], now)
         for each in sent:
@@ -99,7 +113,7 @@ class Pusher:
                 delete_device(connection, each.work.device.device_id)
         expire_claims(connection, now)
         work = list[_Work]()
-        for one in claim(connection, PUSH, now, now + LEASE_MS, limit=CLAIMED_MAX):
+        for one in claim(connection, PUSH, now, now + LEASE_MS, limit=limit):
             device = find_device(connection, one.message.values["target"], one.message.buyer_id)
             if device is None:
                 finish(connection, [Outcome(one.message, "dropped", "opted_out", is_attempt=False)], now)
@@ -109,8 +123,11 @@ class Pusher:
 
     async def _send(self, work: _Work, now: int) -> _Sent:
         message, device = work.one.message, work.device
+        text = self._written(work.one)
+        if text is None:
+            return _Sent(work, Outcome(message, "failed", "not_writable"))
         try:
-            body = encrypt(self._text(work.one), from_base64url(device.browser_key), from_base64url(device.auth))
+            body = encrypt(text, from_base64url(device.browser_key), from_base64url(device.auth))
         except ValueError:
             return _Sent(work, Outcome(message, "failed", "key_invalid"), is_gone=True)
         seconds = min(max((message.expires_at - now) // 1000, 1), TTL_MAX_S)
@@ -122,6 +139,14 @@ class Pusher:
             "urgency": "high" if message.kind in _URGENT else "normal",
         }
         return _judged(work, await self._poster.post(device.endpoint, headers, body))
+
+    def _written(self, one: Claimed) -> bytes | None:
+        """None if it cannot be: templates may be anything. That one fails, and the others are sent."""
+        try:
+            return self._text(one)
+        except Exception as exc:
+            log.warning("notification_not_writable", message_id=one.message.message_id, error=type(exc).__name__)
+            return None
 
     def _text(self, one: Claimed) -> bytes:
         """What the service worker of the page shows."""

@@ -11,7 +11,7 @@ from holdfast.http.contract.refusals import invalid_request
 from holdfast.http.contract.schemas.messages import ContactIn, ContactOut, PushSubscription
 from holdfast.ledger.messages.contacts import Contact, delete_contact, find_contact, put_contact
 from holdfast.ledger.messages.devices import Device, count_devices, device_id_of, put_device
-from holdfast.messages.push.encryption import encrypt, from_base64url
+from holdfast.messages.push.encryption import AUTH_BYTES, encrypt, from_base64url
 from holdfast.runtime.outgoing.address import check_url
 
 
@@ -57,7 +57,13 @@ def _shown(connection: Connection, contact: Contact | None) -> ContactOut:
 def _device_of(buyer_id: str, given: PushSubscription) -> Device:
     try:
         endpoint = check_url(given.endpoint, private=False)
-        encrypt(b"", from_base64url(given.keys.p256dh), from_base64url(given.keys.auth))
     except ValueError as exc:
-        raise invalid_request({"push": str(exc) or "is not a browser's subscription"}) from exc
+        raise invalid_request({"push.endpoint": "must be the URL of a push service, at a public address"}) from exc
+    try:
+        auth = from_base64url(given.keys.auth)
+        encrypt(b"", from_base64url(given.keys.p256dh), auth)
+    except ValueError as exc:
+        raise invalid_request({"push.keys": "must be those of a browser's subscription"}) from exc
+    if len(auth) != AUTH_BYTES:
+        raise invalid_request({"push.keys.auth": f"must be {AUTH_BYTES} bytes in base64url"})
     return Device(device_id_of(endpoint), buyer_id, endpoint, given.keys.p256dh, given.keys.auth)

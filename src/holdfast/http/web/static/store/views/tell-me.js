@@ -21,7 +21,8 @@ export function TellMe(page) {
     }
   };
   const form = { ...page, found, attempt, contact, isBusy: status === "busy" };
-  const isAsked = found && (purpose === "turn" || found.next_sale);
+  // Somebody may get notifications only.
+  const isAsked = found?.email && (purpose === "turn" || found.next_sale);
   return html`
     <section class="tell">
       ${found === undefined && html`<${Offer} ...${form} />`}
