@@ -14,8 +14,7 @@ from http_calling import eventually
 from http_rooms import person
 from http_sales import Store, store_of
 from http_serving import Server, started
-from http_tokens import encode
-from test_edge_nginx import FIFO, pass_for, refused_at_the_edge, signer
+from test_edge_nginx import FIFO, refused_at_the_edge
 
 pytest_plugins = ("http_fixtures",)
 pytestmark = pytest.mark.slow
@@ -179,14 +178,3 @@ def test_a_pass_means_nothing_to_a_sale_without_a_room(embedded: Server, quick: 
     quick.open()
     with edge_of(embedded) as edge, person(front(quick, edge)) as ada:
         assert ada.buy("x.y.z").status_code == 201
-
-
-def test_a_pass_without_a_tag_is_left_to_the_server(embedded: Server, quick: Store) -> None:
-    """An earlier version issued it. The one here is forged besides, and the server says so."""
-    quick.open(room=FIFO)
-    head, _, signature = signer(embedded).sign_pass(pass_for(quick.sale_id)).split(".")
-    claims = {"sub": "ada", "sale": quick.sale_id, "jti": "t", "iat": 1, "exp": 2_000_000_000}
-    untagged = f"{head}.{encode(claims)}.{signature}"
-    with edge_of(embedded) as edge, person(front(quick, edge)) as ada:
-        answer = ada.buy(untagged)
-        assert (answer.status_code, answer.headers.get("holdfast-cache")) == (429, None)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -48,6 +49,10 @@ def signer(server: Server) -> Tokens:
 def pass_for(sale_id: str, buyer_id: str = "ada", *, lasts_s: int = 60) -> Pass:
     now = int(time.time())
     return Pass(buyer_id, sale_id, "ticket-1", now - 300, now + lasts_s)
+
+
+def unencoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
 def sell_out(store: Store) -> None:
@@ -129,7 +134,14 @@ def test_forged_expired_and_foreign_passes_are_refused_at_the_edge(through: Stor
     ours = signer(edge.origin)
     key_id = ours.jwks["keys"][0]["kid"].removesuffix("-pass")
     good = ours.sign_pass(pass_for(quick.sale_id))
+    head, body, signature = good.split(".")
+    header = json.loads(unencoded(head))
     bad = {
+        "an object for a tag": tampered(good, edge={"toString": 1}),
+        "an object for an ID": tampered(good, jti={"toString": 1}),
+        "an object for a sale": tampered(good, sale={"toString": 1}),
+        "without a tag at all": f"{head}.{encode({'sub': 'ada', 'sale': quick.sale_id, 'jti': 't', 'exp': 2**31})}.x",
+        "our key, written differently": ".".join([encode(header | {"more": 1}), body, signature]),
         "signed with another secret": Tokens([SigningKey(key_id, "f" * 40)]).sign_pass(pass_for(quick.sale_id)),
         "other claims": tampered(good, exp=int(time.time()) + 9_000),
         "no tag": tampered(good, edge=None),
