@@ -14,7 +14,7 @@ from holdfast.bootstrap.cells import moving
 from holdfast.bootstrap.cells.moving import CannotMove, CellMover
 from holdfast.bootstrap.cells.sites import Site as Opened
 from holdfast.bootstrap.cells.sites import sites_of
-from holdfast.domain.stock.command import Command
+from holdfast.domain.stock.command import Command, Restock
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.ledger.cells.placement import Amounts, set_pinned
 from holdfast.settings import Settings
@@ -245,6 +245,35 @@ async def test_a_command_that_is_interrupted_while_it_waits_moves_nothing(settin
             await moving_
         await site.app.cell_map.refresh()
         assert (await _ok(site, "GET", "/v1/inventory/shoe/available"))["available"] == 4
+
+
+async def test_units_that_a_late_server_adds_or_removes_meanwhile_stop_the_move_and_are_neither_lost_nor_doubled(
+    settings: Settings,
+) -> None:
+    def stop(step: str) -> None:
+        if step == "drained":
+            raise Interrupted
+
+    async with open_site(settings) as site:
+        await site.sell("first", sku_id="shoe", cell="a")
+        await _sell_one(site, "first", "ada")
+        await _ok(site, "POST", "/v1/sales/first/close")
+        with pytest.raises(Interrupted):
+            await _move(site, settings, "b", stop)
+        for change in (-2, 5):
+            await _restock(settings, change)
+            with pytest.raises(CannotMove, match="units of shoe were added to the cell a or removed"):
+                await _move(site, settings, "b")
+            assert await _totals(settings) == {"a": (5 + change, 1), "b": (0, 0)}
+            await _restock(settings, -change)
+        await _move(site, settings, "b")
+    assert await _totals(settings) == {"a": (1, 1), "b": (4, 0)}
+
+
+async def _restock(settings: Settings, units: int) -> None:
+    """As a server that has not read the map."""
+    async with sites_of(settings)("a") as opened:
+        assert await opened.apply("shoe", Restock(units)) is Outcome.MOVED
 
 
 async def test_a_move_that_cannot_be_made_changes_nothing(settings: Settings) -> None:

@@ -179,7 +179,13 @@ class CellMover:
         sku_id, units = moved.sku_id, amounts.units
         stock, there = await old.stock(sku_id), await new.stock(sku_id)
         assert stock is not None
-        is_there = units and stock.total >= amounts.stays + units
+        is_there = units and stock.total == amounts.stays + units
+        if not is_there and stock.total != amounts.stays:
+            raise CannotMove(
+                f"units of {sku_id} were added to the cell {placed.cell} or removed meanwhile: its pool has "
+                f"{stock.total:,} in all; set {amounts.stays + units:,} if the move had not taken its units yet, "
+                f"else {amounts.stays:,}, and repeat"
+            )
         if is_there and await old.apply(sku_id, Provision(amounts.stays)) is not Outcome.MOVED:
             await self._change(placed, Move(moved.cell))
             raise CannotMove(f"units of {sku_id} were reserved meanwhile: repeat the command to continue")
