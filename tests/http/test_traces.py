@@ -11,6 +11,7 @@ from http_calling import eventually
 from http_sales import Store, body_of, store_of
 from http_serving import Server, database_setting, started
 
+from holdfast.http.server.traced_app import TRACES_PER_SECOND_MAX
 from otlp import Collector, Received, collecting
 from receiver import Receiver, receiving
 
@@ -34,8 +35,9 @@ def receiver() -> Iterator[Receiver]:
 
 
 def tracing(collector: Collector, **more: str) -> dict[str, str]:
-    """Nothing but what the callers ask for."""
-    return {"OTEL_ENDPOINT": collector.url, "OTEL_SAMPLE_PERCENT": "0", "WEBHOOK_PRIVATE": "1"} | more
+    """Nothing but what the callers ask for, who come as through a trusted proxy."""
+    trusted = {"TRUSTED_PROXIES": "127.0.0.1/32", "WEBHOOK_PRIVATE": "1"}
+    return {"OTEL_ENDPOINT": collector.url, "OTEL_SAMPLE_PERCENT": "0"} | trusted | more
 
 
 def buy(store: Store, trace_id: str, *, is_sampled: bool = True, buyer_id: str = "ada") -> dict[str, object]:
@@ -107,6 +109,23 @@ def test_one_trace_goes_from_the_click_to_the_webhook(tmp_path: Path, collector:
         assert f'# {{trace_id="{refused}"}}' in shown
     assert not collector.of(other).get(PURCHASE_SPAN)
     assert any(line.get("trace_id") == other for line in server.log_lines)
+
+
+def test_strangers_and_buyers_cannot_use_up_what_is_traced_in_a_second(tmp_path: Path, collector: Collector) -> None:
+    with started(tmp_path, settings=tracing(collector, TRUSTED_PROXIES="")) as server:
+        store, nowhere = store_of(server), f"/v1/sales/{secrets.token_hex(6)}"
+        forced = {"traceparent": f"00-{secrets.token_hex(16)}-{CALLERS_SPAN}-01"}
+        with server.connect() as stranger, server.connect("hf_made_up") as liar, store.buyer() as buyer:
+            for client in (stranger, liar, buyer.client):
+                for _ in range(TRACES_PER_SECOND_MAX):
+                    assert "trace_id" not in client.get(nowhere, headers=forced).json()
+        made = body_of(server.client.post("/v1/ops/keys", json={"name": "shop", "scopes": ["read"]}), 201)
+        with server.connect(made["key"]) as shop:
+            trace_id = secrets.token_hex(16)
+            traced = {"traceparent": f"00-{trace_id}-{CALLERS_SPAN}-01"}
+            # Its first request, too, before the server has seen the key.
+            assert shop.get(nowhere, headers=traced).json()["trace_id"] == trace_id
+    assert not collector.of(forced["traceparent"].split("-")[1])
 
 
 @pytest.mark.slow

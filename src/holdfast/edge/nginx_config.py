@@ -54,6 +54,8 @@ _FORWARDED = (
     "proxy_set_header X-Forwarded-Proto $scheme;",
     'proxy_set_header X-Forwarded-Host "";',
     'proxy_set_header Forwarded "";',
+    # A trusted proxy decides what is traced, so what strangers send ends here.
+    'proxy_set_header traceparent "";',
 )
 _ADD_CORS = (
     "add_header Access-Control-Allow-Origin $edge_cors_origin always;",

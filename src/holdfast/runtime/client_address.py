@@ -69,6 +69,10 @@ class ClientAddresses:
                 break
         return host, True
 
+    def is_from_proxy(self, connection: Connection) -> bool:
+        """Whether a proxy that the settings trust sent it, and so answers for its headers."""
+        return bool(self._trusted) and self._trusts(_host(connection.peer()))
+
     def _trusts(self, host: str) -> bool:
         address = _parsed(host)
         return address is not None and any(address in network for network in self._trusted)
