@@ -23,6 +23,7 @@ from holdfast.ledger.tables.chain import pruned_events
 from holdfast.ledger.tables.money import refunds, wallet_accounts
 from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import events, reservations
+from holdfast.ledger.tables.streams import parked_messages
 from holdfast.runtime.signing import SigningKey
 from holdfast.testing.states import NOW
 from holdfast.verify.history import compare
@@ -135,3 +136,31 @@ async def test_a_running_server_does_not_take_an_erasure_for_a_ledger_that_went_
 async def test_a_buyer_with_a_live_hold_is_refused(finished: FinishedSale) -> None:
     with pytest.raises(EraseRefused, match="cannot erase bob yet: 1 live hold, 1 pending order"):
         await erase_buyer(finished.database, "bob")
+
+
+@pytest.mark.parametrize(
+    ("body", "names_them"),
+    [
+        ('{"buyer_id":"al","reason":"late"}', True),
+        ('{"buyers":[["al"]]}', True),
+        ('{"al":1}', True),
+        ('{"buyer_id":"\\u0061l"}', True),
+        ('{"buyer_id":"alice","reason":"al fresco"}', False),
+        ('{"buyer_id":"alice"} for al, cut o', True),
+        ('{"buyer_id":"alice","total', False),
+    ],
+)
+async def test_only_what_names_a_buyer_with_a_short_id_stands_in_the_way_and_is_deleted(
+    tmp_path: Path, body: str, names_them: bool
+) -> None:
+    database = open_database(new_sqlite_database(tmp_path / "sale.db"))
+    message = {"message_id": "m", "reason": "x", "created_at": NOW, "body": body}
+    await database.write(lambda c: c.execute(insert(parked_messages).values(message)))
+    if names_them:
+        with pytest.raises(EraseRefused, match="1 parked message"):
+            await erase_buyer(database, "al")
+    else:
+        assert (await erase_buyer(database, "al")).is_empty
+    await database.write(lambda c: c.execute(update(parked_messages).values(state="dropped")))
+    assert (await erase_buyer(database, "al")).deleted == ({"parked_messages": 1} if names_them else {})
+    await database.close()

@@ -23,14 +23,14 @@ from holdfast.errors import SettingsError
 from holdfast.ledger.chain.leaves import NAMES, PART, hashes_of, prune_events, unkept
 from holdfast.ledger.engine.facts import encode_facts
 from holdfast.ledger.erasure.obstacles import obstacles
+from holdfast.ledger.erasure.parked import TEXTS, naming
 from holdfast.ledger.erasure.redaction import ACCOUNT, EMPTIED, ERASED, Redaction
 from holdfast.ledger.schema import metadata
 from holdfast.ledger.tables.chain import redacted_events
 from holdfast.ledger.tables.money import payments, refunds, settlements, wallet_accounts, wallet_entries
 from holdfast.ledger.tables.room import places
 from holdfast.ledger.tables.sales import drop_units, orders
-from holdfast.ledger.tables.stock import events, idempotency, parked_entries, pools, reservations
-from holdfast.ledger.tables.streams import parked_messages
+from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
 from holdfast.ledger.tables.webhooks import deliveries
 
 TYPE = "buyer.erased"
@@ -267,7 +267,10 @@ def _delete_rows(connection: Connection, buyer_id: str) -> dict[str, int]:
         column = naming_column(table)
         if column is not None and table not in BOOKS and table.name != "claims":
             deleted[table.name] = connection.execute(delete(table).where(column == buyer_id)).rowcount
-    for table, text in ((parked_entries, parked_entries.c.entry), (parked_messages, parked_messages.c.body)):
-        named = (table.c.state == "dropped", text.contains(buyer_id, autoescape=True))
-        deleted[table.name] = connection.execute(delete(table).where(*named)).rowcount
+    for table in TEXTS:
+        [row_id] = table.primary_key.columns
+        ids = naming(connection, table, "dropped", buyer_id)
+        for part in (ids[at : at + PART] for at in range(0, len(ids), PART)):
+            connection.execute(delete(table).where(row_id.in_(part)))
+        deleted[table.name] = len(ids)
     return {name: count for name, count in deleted.items() if count}

@@ -3,6 +3,7 @@
 from sqlalchemy import ColumnElement, Connection, Table, exists, func, select
 
 from holdfast.domain.stock.reservation import Status
+from holdfast.ledger.erasure.parked import naming
 from holdfast.ledger.tables.money import (
     is_open_refund,
     is_open_settlement,
@@ -21,7 +22,6 @@ _HELD = (Status.ACTIVE, Status.SETTLING)
 def obstacles(connection: Connection, buyer_id: str) -> list[str]:
     """In words, each a reason."""
     is_theirs = exists().where(payments.c.payment_key == refunds.c.payment_key, payments.c.buyer_id == buyer_id)
-    named = f"%{buyer_id.replace('!', '!!').replace('%', '!%').replace('_', '!_')}%"
     asked: list[tuple[str, Table, tuple[ColumnElement[bool], ...]]] = [
         ("live hold", reservations, (reservations.c.owner_id == buyer_id, reservations.c.status.in_(_HELD))),
         ("settling payment", settlements, (settlements.c.buyer_id == buyer_id, is_open_settlement)),
@@ -31,18 +31,10 @@ def obstacles(connection: Connection, buyer_id: str) -> list[str]:
         ("open refund", refunds, (is_theirs, is_open_refund)),
         ("parked refund", refunds, (is_theirs, refunds.c.state == "parked")),
         ("sale on its way to the ledger", claims, (claims.c.owner_id == buyer_id,)),
-        (
-            "parked journal entry that may name them",
-            parked_entries,
-            (parked_entries.c.state == "parked", parked_entries.c.entry.like(named, escape="!")),
-        ),
-        (
-            "parked message that may name them",
-            parked_messages,
-            (parked_messages.c.state == "parked", parked_messages.c.body.like(named, escape="!")),
-        ),
-    ]  # fmt: skip
+    ]
     found = [(what, _count(connection, table, where)) for what, table, where in asked]
+    for what, table in (("parked journal record", parked_entries), ("parked message", parked_messages)):
+        found.append((what, len(naming(connection, table, "parked", buyer_id))))
     return [f"{count} {what}{'' if count == 1 else 's'}" for what, count in found if count]
 
 

@@ -1,0 +1,51 @@
+"""Which parked journal entries and messages name a buyer.
+
+Exactly: an ID may be as short as `a`, which nearly every text contains. A journal entry is JSON of ours, and a message
+usually is somebody's JSON: it names the buyer if one of its strings, or the name of a field, is the ID. A message that
+cannot be read names the buyer where the ID stands as a word of its own.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from sqlalchemy import Column, Connection, Table, or_, select
+
+from holdfast.ledger.tables.stock import parked_entries
+from holdfast.ledger.tables.streams import parked_messages
+
+# The text of each table that may name a buyer.
+TEXTS: dict[Table, Column[Any]] = {parked_entries: parked_entries.c.entry, parked_messages: parked_messages.c.body}
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def naming(connection: Connection, table: Table, state: str, buyer_id: str) -> list[str]:
+    """The IDs of the rows in a state that name a buyer."""
+    text, [row_id] = TEXTS[table], table.primary_key.columns
+    # As we write it, as it is, or as somebody's JSON may have escaped it.
+    may_name = (text.contains(form, autoescape=True) for form in {_encode(buyer_id)[1:-1].decode(), buyer_id, "\\u"})
+    rows = connection.execute(select(row_id, text).where(table.c.state == state, or_(*may_name)))
+    return [found for found, said in rows if names(said, buyer_id)]
+
+
+def names(text: str, buyer_id: str) -> bool:
+    try:
+        value = _decode(text)
+    except msgspec.DecodeError:
+        return re.search(rf"(?<!\w){re.escape(buyer_id)}(?!\w)", text) is not None
+    return buyer_id in _strings(value)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for each in value.values():
+            yield from _strings(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
