@@ -128,6 +128,36 @@ async def test_a_request_by_a_key_cannot_be_approved_by_the_operator_who_made_th
     assert (await bob.json("POST", f"{APPROVALS}/{approval_id}/approve"))["status"] == 200
 
 
+@pytest.mark.parametrize("by_a_key_of_its_own", [False, True])
+async def test_a_request_that_names_nobody_is_approved_by_two_operators(
+    team: Team, ada: Window, bob: Window, by_a_key_of_its_own: bool
+) -> None:
+    nobody = team.admin
+    if by_a_key_of_its_own:
+        given = {"name": "batch", "scopes": ["sales"]}
+        nobody = Window(team.app, (await team.admin.json("POST", "/v1/ops/keys", given, 201))["key"])
+    sale_id = await running_sale(team)
+    decide = f"{APPROVALS}/{await asked(nobody, f'/v1/sales/{sale_id}/close')}/approve"
+    # Ada may be the one who has that key.
+    once = await ada.json("POST", decide)
+    assert (once["state"], once["decided_by"], once["status"]) == ("pending", "Ada admin", None)
+    assert await state_of(team, sale_id) != "closed"
+    assert await ada.refused("POST", decide) == "approval_by_another"
+    twice = await bob.json("POST", decide)
+    assert (twice["state"], twice["decided_by"], twice["status"]) == ("approved", "Ada admin and Bob admin", 200)
+    assert await state_of(team, sale_id) == "closed"
+    assert (await team.actions(f"sale:{sale_id}"))[0]["operator"].endswith(", approved by Ada admin and Bob admin")
+
+
+async def test_one_operator_is_enough_for_a_request_that_names_nobody_where_there_is_only_one(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async with open_team(tmp_path_factory.mktemp("one"), approvals=True) as one:
+        only, sale_id = await one.operator("admin"), await running_sale(one)
+        approval_id = await asked(one.admin, f"/v1/sales/{sale_id}/close")
+        assert (await only.json("POST", f"{APPROVALS}/{approval_id}/approve"))["status"] == 200
+
+
 async def test_a_rejected_or_expired_request_is_never_carried_out(team: Team, ada: Window, bob: Window) -> None:
     sale_id = await running_sale(team)
     path = f"/v1/ops/sales/{sale_id}/compensate"

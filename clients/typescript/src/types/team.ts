@@ -106,6 +106,7 @@ export interface Approval {
   requested_at: string;
   expires_at: string;
   state: ApprovalState;
+  /** Of a pending one: the first of two who have to approve it. */
   decided_by: string | null;
   decided_at: string | null;
   /** Of the answer when it was carried out. Null although approved: not known; approve it again. */

@@ -95,7 +95,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     requested_at: datetime
     expires_at: datetime
     state: ApprovalState
-    decided_by: str | None = None
+    decided_by: str | None = None  # Of a pending one: the first of two who have to approve it.
     decided_at: datetime | None = None
     status: int | None = None
     reason: str | None = None  # Why it was refused when it was to be carried out.

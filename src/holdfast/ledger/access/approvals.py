@@ -3,6 +3,10 @@
 A request is stored as it was sent, and carried out once another operator has approved it. Deciding is one guarded
 update, so it is decided once. A request whose outcome is not known stays approved without a status: approving it again
 carries it out again, and everything that waits here may be repeated.
+
+A request by a key that nobody made in person (the admin key, above all) or by the command line may be anyone's, the
+approver's own included. So two operators have to approve it, where there are two: the first is kept on the pending
+request.
 """
 
 import hashlib
@@ -53,6 +57,8 @@ class Approval(Struct, frozen=True):
     requested_at: int
     expires_at: int
     state: ApprovalState
+    # Of a pending one: the first of the two who have to approve it.
+    decided_by_id: str | None
     decided_by: str | None
     decided_at: int | None
     status: int | None
@@ -113,10 +119,25 @@ def list_approvals(
     return [_from_row(row, now) for row in connection.execute(wanted)]
 
 
-def approve(connection: Connection, approval_id: str, by: Actor, now: int) -> bool:
-    """Whether it may be carried out now."""
+def approve(connection: Connection, approval_id: str, by: Actor, now: int, *, has_others: bool) -> Approval | None:
+    """The approval as it is now: one that is not approved needs another operator. None if it was decided before.
+    `has_others`: operators beside this one who could approve."""
+    locked = select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
+    connection.execute(locked)
+    found = find_approval(connection, approval_id, now)
+    assert found is not None
+    if found.state is ApprovalState.PENDING and found.requested_by_id is None:
+        if found.decided_by_id == by.operator_id:
+            return found
+        if found.decided_by_id is None and has_others:
+            _decide(connection, approval_id, _is_pending(now), ApprovalState.PENDING, by, now)
+            return find_approval(connection, approval_id, now)
+        if found.decided_by_id is not None:
+            by = Actor(f"{found.decided_by} and {by.name}", by.operator_id)
     is_unfinished = and_(approvals.c.state == ApprovalState.APPROVED, approvals.c.status.is_(None))
-    return _decide(connection, approval_id, or_(_is_pending(now), is_unfinished), ApprovalState.APPROVED, by, now)
+    guard = or_(_is_pending(now), is_unfinished)
+    is_decided = _decide(connection, approval_id, guard, ApprovalState.APPROVED, by, now)
+    return find_approval(connection, approval_id, now) if is_decided else None
 
 
 def reject(connection: Connection, approval_id: str, by: Actor, now: int) -> bool:
@@ -148,7 +169,7 @@ def _is_pending(now: int) -> ColumnElement[bool]:
 def _from_row(row: Row[Any], now: int) -> Approval:
     values = row._asdict()
     names = ("approval_id", "requested_by_id", "requested_by", "requested_at", "expires_at")
-    decided = ("decided_by", "decided_at", "status", "reason")
+    decided = ("decided_by_id", "decided_by", "decided_at", "status", "reason")
     asked = Asked(
         values["action"],
         values["subject"],

@@ -25,7 +25,7 @@ class ApprovalOut(Struct, frozen=True):
     requested_at: Timestamp
     expires_at: Timestamp
     state: ApprovalState
-    decided_by: str | None
+    decided_by: Annotated[str | None, Meta(description="Of a pending one: the first of two who have to approve it.")]
     decided_at: Timestamp | None
     status: Annotated[
         int | None,

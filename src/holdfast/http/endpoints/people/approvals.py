@@ -21,10 +21,10 @@ from holdfast.http.contract.message import Answer, Request, caller_of, json
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.approvals import ApprovalList, ApprovalOut, ApprovalQuery
 from holdfast.http.endpoints.people.auditing import Auditor, Handler, subject_of
-from holdfast.http.endpoints.people.irreversible import GUARDED, Attempt, approval_for
+from holdfast.http.endpoints.people.irreversible import GUARDED, Attempt, approval_for, deciders_of
 from holdfast.ledger.access import approvals as ledger
 from holdfast.ledger.access.actions import Actor
-from holdfast.ledger.access.approvals import Approval, Asked
+from holdfast.ledger.access.approvals import Approval, ApprovalState, Asked
 
 
 class Approvals:
@@ -73,6 +73,9 @@ class Approvals:
     def endpoint_of(self, approval: Approval) -> Endpoint:
         return self._guarded[approval.asked.action][0]
 
+    def has_others(self, connection: Connection, approval: Approval, operator_id: str) -> bool:
+        return any(one != operator_id for one in deciders_of(connection, self.endpoint_of(approval)))
+
     async def carry_out(self, request: Request, approval: Approval) -> None:
         endpoint, handler = self._guarded[approval.asked.action]
         asked = approval.asked
@@ -80,7 +83,7 @@ class Approvals:
         if endpoint.body is not None:
             values.append(BodyDecoder(endpoint.body, is_required=endpoint.is_body_required).decode(asked.body))
         as_sent = replace(request, body=asked.body, idempotency_key=asked.idempotency_key)
-        by = Actor(f"{approval.requested_by}, approved by {caller_of(request).shown_name}", approval.requested_by_id)
+        by = Actor(f"{approval.requested_by}, approved by {approval.decided_by}", approval.requested_by_id)
         subjects = dict(zip(endpoint.path_parameters, asked.parameters, strict=True))
         work: Callable[[], Awaitable[Answer]] = lambda: handler(as_sent, *values)  # noqa: E731
         try:
@@ -105,14 +108,27 @@ class ApprovalEndpoints:
         operator_id = caller_of(request).operator_id
         if operator_id is None or operator_id == found.requested_by_id:
             raise Problem(team_problems.APPROVAL_BY_ANOTHER)
-        await self._decide(request, found, ledger.approve)
-        await self._approvals.carry_out(request, found)
+        by = Actor(caller_of(request).shown_name, operator_id)
+
+        def work(connection: Connection) -> Approval | None:
+            has_others = self._approvals.has_others(connection, found, operator_id)
+            return ledger.approve(connection, approval_id, by, self._database.now_ms(connection), has_others=has_others)
+
+        approved = await self._database.write(work)
+        if approved is None:
+            raise await self._decided_before(found)
+        if approved.state is ApprovalState.APPROVED:
+            await self._approvals.carry_out(request, approved)
+        elif found.decided_by_id == operator_id:
+            raise Problem(team_problems.APPROVAL_BY_ANOTHER)
         return await self._show(approval_id)
 
     async def reject(self, request: Request, approval_id: str) -> Answer:
         """Also by the one who asked: then it is withdrawn."""
-        found = await self._find(request, approval_id)
-        await self._decide(request, found, ledger.reject)
+        found, caller = await self._find(request, approval_id), caller_of(request)
+        by = Actor(caller.shown_name, caller.operator_id)
+        if not await self._database.write(lambda c: ledger.reject(c, approval_id, by, self._database.now_ms(c))):
+            raise await self._decided_before(found)
         return await self._show(approval_id)
 
     async def _find(self, request: Request, approval_id: str) -> Approval:
@@ -124,16 +140,11 @@ class ApprovalEndpoints:
             raise Problem(problems.FORBIDDEN, f"This needs the scope `{access.scope}`, as what is to be approved does.")
         return found
 
-    async def _decide(
-        self, request: Request, found: Approval, decide: Callable[[Connection, str, Actor, int], bool]
-    ) -> None:
-        caller = caller_of(request)
-        by = Actor(caller.shown_name, caller.operator_id)
-        if not await self._database.write(lambda c: decide(c, found.approval_id, by, self._database.now_ms(c))):
-            again = await self._database.read(
-                lambda c: ledger.find_approval(c, found.approval_id, self._database.now_ms(c))
-            )
-            raise Problem(team_problems.APPROVAL_DECIDED, state=(again or found).state)
+    async def _decided_before(self, found: Approval) -> Problem:
+        again = await self._database.read(
+            lambda c: ledger.find_approval(c, found.approval_id, self._database.now_ms(c))
+        )
+        return Problem(team_problems.APPROVAL_DECIDED, state=(again or found).state)
 
     async def _show(self, approval_id: str) -> Answer:
         found = await self._database.read(lambda c: ledger.find_approval(c, approval_id, self._database.now_ms(c)))

@@ -1,6 +1,6 @@
 """What cannot be undone, and so waits for a second operator: over HTTP and from the command line alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from holdfast.http.contract.schemas.sales import SalePatch
 from holdfast.ledger.access import approvals as ledger
 from holdfast.ledger.access.actions import Actor
 from holdfast.ledger.access.approvals import HOUR_MS, Approval, Asked
-from holdfast.ledger.access.keys import Scope
 from holdfast.ledger.sales import shortage
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.sales.shortage import Shortage
@@ -44,10 +43,14 @@ def approval_for(connection: Connection, endpoint: Endpoint, attempt: Attempt) -
     """The approval it waits for; None if it may be carried out at once."""
     if not GUARDED[endpoint](connection, attempt):
         return None
-    admits: Callable[[frozenset[Scope]], bool] = lambda scopes: endpoint.access.admits(scopes, is_legacy=False)  # noqa: E731
-    others = [one for one in ledger.deciders(connection, admits) if one != attempt.by.operator_id]
+    others = [one for one in deciders_of(connection, endpoint) if one != attempt.by.operator_id]
     # Where nobody else could approve, nothing waits for it.
     return ledger.ask(connection, attempt.asked, attempt.by, attempt.now) if others else None
+
+
+def deciders_of(connection: Connection, endpoint: Endpoint) -> Sequence[str]:
+    """The operators who could approve it."""
+    return ledger.deciders(connection, lambda scopes: endpoint.access.admits(scopes, is_legacy=False))
 
 
 def _is_mass_refund(connection: Connection, attempt: Attempt) -> bool:
