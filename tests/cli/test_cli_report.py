@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from cli_running import Here
-from sqlalchemy import func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from holdfast.audit.engine import open_engine
 from holdfast.domain.stock.command import Command, Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.engine.outages import Outage, write_outages
+from holdfast.ledger.sales.sale_lists import update_sale_if
+from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.pool_counts import add_counts
 from holdfast.ledger.tables.sales import orders
 
@@ -122,6 +125,41 @@ def test_pauses_are_incidents(here: Here, sold: str) -> None:
         assert here("sales", word, "drop", DATABASE_URL=sold).code == 0
     body = here("report", "drop", "--json", DATABASE_URL=sold).json
     assert [incident["kind"] for incident in body["incidents"]] == ["paused", "resumed"]
+
+
+def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here, sold: str, tmp_path: Path) -> None:
+    async def fail() -> tuple[int, int]:
+        database = open_database(sold)
+
+        def work(connection: Connection) -> tuple[int, int]:
+            at = database.now_ms(connection)
+            for problem in ("held differs", None):
+                sale = find_sale(connection, "drop")
+                assert sale is not None
+                assert update_sale_if(connection, sale, {"problem": problem}, now=at)
+            seen = [Outage("redis", at - 3_000, at + 4_000, "no_answer"), Outage("overload", at, at, "busy", 7)]
+            before = Outage("redis", at - 200_000, at - 100_000, "no_answer")
+            write_outages(connection, "api-1", [*seen, before])
+            return at - 3_000, at + 4_000
+
+        times = await database.write(work)
+        await database.close()
+        return times
+
+    began_at, ended_at = asyncio.run(fail())
+    found = here("report", "drop", "--json", DATABASE_URL=sold).json["incidents"]
+    assert {one["kind"] for one in found} == {"closed", "outage"}
+    [closed] = [one for one in found if one["kind"] == "closed"]
+    assert closed["what"].startswith("The pool was closed: held differs.")
+    assert closed["at"] <= closed["ended_at"]
+    redis, overload = [one for one in found if one["kind"] == "outage"]
+    assert (redis["at"], redis["ended_at"]) == (began_at, ended_at)
+    assert redis["what"] == "redis did not work (no_answer): buyers were answered 503 and tried again."
+    assert overload["what"].startswith("7 requests were refused under load")
+    here("report", "drop", "--csv", "r.csv", DATABASE_URL=sold)
+    assert redis["what"] in (tmp_path / "drop-report.html").read_text()
+    rows = csv.DictReader((tmp_path / "r.csv").read_text().splitlines())
+    assert ("outage: how long it lasted", "7000", "ms") in {(row["name"], row["value"], row["unit"]) for row in rows}
 
 
 def test_a_report_of_no_sale_is_refused(here: Here, tmp_path: Path) -> None:

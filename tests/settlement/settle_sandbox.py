@@ -14,7 +14,8 @@ from holdfast.lab.load.engines import free_port
 
 
 class Sandbox:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pid: int) -> None:
+        self.pid = pid
         self.url = f"http://127.0.0.1:{port}"
         self.client = httpx.Client(base_url=self.url, timeout=60.0, trust_env=False, verify=False)
 
@@ -44,7 +45,7 @@ def running_sandbox(*options: str) -> Iterator[Sandbox]:
     command = [*HOLDFAST, "sandbox", "--port", str(port), *options]
     with Path(os.devnull).open("wb") as log:
         process = start(command, stderr=log)
-    sandbox = Sandbox(port)
+    sandbox = Sandbox(port, process.pid)
     try:
         deadline = time.monotonic() + 60
         while not sandbox.is_up():

@@ -15,15 +15,18 @@ import asyncio
 import os
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from time import monotonic
 
 import structlog
 from sqlalchemy import Connection
 
+from holdfast.bootstrap.outage_log import OutageLog
 from holdfast.errors import EngineError, LedgerWentBack
 from holdfast.gate.engine import Beat
 from holdfast.ledger.engine.database import Database, Monitored
 from holdfast.ledger.engine.heartbeats import Heartbeat, beat
+from holdfast.ledger.engine.outages import Outage, write_outages
 from holdfast.ledger.revision import newest_revision
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent, Agents
@@ -94,6 +97,9 @@ class LedgerHeartbeat:
         self._is_doubted = False
         # Of every other process: when its row was written, and when that was by our clock.
         self._seen: dict[str, tuple[int, float]] = {}
+        self._outages = OutageLog({self._store, "redis"}, self._roles)
+        # The engine's time at the last heartbeat, and when that was by our clock.
+        self._known: tuple[int, float] | None = None
 
     def agent(self) -> Agent[float]:
         return Agent("heartbeat", self.pass_once, INTERVAL_S, rest_s=_rest_s, jitter=0.0)
@@ -106,7 +112,9 @@ class LedgerHeartbeat:
             self._readiness.report("store_growth", self._database.trouble())
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                now, others = await self._database.write(self._beat, timeout_s=TIMEOUT_S, brief=True)
+                due = self._outages.take_due()
+                work = partial(self._beat, due=due)
+                now, others = await self._database.write(work, timeout_s=TIMEOUT_S, brief=True)
         except (EngineError, TimeoutError) as exc:
             if isinstance(exc, TimeoutError) and self._took_write_since(began):
                 self._note_slowness()
@@ -114,17 +122,25 @@ class LedgerHeartbeat:
                 self._note_failure(reason_of(exc), str(exc))
         else:
             self._is_doubted = False
+            self._known = now, monotonic()
+            self._outages.wrote(due)
             self._readiness.succeeded(self._store)
             self._note_roles(now, others)
         self._readiness.report("ledger", None if self._database.guard.finding is None else WENT_BACK)
         for name, check in self._readiness.checks().items():
             metrics.CHECK_PASSES.labels(name).set(check.ok)
+        if self._known is not None:
+            at, known_at = self._known
+            passed_ms = round((monotonic() - known_at) * 1000)
+            self._outages.watch(self._readiness.troubles(), metrics.shed_total(), at + passed_ms)
         return monotonic() - began
 
     def _took_write_since(self, began: float) -> bool:
         return isinstance(self._database, Monitored) and self._database.wrote_at >= began
 
-    def _beat(self, connection: Connection) -> tuple[int, list[Heartbeat]]:
+    def _beat(self, connection: Connection, due: Sequence[Outage]) -> tuple[int, list[Heartbeat]]:
+        if due:
+            write_outages(connection, self._process, due)
         if isinstance(self._database, Monitored) and self._failed_writes != self._database.failed_writes:
             self._failed_writes, self._is_doubted = self._database.failed_writes, True
         # Random, because an engine may compress it.

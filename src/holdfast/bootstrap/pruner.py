@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 from holdfast.ledger.access.revocations import prune_revocations
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
+from holdfast.ledger.engine.outages import prune_outages
 from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
 from holdfast.ledger.events.refusal_batches import prune_refusals
 from holdfast.ledger.events.traces import prune_traces
@@ -52,6 +53,8 @@ RETENTIONS = (
     Retention(prune_slowness, 60_000),
     # A process that has not written for this long has ended.
     Retention(prune_heartbeats, 60_000),
+    # Longer than anybody waits with the report of a sale.
+    Retention(prune_outages, 90 * 24 * 3_600_000),
 )
 
 

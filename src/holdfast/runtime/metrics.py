@@ -195,6 +195,11 @@ def count_drop(reason: str) -> None:
     DROPPED.labels(reason).inc()
 
 
+def shed_total() -> int:
+    """Requests that this process refused under load."""
+    return sum(_shed.values())
+
+
 def count_shed(priority: str) -> None:
     _shed[priority] = _shed.get(priority, 0) + 1
 

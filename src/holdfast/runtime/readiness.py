@@ -60,6 +60,10 @@ class Readiness:
         else:
             self.failed(name, reason)
 
+    def troubles(self) -> dict[str, str | None]:
+        """Why each store, role or report fails; None if it does not. Capabilities follow from them."""
+        return {name: self._check(beat).reason for name, beat in self._beats.items()}
+
     def checks(self) -> dict[str, Check]:
         """The capabilities first, then everything they are made of."""
         found = {name: self._check(beat) for name, beat in self._beats.items()}

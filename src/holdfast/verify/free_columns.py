@@ -52,6 +52,7 @@ FREE = FreeColumns(
         "purchase_attempts": "Counts against a limit while a sale runs. What was granted is in the events.",
         "push_devices": "As `contacts`: the browsers that buyers get notifications in.",
         "quoted_prices": "What a reservation was to cost. Its order has the same in its event, and is compared.",
+        "outages": "When something did not answer, as processes saw it: for the report.",
         "quotes": "Promises until they expire. What came of one is in the order's event.",
         "refusal_batches": "Copies of the refusals in the files of each server, so that one search finds them.",
         "revoked_buyers": "Whose tokens are refused for now. What operators did about it is in `operator_actions`.",

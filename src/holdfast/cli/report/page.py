@@ -137,12 +137,12 @@ def _money(name: str, each: Amount, currency: str) -> tuple[str, str, str]:
 
 def _incidents(facts: SaleReport) -> str:
     if not facts.incidents:
-        return "<p>None: nothing was paused, parked, missing or inconsistent.</p>"
+        return "<p>None: nothing was paused, parked, missing or inconsistent, and everything answered.</p>"
     lines = "".join(
-        f"<tr><td>{time_of(each.at)}</td><td>{escape(each.kind)}</td><td>{escape(each.what)}</td></tr>"
+        f"<tr><td>{time_of(each.at)}</td><td>{time_of(each.ended_at)}</td><td>{escape(each.kind)}</td><td>{escape(each.what)}</td></tr>"
         for each in facts.incidents
     )
-    return f"<table><tr><th>at</th><th>kind</th><th>what</th></tr>{lines}</table>"
+    return f"<table><tr><th>at</th><th>until</th><th>kind</th><th>what</th></tr>{lines}</table>"
 
 
 def _conservation(told: Told) -> str:

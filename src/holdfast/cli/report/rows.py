@@ -30,6 +30,9 @@ def _facts(told: Told) -> Iterator[Fact]:
     yield from _money(facts)
     for incident in facts.incidents:
         yield "incidents", f"{incident.kind}: {incident.what}", rfc3339(incident.at), 1, "number"
+        if incident.ended_at is not None:
+            lasted = incident.ended_at - incident.at
+            yield "incidents", f"{incident.kind}: how long it lasted", rfc3339(incident.at), lasted, "ms"
     yield from (("checks", finding.name, None, finding.count, "found") for finding in told.proof.findings)
 
 

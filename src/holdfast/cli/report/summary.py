@@ -32,7 +32,9 @@ def print_summary(told: Told) -> None:
     if facts.incidents:
         typer.echo()
         print_table(
-            ["at", "incident", "what"], [(time_of(i.at), i.kind, i.what) for i in facts.incidents], folded="what"
+            ["at", "until", "incident", "what"],
+            [(time_of(i.at), time_of(i.ended_at, only_time=True), i.kind, i.what) for i in facts.incidents],
+            folded="what",
         )
     typer.echo()
     typer.echo(f"{'PROVEN' if told.proof.ok else 'REFUTED'}: {held(told.proof.findings)}.")

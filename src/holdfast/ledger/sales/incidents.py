@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from holdfast.domain.sale.sale import Sale
+from holdfast.ledger.engine.outages import Outage, outages_between
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import is_to_source, orders
@@ -21,17 +22,21 @@ class Incident(Struct, frozen=True):
     at: int
     kind: str
     what: str
+    # Of what lasted a while.
+    ended_at: int | None = None
 
 
-def incidents_of(connection: Connection, sale: Sale, names: Sequence[str]) -> list[Incident]:
+def incidents_of(connection: Connection, sale: Sale, names: Sequence[str], now: int) -> list[Incident]:
     found = [
         *_changes(connection, sale),
+        *_closures(connection, sale),
         *_drifts(connection, sale, names),
         *_parked(connection, settlements, "settlement", settlements.c.sale_id == sale.sale_id),
         *_parked(connection, refunds, "refund", refunds.c.payment_key.in_(_payments_of(sale))),
         *_parked(connection, parked_entries, "journal entry", parked_entries.c.sku_id.in_(names)),
         *_shortages(connection, sale),
         *_cuts(connection, sale),
+        *_outages(connection, sale, now),
     ]
     return sorted(found, key=lambda incident: incident.at)
 
@@ -53,6 +58,30 @@ def _changes(connection: Connection, sale: Sale) -> Iterator[Incident]:
             yield Incident(row.at, "stock changed", "An operator changed the stock.")
         else:
             yield from _change(row.at, row.facts)
+
+
+def _closures(connection: Connection, sale: Sale) -> Iterator[Incident]:
+    """Gate and ledger differed, so nothing was sold until they agreed."""
+    wanted = select(events.c.at, events.c.facts).where(
+        events.c.sku_id == sale.sku_id,
+        events.c.type == "sale.changed",
+        events.c.subject == sale.sale_id,
+        events.c.facts.contains('"problem"'),
+    )
+    problem, began_at = None, 0
+    for row in connection.execute(wanted.order_by(events.c.seq).limit(SHOWN_MAX)):
+        [values] = msgspec.json.decode(row.facts)["sales"]
+        is_before = row.at <= (sale.opened_at or sale.starts_at)
+        if problem is not None and values["problem"] != problem and not is_before:
+            yield _closure(began_at, problem, row.at)
+        problem, began_at = values["problem"], row.at
+    if problem is not None:
+        yield _closure(began_at, problem, None)
+
+
+def _closure(at: int, problem: str, ended_at: int | None) -> Incident:
+    what = f"The pool was closed: {problem}. Buyers were answered 503 and tried again."
+    return Incident(at, "closed", what, ended_at)
 
 
 def _change(at: int, facts: str | None) -> Iterator[Incident]:
@@ -101,3 +130,43 @@ def _cuts(connection: Connection, sale: Sale) -> Iterator[Incident]:
     )
     for row in connection.execute(wanted.order_by(incarnations.c.number).limit(SHOWN_MAX)):
         yield Incident(row.began_at, "ledger went back", "The ledger lacked events that had been acknowledged.")
+
+
+def _outages(connection: Connection, sale: Sale, now: int) -> Iterator[Incident]:
+    """What did not answer while the sale ran, or afterwards for as long as its payments took."""
+    until = now if sale.closed_at is None else max(sale.closed_at, _last_payment(connection, sale))
+    for one in outages_between(connection, sale.opened_at or sale.starts_at, until)[:SHOWN_MAX]:
+        yield Incident(one.began_at, "outage", _seen_by_buyers(connection, sale, one), one.last_at)
+
+
+def _last_payment(connection: Connection, sale: Sale) -> int:
+    last = select(func.max(payments.c.updated_at)).where(payments.c.sale_id == sale.sale_id)
+    return connection.execute(last).scalar_one() or 0
+
+
+def _seen_by_buyers(connection: Connection, sale: Sale, outage: Outage) -> str:
+    if outage.subject.startswith(_PROVIDER):
+        waited = _waiting_payments(connection, sale, outage)
+        return (
+            f"The payment provider {outage.subject.removeprefix(_PROVIDER)} did not answer. "
+            f"Nobody lost a unit: buyers saw their payment as pending until it did ({waited:,} payments waited)."
+        )
+    if outage.refused:
+        return f"{outage.refused:,} requests were refused under load: buyers were answered 503 and tried again."
+    if outage.subject == _BACKGROUND:
+        return f"Background work stood still ({outage.reason}): payments, refunds or the line did not move."
+    return f"{outage.subject} did not work ({outage.reason}): buyers were answered 503 and tried again."
+
+
+_PROVIDER, _BACKGROUND = "payment_", "background"
+
+
+def _waiting_payments(connection: Connection, sale: Sale, outage: Outage) -> int:
+    """Those that were under way then."""
+    wanted = select(func.count()).where(
+        payments.c.sale_id == sale.sale_id,
+        payments.c.created_at <= outage.last_at,
+        payments.c.updated_at >= outage.began_at,
+        payments.c.provider == outage.subject.removeprefix(_PROVIDER),
+    )
+    return int(connection.execute(wanted).scalar_one())

@@ -136,7 +136,7 @@ def report_of(connection: Connection, sale_id: str, now: int) -> SaleReport | No
         payments=_summed(connection, payments, payments.c.state, payments.c.sale_id == sale_id),
         declines=_declines(connection, sale_id),
         refunds=_refunds(connection, sale_id),
-        incidents=incidents_of(connection, sale, names),
+        incidents=incidents_of(connection, sale, names, now),
     )
 
 

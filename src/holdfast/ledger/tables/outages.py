@@ -1,0 +1,19 @@
+"""When something did not answer, or requests were refused under load, as each process saw it."""
+
+from sqlalchemy import BigInteger, Column, Index, String, Table
+
+from holdfast.ledger.tables.columns import Id, Millis, metadata
+
+outages = Table(
+    "outages",
+    metadata,
+    Column("process", Id, primary_key=True),
+    # A check of readiness, or what `bootstrap/outage_log.py` makes of several.
+    Column("subject", Id, primary_key=True),
+    Column("began_at", Millis, primary_key=True),
+    Column("last_at", Millis, nullable=False),
+    Column("reason", String, nullable=False),
+    # Requests that this process refused under load.
+    Column("refused", BigInteger, nullable=False, server_default="0"),
+    Index("outages_by_age", "last_at"),
+)
