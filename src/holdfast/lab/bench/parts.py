@@ -20,6 +20,7 @@ from holdfast.lab.bench.growth.run import planned_s
 from holdfast.lab.bench.suites.http import LATENCIES, MEASUREMENTS
 from holdfast.lab.load.failure import BenchFailed
 from holdfast.lab.load.processes import python
+from holdfast.lab.load.watchdog import watched
 
 ENGINES = ("sqlite", "postgres", "redis")
 # Seconds to start and stop servers and to load data.
@@ -98,6 +99,7 @@ def run_part(part: Part, tell: Callable[[str], None]) -> dict[str, Any]:
             text=True,
             start_new_session=True,
         ) as child,
+        watched(child.pid),
     ):
         too_long = Timer(_PATIENCE_S + _PATIENCE * part.planned_s, _stop, [child])
         too_long.start()

