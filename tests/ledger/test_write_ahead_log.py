@@ -1,16 +1,19 @@
 """SQLite's write-ahead log: it grows beside a long reader, is named if it grows too far, and is cut back afterwards."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pytest
 from sqlalchemy import Connection, make_url, text
 
 from databases import new_sqlite_database
 from holdfast.errors import Unavailable
-from holdfast.ledger.engine import sqlite
+from holdfast.ledger.engine import sqlite, sqlite_writer
 from holdfast.ledger.engine.sqlite import READERS, SqliteDatabase
 from holdfast.verify.snapshot import look
 
@@ -56,6 +59,50 @@ async def test_the_log_is_cut_back_once_a_long_reader_has_left(database: SqliteD
         await grow(database, 1)
     assert log_of(file).stat().st_size <= 4 * MEGABYTE
     assert database.trouble() is None
+
+
+class OverlappingReads:
+    """Each ends once the next has begun, so that at every moment somebody reads."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._begun = [Event() for _ in range(100_000)]
+        self._numbers = count()
+        self._is_over = False
+
+    async def __aenter__(self) -> None:
+        self._turns = [asyncio.create_task(self._take_turns()) for _ in range(2)]
+        await asyncio.to_thread(self._begun[0].wait)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
+        for begun in self._begun:
+            begun.set()
+        await asyncio.gather(*self._turns)
+
+    async def _take_turns(self) -> None:
+        while not self._is_over:
+            number = next(self._numbers)
+            await self._database.read(lambda c, number=number: self._read(c, number))  # type: ignore[misc]
+
+    def _read(self, connection: Connection, number: int) -> None:
+        connection.execute(text("SELECT count(*) FROM ballast")).one()
+        self._begun[number].set()
+        self._begun[number + 1].wait()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the next read begins late, and the one before it ends as late."""
+    monkeypatch.setattr(sqlite_writer, "FIRST_WAIT_S", 5.0)
+    monkeypatch.setattr(sqlite_writer, "PAUSES", 0)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_reads_that_overlap_do_not_keep_the_log_from_being_cut_back(database: SqliteDatabase, file: Path) -> None:
+    async with OverlappingReads(database):
+        await grow(database, 6)
+    assert log_of(file).stat().st_size <= 3 * MEGABYTE
 
 
 async def test_a_read_of_our_own_ends_before_the_log_grows_for_long(

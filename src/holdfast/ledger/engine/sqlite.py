@@ -35,7 +35,7 @@ from holdfast.ledger.engine.clock import shared_clock
 from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, T, Work
 from holdfast.ledger.engine.database_file import DatabaseFile
 from holdfast.ledger.engine.guard import LedgerGuard
-from holdfast.ledger.engine.sqlite_writer import SqliteWriter, begin, commit, driver_of, rows_changed
+from holdfast.ledger.engine.sqlite_writer import LogCutter, SqliteWriter, begin, commit, driver_of, rows_changed
 from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, Failed, KeyedBatcher
 from holdfast.runtime.engine_clock import STEP_MS
 
@@ -62,7 +62,7 @@ READ_S = 60.0
 # Between two looks at the time: a fraction of a millisecond of work.
 READ_STEPS = 10_000
 
-# The log grows while somebody reads for long, and is cut back to this size afterwards.
+# The log grows while somebody reads for long, and is cut back to this size or less afterwards (`sqlite_writer.py`).
 LOG_KEPT_BYTES = 64 * 1024**2
 # A log that is larger than this has not been checkpointed for long.
 LOG_MAX_BYTES = 4 * LOG_KEPT_BYTES
@@ -96,6 +96,7 @@ class SqliteDatabase:
         self._commit_s = inf
         writing = _sqlite_engine(url, self._file, connections=1)
         self._writer = SqliteWriter(partial(_connect, writing))
+        self._log = LogCutter(self._file, LOG_KEPT_BYTES)
         self._reader = _sqlite_engine(url, self._file, connections=READERS)
         self._engines = (self._reader, writing)
         event.listen(self._reader, "begin", _begin_reading)
@@ -116,6 +117,8 @@ class SqliteDatabase:
 
     async def _write_batch(self, _queue: str, writes: Sequence[_Write], /) -> list[object]:
         """Runs the first writes, as long as they belong on the same thread and there is time. The others wait."""
+        if self._log.is_due:
+            await asyncio.get_running_loop().run_in_executor(self._write_thread, self._log.cut_back, self._writer)
         brief = writes[0].brief
         works = [write.work for write in takewhile(lambda write: write.brief is brief, writes)]
         results: list[object]

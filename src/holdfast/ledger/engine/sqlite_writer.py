@@ -2,14 +2,29 @@
 it from a pool, and telling SQLAlchemy of each step, costs a lone reservation as much as deciding it.
 
 After a failure it is given back to the pool, which rolls back what is left and opens another if it has to.
+
+It also cuts the write-ahead log back while reads overlap. SQLite starts the log anew only at a moment when nobody reads
+from it. Reads that overlap leave no such moment, and the log would grow for as long as they go on. So once it is too
+large, the writer waits for those who read at that time; reads that begin meanwhile are not in its way. Writes wait with
+it: a quarter of a second at first, and if that was too short, longer the next time. They lose a twentieth of their time
+at most. If somebody reads for longer than LONGEST_WAIT_S, the log grows until they leave.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection
+
+from holdfast.errors import EngineError
+from holdfast.ledger.engine.database_file import DatabaseFile
+
+# Reads take less as long as the machine is not overloaded.
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 1.0
+# Between two attempts, in terms of how long the first of them waited.
+PAUSES = 20
 
 
 class SqliteWriter:
@@ -64,3 +79,22 @@ def rows_changed(connection: Connection) -> int:
 def driver_of(connection: Connection) -> sqlite3.Connection:
     driver: Any = connection.connection.dbapi_connection
     return driver  # type: ignore[no-any-return]
+
+
+class LogCutter:
+    def __init__(self, file: DatabaseFile, kept_bytes: int) -> None:
+        self._file, self._kept_bytes = file, kept_bytes
+        self._wait_s = FIRST_WAIT_S
+        self._next_at = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self._file.log_bytes() > self._kept_bytes and monotonic() >= self._next_at
+
+    def cut_back(self, writer: SqliteWriter) -> None:
+        """On the writer's thread, between two transactions."""
+        self._next_at = monotonic() + PAUSES * self._wait_s
+        # What is wrong with the file, the next commit finds out.
+        with suppress(EngineError, sqlite3.Error), writer.connected(round(self._wait_s * 1000)) as connection:
+            is_busy, *_ = driver_of(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S) if is_busy else FIRST_WAIT_S
