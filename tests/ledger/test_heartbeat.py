@@ -7,20 +7,27 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from sqlalchemy import Connection, func, literal, select, text
+from sqlalchemy import Connection, func, literal, select, text, update
 
 from holdfast.bootstrap import heartbeat as module
 from holdfast.bootstrap.heartbeat import PADDING_BYTES, ROLES, GateHeartbeat, LedgerHeartbeat, build_readiness
 from holdfast.bootstrap.services import open_services
 from holdfast.cli.doctor.tables import check_workers
+from holdfast.domain.stock.command import Provision
 from holdfast.errors import Cause, Unavailable
+from holdfast.gate.sql import SqlGate
+from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
+from holdfast.ledger.engine.opening import open_database
+from holdfast.ledger.engine.postgres import PostgresDatabase
 from holdfast.ledger.tables.heartbeats import heartbeats
+from holdfast.ledger.tables.stock import pools
 from holdfast.runtime.agent import Agent, Agents
 from holdfast.runtime.breaker import Breaker
 from holdfast.runtime.readiness import Check, Readiness
 from holdfast.settings import Settings
+from holdfast.testing.states import SKU
 
 
 class Clock:
@@ -65,6 +72,25 @@ async def test_a_process_without_background_work_knows_that_another_does_it(data
     await server.heartbeat.pass_once()
     assert server.check("settling") == server.check("joining") == (True, None)
     await worker.agents.stop()
+
+
+async def test_a_process_that_joins_others_in_a_quiet_sale_does_not_believe_a_store_that_was_set_ahead(
+    migrated_postgres: Database, postgres_database_url: str, clock: Clock
+) -> None:
+    """The last decision, ten seconds ago, does not tell half a minute ahead from the right time."""
+    quiet = await migrated_postgres.read(migrated_postgres.now_ms) - 10_000
+    await SqlGate(migrated_postgres).apply(SKU, [Provision(1)])
+    await migrated_postgres.write(lambda c: c.execute(update(pools).values(decided_at=quiet)))
+    await Process(migrated_postgres, clock).heartbeat.pass_once()
+    joining = open_database(postgres_database_url, connections=1)
+    assert isinstance(joining, PostgresDatabase)
+    joining._now = select(POSTGRES_NOW_MS + 30_000)
+    try:
+        off = await joining.read(joining.now_ms) - await migrated_postgres.read(migrated_postgres.now_ms)
+        assert off < 15_000
+        assert joining.clock_step_ms() > 15_000
+    finally:
+        await joining.close()
 
 
 async def test_a_worker_that_stops_beating_is_missed_by_our_own_clock(database: Database, clock: Clock) -> None:

@@ -145,10 +145,11 @@ class LedgerHeartbeat:
             self._failed_writes, self._is_doubted = self._database.failed_writes, True
         # Random, because an engine may compress it.
         padding = os.urandom(PADDING_BYTES) if self._is_doubted else None
-        now = self._database.known_now_ms()
+        # Not the store's own clock, which may have been set: who starts next relies on it (`runtime/engine_clock.py`).
+        now = self._database.now_ms(connection)
         own = self._own_roles()
         written = own | self._own_providers() if own else own
-        return beat(connection, self._process, self._revision, written, now, padding)
+        return now, beat(connection, self._process, self._revision, written, now, padding)
 
     def _own_roles(self) -> dict[str, str | None]:
         return {role: trouble for role, trouble in self._agents.troubles.items() if role in self._roles}

@@ -9,8 +9,9 @@ that it was wrong and was put right. Nothing here changes: deadlines are about e
 is adopted only when a second source has confirmed it for a minute: the clock of this host. Until then the store's clock
 is reported as `clock_stepped`. Deadlines that were set before keep their time of day.
 
-At the start no elapsed time is known. If the store and this host disagree then, the clock that continues from the last
-decision in the ledger is right, and the store's if that does not tell.
+At the start no elapsed time is known. If the store and this host disagree then, the clock that continues from what was
+last written to the ledger is right, and the store's if that does not tell. Each live process writes a heartbeat every
+second, by its own steady clock; so a process that joins others knows, however quiet the sale.
 """
 
 import time
@@ -27,9 +28,9 @@ STEP_MS = 2_000
 READ_EVERY_MS = 1_000
 # Longer than it takes to notice that a clock was set by mistake.
 CONFIRMED_AFTER_MS = 60_000
-# A ledger in use has decided something within this time.
+# A ledger in use was written to within this time.
 RECENT_MS = 60_000
-# And one of a sale that is going on, within this.
+# And one with a live process, or a sale that is going on, within this.
 BUSY_MS = 5_000
 
 
@@ -62,16 +63,16 @@ class EngineClock:
     def is_reading_due(self) -> bool:
         return self._ahead_ms is None or self.elapsed_ms() - self._read_at >= READ_EVERY_MS
 
-    def start(self, reading: int, decided_at: int) -> None:
-        """Set the clock by the first reading, given the time of the last decision in the ledger."""
+    def start(self, reading: int, written_at: int) -> None:
+        """Set the clock by the first reading, given the latest time in the ledger."""
         wall = self._wall_ms()
         is_disputed = abs(wall - reading) > STEP_MS
-        # A store that was set half a minute ahead during a sale looks recent too.
-        is_in_sale = (
-            wall < reading and _continues(wall, decided_at, BUSY_MS) and not _continues(reading, decided_at, BUSY_MS)
+        # A store that was set half a minute ahead looks recent too.
+        is_busy = (
+            wall < reading and _continues(wall, written_at, BUSY_MS) and not _continues(reading, written_at, BUSY_MS)
         )
-        is_only = _continues(wall, decided_at) and not _continues(reading, decided_at)
-        is_wrong = is_disputed and (is_only or is_in_sale)
+        is_only = _continues(wall, written_at) and not _continues(reading, written_at)
+        is_wrong = is_disputed and (is_only or is_busy)
         self._ahead_ms = (wall if is_wrong else reading) - self.elapsed_ms()
         self.correct(reading, self.elapsed_ms())
 
@@ -105,5 +106,5 @@ class EngineClock:
         self._agreed_since, self.stepped_ms = None, 0
 
 
-def _continues(now: int, decided_at: int, within_ms: int = RECENT_MS) -> bool:
-    return -STEP_MS <= now - decided_at <= within_ms
+def _continues(now: int, written_at: int, within_ms: int = RECENT_MS) -> bool:
+    return -STEP_MS <= now - written_at <= within_ms

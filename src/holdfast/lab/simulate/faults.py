@@ -37,6 +37,7 @@ class Kind(StrEnum):
 
 # What was written to Redis before them may be gone.
 FORGETFUL = frozenset({Kind.FLUSHED, Kind.RESTORED})
+OF_CLOCKS = frozenset({Kind.WALL_STEP, Kind.CLOCK_STEP})
 
 
 class Fault(Struct, frozen=True, order=True):
@@ -98,7 +99,7 @@ def draw(rng: Random, hosts: list[str], channels: list[str]) -> list[Fault]:
     others = rng.choice((0, 0, 1, 1, 2, 3, 5))
     of_calls = {_of_call(rng, channels) for _ in range(calls)}
     of_others = list({_other(rng, hosts): None for _ in range(others)})
-    clocks = [fault for fault in of_others if fault.kind in (Kind.WALL_STEP, Kind.CLOCK_STEP)]
+    clocks = [fault for fault in of_others if fault.kind in OF_CLOCKS]
     # Two clocks that are wrong in the same way are believed (`runtime/engine_clock.py`), so there is one at most.
     return sorted([*of_calls, *[fault for fault in of_others if fault not in clocks[1:]]])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from holdfast.bootstrap.background import background_agents
-from holdfast.bootstrap.heartbeat import build_readiness
+from holdfast.bootstrap.heartbeat import LedgerHeartbeat, build_readiness
 from holdfast.bootstrap.payments import PaymentServices, build_payment_services
 from holdfast.bootstrap.services import Services, build_services
 from holdfast.errors import EngineError
@@ -102,6 +102,9 @@ class Process:
             watch = parts.open_watch(self.name, database, engine)
             await _repeat(watch.start)
             agents.start(watch.agent())
+        heartbeat = LedgerHeartbeat(database, agents, readiness, has_redis=parts.settings.has_redis).agent()
+        if heartbeat.name in parts.agents:
+            agents.start(heartbeat)
         if self._is_worker:
             self._start_background(services, payments, wakeup)
         else:

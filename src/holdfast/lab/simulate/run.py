@@ -18,7 +18,7 @@ from holdfast.lab.simulate import faults as plan
 from holdfast.lab.simulate import scenario as scenarios
 from holdfast.lab.simulate.buyers.buyer import Buyer, Told
 from holdfast.lab.simulate.determinism import Log, controlled
-from holdfast.lab.simulate.faults import FORGETFUL, Fault
+from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.invariants import (
     Violation,
     check_end,
@@ -75,8 +75,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, engine: str = "sql") -
     trace = Trace(loop)
     log = Log()
     with controlled(Random(f"{seed} product"), loop, log), _garbage_kept():
-        forgets = any(fault.kind in FORGETFUL for fault in faults)
-        world = World(loop, trace, scenario, Random(f"{seed} world"), engine, redis_forgets=forgets)
+        world = World(loop, trace, scenario, Random(f"{seed} world"), engine, faults)
         log.note = world.log
         try:
             loop.run_until_complete(_tell(world, list(faults)))

@@ -1,6 +1,7 @@
 """Everything that exists in one run, and the faults that befall it."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from holdfast.lab.simulate.buyers.api import Api
 from holdfast.lab.simulate.buyers.buyer import Buyer, Told
 from holdfast.lab.simulate.buyers.line import Stood
 from holdfast.lab.simulate.channel import Channel
-from holdfast.lab.simulate.faults import Fault, Kind
+from holdfast.lab.simulate.faults import FORGETFUL, OF_CLOCKS, Fault, Kind
 from holdfast.lab.simulate.invariants import Violation, check_stock, unfinished
 from holdfast.lab.simulate.ledger.recovery import Evidence, SimulatedWatch, recover
 from holdfast.lab.simulate.ledger.server import LedgerServer, SimulatedDatabase
@@ -56,12 +57,11 @@ class World:
         scenario: Scenario,
         rng: Random,
         engine: str,
-        *,
-        redis_forgets: bool = False,
+        faults: Sequence[Fault],
     ) -> None:
-        """`redis_forgets`: whether there is a fault that takes writes of Redis back."""
+        """`faults` are those that will befall it."""
         self.loop, self.trace, self.scenario, self._rng = loop, trace, scenario, rng
-        self._redis_forgets = redis_forgets
+        self._kinds = {fault.kind for fault in faults}
         self.violations: list[Violation] = []
         self.told: list[Told] = []
         self.stood: list[Stood] = []
@@ -104,13 +104,16 @@ class World:
         if self.scenario.payment is PaymentKind.SANDBOX:
             agents |= {"refunder"}
         # It also renews the rules of a pool that its ledger lost, or that Redis lost before the ledger had them.
-        renews = self.redis is not None and (self.scenario.goes_back or self._redis_forgets)
+        renews = self.redis is not None and (self.scenario.goes_back or not FORGETFUL.isdisjoint(self._kinds))
         if self.scenario.ends_s is not None or renews:
             agents |= {"sale_lifecycle", "catalogue"}
         if self.scenario.has_webhook:
             agents |= {"relay", "deliverer"}
         if self.scenario.room is not None:
             agents |= {"line_advancer", "room_snapshot", "catalogue", "arrival_stager"}
+        # A process that starts compares the time with them.
+        if not OF_CLOCKS.isdisjoint(self._kinds):
+            agents |= {"heartbeat"}
         return Parts(
             self.loop,
             self.trace,

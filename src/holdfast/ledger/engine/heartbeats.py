@@ -8,8 +8,8 @@ from sqlalchemy import Connection, bindparam, delete, func, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.tables.heartbeats import heartbeats
+from holdfast.ledger.tables.stock import pools
 
 # What is wrong with each role of a process; None if it works.
 Roles = Mapping[str, str | None]
@@ -26,19 +26,26 @@ class Heartbeat(Struct, frozen=True):
 
 
 def beat(
-    connection: Connection, process: str, revision: str, roles: Roles, now: int | None, padding: bytes | None
-) -> tuple[int, list[Heartbeat]]:
-    """Write the row of a process; returns the engine's time, and the rows of the others. `now` is None if only the
-    engine knows."""
+    connection: Connection, process: str, revision: str, roles: Roles, now: int, padding: bytes | None
+) -> list[Heartbeat]:
+    """Write the row of a process; returns the rows of the others."""
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
-    at = POSTGRES_NOW_MS if now is None else now
-    row = {"process": process, "at": at, "roles": msgspec.json.encode(roles).decode(), "padding": padding}
+    row = {"process": process, "at": now, "roles": msgspec.json.encode(roles).decode(), "padding": padding}
     written = insert(heartbeats).values(**row, revision=revision)
     changed = {name: written.excluded[name] for name in ("at", "roles", "padding")}
-    upsert = written.on_conflict_do_update(index_elements=["process"], set_=changed).returning(heartbeats.c.at)
-    written_at: int = connection.execute(upsert).scalar_one()
+    connection.execute(written.on_conflict_do_update(index_elements=["process"], set_=changed))
     found = connection.execute(_others, {"own": process})
-    return written_at, [Heartbeat(other, at, _decode(text)) for other, at, text in found]
+    return [Heartbeat(other, at, _decode(text)) for other, at, text in found]
+
+
+def last_written_time(connection: Connection) -> int:
+    """The latest time that a process wrote: with a decision, or a heartbeat, of which each live process has one a
+    second."""
+    latest = [connection.execute(one).scalar_one() or 0 for one in _LATEST]
+    return max(latest)
+
+
+_LATEST = (select(func.max(pools.c.decided_at)), select(func.max(heartbeats.c.at)))
 
 
 def heartbeats_since(connection: Connection, at: int) -> list[Heartbeat]:

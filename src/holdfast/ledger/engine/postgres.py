@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import asyncpg
-from sqlalchemy import Connection, Engine, ExceptionContext, event, func, select, text
+from sqlalchemy import Connection, Engine, ExceptionContext, event, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -17,11 +17,11 @@ from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.engine.database import IS_REPLICA, TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.engine.guard import LedgerGuard
+from holdfast.ledger.engine.heartbeats import last_written_time
 from holdfast.ledger.engine.limits import longer_limits
 from holdfast.ledger.engine.prepared_postgres import CHANGED
 from holdfast.ledger.engine.probe import ProbeConnection
 from holdfast.ledger.engine.url import for_asyncpg
-from holdfast.ledger.tables.stock import pools
 from holdfast.runtime.breaker import Breaker
 from holdfast.runtime.engine_clock import EngineClock
 from holdfast.runtime.store_health import StoreHealth
@@ -83,10 +83,11 @@ def _connected(engine: Engine, work: Work[T], autocommit: bool) -> T:
             session.autocommit = False
 
 
-def _last_decision(connection: Connection) -> int:
-    if connection.execute(text("SELECT to_regclass('pools')")).scalar_one() is None:
+def _last_written_time(connection: Connection) -> int:
+    """0 in a database that has no tables yet, or those of a version from before there were heartbeats."""
+    if connection.execute(text("SELECT to_regclass('heartbeats')")).scalar_one() is None:
         return 0
-    return connection.execute(select(func.max(pools.c.decided_at))).scalar_one() or 0
+    return last_written_time(connection)
 
 
 class PostgresDatabase:
@@ -204,7 +205,7 @@ class PostgresDatabase:
             asked_at = self.clock.elapsed_ms()
             reading = int(connection.execute(self._now).scalar_one())
             if self.clock.now_ms() is None:
-                self.clock.start(reading, _last_decision(connection))
+                self.clock.start(reading, _last_written_time(connection))
             else:
                 self.clock.correct(reading, asked_at)
         return self.clock.now_ms() or 0

@@ -11,7 +11,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, func, select
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import StaticPool
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
@@ -22,15 +22,13 @@ from holdfast.lab.simulate.ledger.connection import QuickConnection
 from holdfast.lab.simulate.loop import SimulatedLoop
 from holdfast.ledger.engine.database import TRANSACTION_TIMEOUT_S, T, Work
 from holdfast.ledger.engine.guard import LedgerGuard
-from holdfast.ledger.tables.stock import pools
+from holdfast.ledger.engine.heartbeats import last_written_time
 from holdfast.ledger.upgrade import upgrade
 from holdfast.runtime.engine_clock import EngineClock
 
 _REFUSALS = (Cause.DISK_FULL, Cause.LOCK_TIMEOUT, Cause.STORE_READ_ONLY, Cause.CONNECTIONS_IN_USE)
 # Writes that matter most have channels of their own, so that faults meet them often.
 _CHANNELS = {"SqlGate": "gate", "Settler": "settling", "Interpreter": "settling", "Refunder": "settling"}
-# Built once: what is compared with the host's time when a clock starts.
-_LAST_DECISION = select(func.max(pools.c.decided_at))
 
 
 @cache
@@ -177,7 +175,7 @@ class SimulatedDatabase:
         if self.clock.is_reading_due:
             reading = self._server.now_ms()
             if self.clock.now_ms() is None:
-                self.clock.start(reading, connection.execute(_LAST_DECISION).scalar_one() or 0)
+                self.clock.start(reading, last_written_time(connection))
             else:
                 self.clock.correct(reading, self.clock.elapsed_ms())
         return self.clock.now_ms() or 0
