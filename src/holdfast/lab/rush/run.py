@@ -12,7 +12,6 @@ from contextlib import nullcontext, suppress
 from time import monotonic, time
 from typing import Any
 
-import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -27,6 +26,7 @@ from holdfast.lab.rush.checks.edge_answers import OriginCount, answers_of, check
 from holdfast.lab.rush.checks.finding import Finding
 from holdfast.lab.rush.checks.invariants import Evidence, check
 from holdfast.lab.rush.server.ledger_snapshot import LedgerSnapshot, read_snapshot
+from holdfast.lab.rush.server.payment_faults import payment_faults
 from holdfast.lab.rush.server.sale_admin import SaleAdmin, opening, sale_id_of, units_of
 from holdfast.lab.rush.server.stock_monitor import Sample, StockMonitor
 from holdfast.lab.rush.server.target import Target
@@ -125,7 +125,12 @@ async def _run(target: Target, progress: RushProgress, admin: SaleAdmin, show: S
     options = progress.options
     _enter(progress, show, "filling wallets" if options.scenario.sale.payment == "wallet" else "getting ready")
     await workers.start(_tasks(target, options, tag))
-    await _set_payment_faults(target, options)
+    async with payment_faults(target, options.scenario.crowd.card_troubles, options.seed):
+        return await _sell(target, progress, admin, show, tag)
+
+
+async def _sell(target: Target, progress: RushProgress, admin: SaleAdmin, show: Show, tag: str) -> RushResult:
+    workers, options = progress.workers, progress.options
     offers, clock_offset_s = await _open_sales(admin, options, tag), monotonic() - time()
     monitor = progress.monitor = StockMonitor(admin, offers)
     answered_before = await _answered(target, admin)
@@ -193,15 +198,6 @@ def _tasks(target: Target, options: Options, tag: str) -> list[Task]:
         )
         for process in range(options.processes)
     ]  # fmt: skip
-
-
-async def _set_payment_faults(target: Target, options: Options) -> None:
-    """Lost replies and errors of the payment provider, which the settler has to handle."""
-    share = options.scenario.crowd.card_troubles
-    if target.sandbox_url and share:
-        faults = {"seed": options.seed, "lost_reply": share / 2, "error": share / 2}
-        async with httpx.AsyncClient(trust_env=False) as client:
-            (await client.put(f"{target.sandbox_url}/faults", json=faults)).raise_for_status()
 
 
 async def _adopt_sale(target: Target, admin: SaleAdmin, options: Options) -> Options:
