@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from holdfast.lab.bench.document.approaches import approaches_table
 from holdfast.lab.bench.document.goals import GOALS, GROWTH_GOALS, judge
 from holdfast.lab.bench.document.page import document, write_document
 from holdfast.lab.bench.document.plots import PANELS, plots_of
@@ -74,6 +75,22 @@ def measured() -> Measured:
         ],
         [Failed("gate", "sqlite", "10 were granted, but 9 units are gone", "2026-11-16T11:00:00+00:00")],
     )
+
+
+def test_the_page_of_approaches_has_every_figure_with_its_date_and_the_load(measured: Measured) -> None:
+    shown = approaches_table(measured)
+    found = measured.of("approaches", "every")
+    assert found is not None
+    assert found.date[:10] in shown
+    assert " of other work" not in shown
+    found.machine["load"] = 0.3
+    assert "with a load of 0.3 of other work" in approaches_table(measured)
+    for name in WORTH.keys() - {"lua", "holdfast_sqlite", "holdfast_redis"}:
+        assert f"| {found.figures[name]:,.0f} |" in shown
+    assert shown.count("not measured") == 1, "Redis DECR"
+    del found.figures["redlock"]
+    assert approaches_table(measured).count("not measured") == 2
+    assert "Nothing was measured" in approaches_table(Measured(""))
 
 
 def test_every_goal_is_judged_for_every_engine(measured: Measured) -> None:

@@ -2,7 +2,8 @@
 
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
-`plan` is the output of `holdfast plan` with the given options, `growing` the tables of GROWING.md. The clients come
+`plan` is the output of `holdfast plan` with the given options, `growing` the tables of GROWING.md, `approaches` that of
+APPROACHES.md. The clients come
 from the endpoint table, the schemas in docs/events from the types of events, METRICS.md and the Grafana dashboard from
 the metric table. With `--check` nothing is written; every difference is listed, and so are links and paths to missing
 files, unknown settings and outdated defaults.
@@ -19,6 +20,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from holdfast.lab.bench.document.approaches import approaches_table
 from holdfast.lab.bench.document.markdown import milliseconds, number, percent, table, times
 from holdfast.lab.bench.document.page import document
 from holdfast.lab.bench.document.plots import plots_of
@@ -34,7 +36,7 @@ DOCS = Path("docs")
 SOURCE = Path("src/holdfast")
 PLAN_FIGURES = SOURCE / "lab/plan/measured.json"
 
-_BLOCK = re.compile(r"(<!-- (settings|figures|plan|growing):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (settings|figures|plan|growing|approaches):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 _SOURCE = re.compile(r"`([a-z_]+/[a-z_/]+\.py)`")
 _SETTING = re.compile(r"\bHOLDFAST_[A-Z_]*[A-Z]\b")
@@ -65,6 +67,8 @@ def rendered(text: str, measured: Measured) -> str:
         begin, kind, words, end = match.groups()
         if kind == "growing":
             return f"{begin}{growing_tables(measured)}\n{end}"
+        if kind == "approaches":
+            return f"{begin}{approaches_table(measured)}\n{end}"
         if kind == "figures":
             return f"{begin}{figures_table(measured)}\n{end}"
         return f"{begin}{settings_table(words.split()) if kind == 'settings' else plan_output(words.split())}\n{end}"

@@ -6,6 +6,7 @@ it hurts most (`baselines/oversell.py`). The other guarantees are not measured; 
 """
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
@@ -138,6 +139,8 @@ class Approach(Struct, frozen=True):
 
 
 def bench_approaches(seconds: float) -> Approaches:
+    # Of whatever else runs here: ours has not begun.
+    load = round(os.getloadavg()[0], 1)
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(seconds * len(WORTH)).shown())
         with progress.step("starting PostgreSQL and Valkey"):
@@ -165,6 +168,7 @@ def bench_approaches(seconds: float) -> Approaches:
             postgres=postgres_version(server_url),
             clients=CLIENTS,
             seconds=seconds,
+            load=load,
         )
     return Approaches(f"approaches, {CLIENTS} clients each", measured, COMPARED, facts, oversold=found, tries=tries)
 
