@@ -116,7 +116,7 @@ docs: install-dev ## Regenerate the clients, and the tables and figures in READM
 	$(BIN)/python -m holdfast.lab.documents
 	$(BIN)/python tools/architecture.py
 
-docs-site: install-dev ## Build the documentation as a website in build/site
+docs-site: install-dev ## Build the documentation of this version as a website in build/site, beside older versions there
 	$(BIN)/python -m holdfast.lab.site build
 
 format: install-dev ## Auto-fix lint and formatting

@@ -9,11 +9,15 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+from browsing import launch
+from playwright.sync_api import expect, sync_playwright
 
+from holdfast import __version__
 from holdfast.http.contract.problems import CATALOGUE
 from holdfast.settings import Settings
 
 ROOT = Path(__file__).parents[2]
+OLDER = "0.0.9"
 pytestmark = pytest.mark.slow
 
 
@@ -39,7 +43,9 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     directory = tmp_path_factory.mktemp("site")
-    subprocess.run([sys.executable, "-m", "holdfast.lab.site", directory], cwd=ROOT, check=True, timeout=300)
+    older = f"import pathlib; from holdfast.lab.site.build import build; build(pathlib.Path('{directory}'), '{OLDER}')"
+    subprocess.run([sys.executable, "-c", older], cwd=ROOT, check=True, timeout=600)
+    subprocess.run([sys.executable, "-m", "holdfast.lab.site", directory], cwd=ROOT, check=True, timeout=600)
     return {path: Page(path.read_text()) for path in (directory / "site").rglob("*.html")}
 
 
@@ -55,7 +61,32 @@ def test_every_link_and_anchor_leads_somewhere(site: dict[Path, Page]) -> None:
             if not target.exists() or (anchor and target in site and unquote(anchor) not in site[target].ids):
                 broken.append(f"{path.name}: {link}")
     assert broken == []
-    assert len(site) > 40
+    assert len(site) > 80
+
+
+def test_every_page_of_every_version_loads_the_choice_between_them(site: dict[Path, Page]) -> None:
+    top = next(path for path in site if path.name == "index.html" and not site[path].loaded).parent
+    assert (top / "versions.js").read_text().startswith(f'const versions = ["{__version__}", "{OLDER}"];')
+    assert f"url={__version__}/index.html" in (top / "index.html").read_text()
+    for path, page in site.items():
+        if path != top / "index.html" and path.name != "404.html":
+            assert any((path.parent / link).resolve() == top / "versions.js" for link in page.loaded), path
+
+
+def test_a_reader_chooses_a_version_without_any_server(site: dict[Path, Page]) -> None:
+    top = next(path for path in site if path.name == "index.html" and not site[path].loaded).parent
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        page = browser.new_page()
+        page.goto((top / "index.html").as_uri())
+        page.wait_for_url(f"**/{__version__}/index.html")
+        page.goto((top / __version__ / "reference" / "errors.html").as_uri())
+        chooser = page.get_by_label("Version")
+        expect(chooser).to_have_value(__version__)
+        chooser.select_option(OLDER)
+        page.wait_for_url(f"**/{OLDER}/index.html")
+        expect(page.get_by_label("Version")).to_have_value(OLDER)
+        browser.close()
 
 
 def test_nothing_is_loaded_from_another_server(site: dict[Path, Page]) -> None:
@@ -65,7 +96,7 @@ def test_nothing_is_loaded_from_another_server(site: dict[Path, Page]) -> None:
 
 
 def test_every_reason_has_an_anchor_and_every_setting_a_row(site: dict[Path, Page]) -> None:
-    by_name = {path.name: path for path in site if path.parent.name == "reference"}
+    by_name = {path.name: path for path in site if path.parent.name == "reference" and __version__ in path.parts}
     assert set(CATALOGUE) <= site[by_name["errors.html"]].ids
     settings = by_name["settings.html"].read_text()
     assert all(f"HOLDFAST_{name.upper()}<" in settings for name in Settings.model_fields if name != "demo")

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.lab.site.reference import reference_pages
+from holdfast.lab.site.versions import SCRIPT, write_chooser
 
 DOCS = Path("docs")
 # Pages outside docs/ that are published all the same, by their names there.
@@ -29,20 +30,21 @@ _EXPLANATIONS = [
 ]  # fmt: skip
 
 
-def build(directory: Path) -> Path:
-    """The site, in a directory of its own below `directory`."""
+def build(directory: Path, version: str = __version__) -> Path:
+    """The site in `site` below `directory`: this version, beside those that were built there before."""
     source, site = directory / "docs", directory / "site"
     shutil.rmtree(source, ignore_errors=True)
     _stage(source)
     configuration = directory / "mkdocs.yml"
     # JSON is YAML, too.
-    configuration.write_text(json.dumps(_configuration(source.resolve(), site.resolve()), indent=2))
+    configuration.write_text(json.dumps(_configuration(source.resolve(), site.resolve(), version), indent=2))
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(configuration)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     # Not `--quiet`: it would hide warnings from `--strict`, too.
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit("\n".join(line for line in ran.stderr.splitlines() if not line.startswith("INFO")))
+    write_chooser(site)
     return site
 
 
@@ -82,11 +84,11 @@ def _link(page: Path, home: Path, match: re.Match[str]) -> str:
     return f"{mark}[{words}]({os.path.relpath(found, home.parent)}{anchor or ''})"
 
 
-def _configuration(source: Path, site: Path) -> dict[str, Any]:
+def _configuration(source: Path, site: Path, version: str) -> dict[str, Any]:
     return {
-        "site_name": f"Holdfast {__version__}",
+        "site_name": f"Holdfast {version}",
         "docs_dir": str(source),
-        "site_dir": str(site),
+        "site_dir": str(site / version),
         "use_directory_urls": False,
         # Nothing is fetched from other servers, neither when it is built nor when it is read.
         "theme": {
@@ -94,6 +96,7 @@ def _configuration(source: Path, site: Path) -> dict[str, Any]:
             "font": False,
             "features": ["navigation.tabs", "navigation.indexes", "toc.follow", "content.code.copy"],
         },
+        "extra_javascript": [f"../{SCRIPT}"],
         "plugins": ["search"],
         "markdown_extensions": ["admonition", "attr_list", "md_in_html", "tables", {"toc": {"permalink": True}},
                                 "pymdownx.superfences"],
