@@ -1,6 +1,5 @@
 """`holdfast drops`."""
 
-from time import time
 from typing import Annotated, Any
 
 import typer
@@ -9,22 +8,18 @@ from sqlalchemy import Connection
 
 from holdfast.bootstrap.background import sealer_of
 from holdfast.cli.commands.pools import checked_id
-from holdfast.cli.commands.selling.sales import LIST_LIMIT, minute_of, room_of
+from holdfast.cli.commands.selling.sales import LIST_LIMIT, minute_of
+from holdfast.cli.commands.selling.terms import PassSeconds, Rate, Room, StartsAt, checked_as, room_of, start_of
 from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_json, print_table
 from holdfast.domain.sale.drop import Drop
 from holdfast.domain.sale.sale import RoomMode, in_words
 from holdfast.domain.stock.limits import MAX_QUANTITY
-from holdfast.errors import SettingsError
-from holdfast.http.contract.decoding import read_as
-from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import sale_refusal
 from holdfast.http.contract.schemas.drops import DropIn, DropOut
-from holdfast.http.contract.schemas.sales import RoomIn
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.drops import find_drop, list_drops, sales_of_drops
-from holdfast.runtime.times import rfc3339
 from holdfast.sales.drop_operations import CreatedDrop, DropOperations
 from holdfast.sales.operations import Contradiction, Refusal
 from holdfast.settings import Settings
@@ -39,8 +34,6 @@ app = typer.Typer(
         "holdfast drops show winter",
     ),
 )
-
-_ROOM = RoomIn()
 
 
 def _drop_id(text: str) -> str:
@@ -99,9 +92,7 @@ def create(
     name: Annotated[
         str | None, typer.Option(help="Name shown to buyers; default: the drop ID.", metavar="NAME")
     ] = None,
-    starts_at: Annotated[
-        str | None, typer.Option(help="Such as 2030-01-31T18:00:00Z; default: now.", metavar="TIME")
-    ] = None,
+    starts_at: StartsAt = None,
     per_buyer_limit: Annotated[
         int | None,
         typer.Option(
@@ -111,31 +102,19 @@ def create(
             metavar="N",
         ),
     ] = None,
-    room: Annotated[RoomMode, typer.Option(help="Waiting room: off, fifo or lottery.", metavar="MODE")] = RoomMode.OFF,
-    rate: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Buyers called from the room per second; default: {_ROOM.rate_per_second}.",
-            min=1,
-            max=1_000_000,
-            metavar="N",
-        ),
-    ] = None,
-    pass_seconds: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Seconds a called buyer has to buy; default: {_ROOM.pass_seconds}.", min=1, max=86_400, metavar="N"
-        ),
-    ] = None,
+    room: Room = RoomMode.OFF,
+    rate: Rate = None,
+    pass_seconds: PassSeconds = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a drop. Add its sales with: holdfast sales create SALE --drop DROP …"""
     settings = settings_from(data)
-    given = _checked(
+    given = checked_as(
+        DropIn,
         drop_id=drop_id,
         name=name or drop_id,
-        starts_at=starts_at or rfc3339(int(time() * 1000)),
+        starts_at=start_of(starts_at),
         per_buyer_limit=per_buyer_limit,
         room=room_of(room, rate, pass_seconds),
     )
@@ -155,14 +134,6 @@ def _created(settings: Settings, wanted: Drop) -> dict[str, Any] | Refusal | Con
 def _bodies(connection: Connection, found: list[Drop]) -> list[dict[str, Any]]:
     sales = sales_of_drops(connection, [drop.drop_id for drop in found])
     return [to_builtins(DropOut.of(drop, sales[drop.drop_id])) for drop in found]
-
-
-def _checked(**given: object) -> DropIn:
-    try:
-        checked: DropIn = read_as(DropIn, given)
-    except Problem as problem:
-        raise SettingsError(problem.detail) from problem
-    return checked
 
 
 def _print_result(answer: dict[str, Any] | Refusal | Contradiction, as_json: bool) -> None:

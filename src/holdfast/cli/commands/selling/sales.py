@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from time import time
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -13,6 +12,7 @@ from holdfast.bootstrap.services import build_sale_operations
 from holdfast.cli.approval import approved
 from holdfast.cli.commands.pools import checked_id
 from holdfast.cli.commands.selling import line
+from holdfast.cli.commands.selling.terms import PassSeconds, Rate, Room, StartsAt, checked_as, room_of, start_of
 from holdfast.cli.ledger import is_new, run_engine, shown_url
 from holdfast.cli.options import Data, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_facts, print_json, print_table
@@ -25,14 +25,11 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Pool
 from holdfast.errors import EngineError, SettingsError
 from holdfast.gate.engine import Engine
-from holdfast.http.contract.decoding import read_as
-from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.refusals import sale_refusal
-from holdfast.http.contract.schemas.sales import OperatorSaleOut, RoomIn, SaleIn
+from holdfast.http.contract.schemas.sales import OperatorSaleOut, SaleIn
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sale_lists import list_sales
 from holdfast.ledger.sales.sales import find_sale
-from holdfast.runtime.times import rfc3339
 from holdfast.sales.operations import Contradiction, Refusal, SaleOperations
 from holdfast.sales.restocking import Unrestocked
 from holdfast.settings import Settings
@@ -53,7 +50,6 @@ app.add_typer(line.app)
 LIST_LIMIT = 10_000
 # A fraction of a second on a phone.
 PROOF_COST = 200
-_ROOM = RoomIn()
 T = TypeVar("T")
 
 
@@ -167,9 +163,7 @@ def create(
     name: Annotated[
         str | None, typer.Option(help="Name shown to buyers; default: the sale ID.", metavar="NAME")
     ] = None,
-    starts_at: Annotated[
-        str | None, typer.Option(help="Such as 2030-01-31T18:00:00Z; default: now.", metavar="TIME")
-    ] = None,
+    starts_at: StartsAt = None,
     ends_at: Annotated[
         str | None, typer.Option(help="Such as 2030-02-28T18:00:00Z; default: open until closed.", metavar="TIME")
     ] = None,
@@ -180,22 +174,9 @@ def create(
     hold_seconds: Annotated[
         int, typer.Option(help="Seconds that units are held.", min=1, max=MAX_HOLD_S, metavar="N")
     ] = 300,
-    room: Annotated[RoomMode, typer.Option(help="Waiting room: off, fifo or lottery.", metavar="MODE")] = RoomMode.OFF,
-    rate: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Buyers called from the room per second; default: {_ROOM.rate_per_second}.",
-            min=1,
-            max=1_000_000,
-            metavar="N",
-        ),
-    ] = None,
-    pass_seconds: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Seconds a called buyer has to buy; default: {_ROOM.pass_seconds}.", min=1, max=86_400, metavar="N"
-        ),
-    ] = None,
+    room: Room = RoomMode.OFF,
+    rate: Rate = None,
+    pass_seconds: PassSeconds = None,
     proof_of_work: Annotated[
         bool, typer.Option("--proof-of-work", help="Ask for some computation to join the room, or to buy.")
     ] = False,
@@ -209,13 +190,14 @@ def create(
 ) -> None:
     """Create a sale. Its pool is loaded and checked now and opens at the start time."""
     settings = settings_from(data)
-    given = _checked(
+    given = checked_as(
+        SaleIn,
         sale_id=sale_id,
         sku_id=sku or sale_id,
         name=name or sale_id,
         total_units=units,
         price={"amount": price, "currency": currency},
-        starts_at=starts_at or rfc3339(int(time() * 1000)),
+        starts_at=start_of(starts_at),
         ends_at=ends_at,
         checkout=checkout,
         payment=payment,
@@ -236,22 +218,6 @@ def create(
         return await access.body(created.sale) if not isinstance(created, Refusal | Contradiction) else created
 
     _print_result(_run(settings, body), as_json)
-
-
-def room_of(mode: RoomMode, rate: int | None, pass_seconds: int | None) -> dict[str, object]:
-    given = {"rate_per_second": rate, "pass_seconds": pass_seconds}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if chosen and mode is RoomMode.OFF:
-        raise SettingsError("--rate and --pass-seconds are for a waiting room: add --room fifo or --room lottery")
-    return {"mode": mode.value, **chosen}
-
-
-def _checked(**given: object) -> SaleIn:
-    try:
-        checked: SaleIn = read_as(SaleIn, given)
-    except Problem as problem:
-        raise SettingsError(problem.detail) from problem
-    return checked
 
 
 @app.command("pause", epilog=examples("holdfast sales pause drop"))
