@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, delete, text, update
+from structlog.testing import capture_logs
 
 from holdfast.domain.stock.command import Move, Provision, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome
@@ -352,3 +354,16 @@ async def test_a_stored_mark_has_the_signed_head_of_the_chain(opened: Database, 
     assert watch.checkpoint is not None
     assert watch.checkpoint.is_signed
     assert (await opened.read(partial(compare, checkpoints=[watch.checkpoint])))[0].ok
+
+
+async def test_a_server_that_cannot_store_its_mark_stops_all_the_same(opened: Database, tmp_path: Path) -> None:
+    """Its data directory is gone, or its disk is full."""
+    directory = tmp_path / "data"
+    watch = LedgerWatch(opened, PLACE, [MarkFile(directory / "ledger-mark.json")], tmp_path)
+    await watch.start()
+    shutil.rmtree(directory)
+    directory.touch()
+    await sold(opened)
+    with capture_logs() as logged:
+        await watch.stop()
+    assert [each["event"] for each in logged] == ["ledger_mark_not_stored"]

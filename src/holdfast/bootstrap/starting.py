@@ -26,8 +26,8 @@ class Startup:
         self._is_waiting = False
 
     async def enter(self, stack: AsyncExitStack, open_once: Callable[[], AbstractAsyncContextManager[T]]) -> T | None:
-        """What `open_once` opens, as soon as the stores let it; None if told to stop first. Raises the last engine
-        error when the time is up, and at once what waiting does not change."""
+        """What `open_once` opens, as soon as the stores let it; None if told to stop first, whatever became of the
+        attempt. Raises the last engine error when the time is up, and at once what waiting does not change."""
         opening = asyncio.create_task(self._enter(stack, open_once))
         stopping = asyncio.create_task(self._stop.wait())
         either = (opening, stopping)
@@ -41,7 +41,12 @@ class Startup:
             if not opening.done():
                 opening.cancel()
                 await asyncio.wait([opening])
-        return None if opening.cancelled() else opening.result()
+        if not self._stop.is_set():
+            return opening.result()
+        failed = None if opening.cancelled() else opening.exception()
+        if failed is not None:
+            log.warning("stopped_while_starting", error=repr(failed))
+        return None if opening.cancelled() or failed is not None else opening.result()
 
     async def _enter(self, stack: AsyncExitStack, open_once: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         until = monotonic() + self._within_s
@@ -49,7 +54,8 @@ class Startup:
             try:
                 return await stack.enter_async_context(open_once())
             except EngineError as exc:
-                if monotonic() + RETRY_S > until:
+                # What was cut off by the stop may end as an error of the engine.
+                if self._stop.is_set() or monotonic() + RETRY_S > until:
                     raise
                 self._wait(str(exc))
             await asyncio.sleep(RETRY_S)

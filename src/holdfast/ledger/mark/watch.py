@@ -45,6 +45,7 @@ from holdfast.ledger.mark.mark import (
 )
 from holdfast.ledger.mark.mark_file import write_durably
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.log import log_failure
 
 log = structlog.get_logger()
 
@@ -112,10 +113,13 @@ class LedgerWatch:
             await self._store()
 
     async def stop(self) -> None:
-        """Store how far the ledger is, after the last write."""
+        """Store how far the ledger is, after the last write. A server that cannot has stopped well all the same: the
+        mark that is there is a second old at most."""
         self._stored_at = 0.0
-        with suppress(EngineError):
+        try:
             await self.pass_once()
+        except (EngineError, OSError) as exc:
+            log_failure("ledger_mark_not_stored", exc)
 
     async def _kept(self) -> list[KeptMark]:
         kept = [mark for store in self._stores if (mark := await store.read()) is not None]
