@@ -93,7 +93,7 @@ test-all: install-dev deploy-tools browser firefox node edge-tools edge-worker b
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
-faults: install-dev broker pgbouncer ## Inject every family of faults, from SEEDS=5 seeds each
+faults: install-dev broker pgbouncer edge-tools edge-worker ## Inject every family of faults, from SEEDS=5 seeds each
 	$(PYTEST) --faults --seeds $(SEEDS) --hypothesis-profile all
 
 # One process, because the last test of each engine judges all requests before it. Another SEED sends other requests.

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from families import FAMILIES, NOT_BUILT
+from families import FAMILIES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,11 +33,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for outcome in ("passed", "failed")
     )
     terminalreporter.section("faults")
-    for number, family in FAMILIES.items():
+    for number, family in sorted(FAMILIES.items()):
         bad = f"  FAILED {failed[number]}" if failed[number] else ""
         terminalreporter.write_line(f"{number:3} {passed[number]:5} passed  {family.fault}{bad}")
-    for number, reason in NOT_BUILT.items():
-        terminalreporter.write_line(f"{number:3}   not built: {reason}")
 
 
 def families_of(nodeid: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Every family of faults that Holdfast must survive, and the tests that inject it.
 
 `make faults SEEDS=n` runs all of these, and those that take a seed once for each of n seeds. A test is named by its
-file, or by its file and function. `test_families.py` fails if one of them does not exist or a family has none.
+file, or by its file and function. `test_families.py` fails if a family has none, or one that pytest does not find.
 """
 
 from typing import NamedTuple
@@ -123,6 +123,18 @@ FAMILIES = {
         "a provider or receiver drips, answers without end, explodes when decompressed",
         ("settlement/test_hostile_provider.py", "http/test_http_buyer_jwks.py", "outbox/test_deliverer.py"),
     ),
+    33: Family(
+        "the edge is down, its cache is old, its clock is off",
+        (
+            "edge/test_edge_nginx.py::test_sold_out_is_answered_at_the_edge_until_a_restock",
+            "edge/test_edge_nginx.py::test_a_retry_of_a_lost_answer_finds_it_although_all_is_sold_meanwhile",
+            "edge/test_edge_nginx.py::test_while_the_server_is_gone_people_see_a_calm_page_and_programs_a_problem",
+            "edge/test_edge_nginx.py::test_a_wrong_clock_at_the_edge_changes_nothing",
+            "edge/test_edge_forwarding.py::test_a_slow_server_decides_itself_instead_of_by_an_old_state",
+            "edge/test_edge_worker.py::test_sold_out_is_answered_by_the_worker_until_a_restock",
+            "edge/test_edge_worker.py::test_while_the_server_is_gone_the_worker_stays_calm",
+        ),
+    ),
     34: Family("a whole cell is lost", ("faults/test_cell_lost.py",)),
     35: Family(
         "writes fail while reads work",
@@ -173,9 +185,4 @@ FAMILIES = {
         ),
     ),
     42: Family("the core or a front of a server dies", ("faults/test_fronts_killed.py",)),
-}
-
-# Families that have no test yet, because their part of the product does not exist.
-NOT_BUILT = {
-    33: "edge",
 }
