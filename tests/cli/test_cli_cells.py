@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from cli_running import TIMEOUT_S, Cli, Here
+from sqlalchemy import create_engine
 
 from databases import new_sqlite_database
 from holdfast.bootstrap.cells import moving
+from holdfast.ledger.cells.placement import drop_key, place
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -67,6 +69,14 @@ def test_a_sku_is_moved_with_a_sale_that_has_not_begun(
 
     assert "cold is no SKU" in here("cells", "move", "cold", "--to", "b", "--json", **given).refusal
     assert here("cells", "move", "hot", "--to", "nowhere", **given).code == 2
+    with create_engine(given["DATABASE_URL"]).begin() as connection:
+        place(connection, drop_key("spring"), [], "a")
+    on_the_map = here("cells", "list", "--json", **given).json
+    assert [cell["drop_ids"] for cell in on_the_map["data"]] == [["spring"], []]
+    assert (
+        "spring is a drop, which stays in its cell"
+        in here("cells", "move", "spring", "--to", "b", "--json", **given).refusal
+    )
     moved = here("cells", "move", "hot", "--to", "b", "--json", **given)
     assert moved.json == {"sku_id": "hot", "cell": "b", "units": 5, "sale_ids": ["hot"]}
     assert "is in the cell b already" in here("cells", "move", "hot", "--to", "b", "--json", **given).refusal

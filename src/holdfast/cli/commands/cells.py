@@ -16,7 +16,16 @@ from holdfast.cli.options import Data, hide_secrets, settings_from
 from holdfast.cli.output import AsJson, examples, fail, print_either, print_json, print_table, show_progress
 from holdfast.errors import SettingsError
 from holdfast.ledger.cells.own import skus_on_sale
-from holdfast.ledger.cells.placement import Amounts, MapChanges, PlacedElsewhere, find_sku, read_changes, set_pinned
+from holdfast.ledger.cells.placement import (
+    Amounts,
+    MapChanges,
+    PlacedElsewhere,
+    drop_key,
+    drop_of,
+    find_sku,
+    read_changes,
+    set_pinned,
+)
 from holdfast.settings import Settings
 
 app = typer.Typer(
@@ -57,11 +66,12 @@ def list_all(data: Data = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"version": placed.version, "data": bodies})
         return
+    counted = ("sku_ids", "drop_ids", "sale_ids")
     rows = [
-        (body["cell"], body["database"], ", ".join(body["pinned"]) or None, len(body["sku_ids"]), len(body["sale_ids"]))
+        (body["cell"], body["database"], ", ".join(body["pinned"]) or None, *(len(body[name]) for name in counted))
         for body in bodies
     ]
-    print_table(["cell", "database", "pinned to it", "skus", "sales"], rows, folded="database")
+    print_table(["cell", "database", "pinned to it", "skus", "drops", "sales"], rows, folded="database")
 
 
 async def _read_map(database: Any) -> MapChanges:
@@ -70,12 +80,15 @@ async def _read_map(database: Any) -> MapChanges:
 
 
 def _body(cell: str, database: str, placed: MapChanges) -> dict[str, Any]:
-    skus = [sku for sku in placed.skus if sku.cell == cell and not sku.sku_id.startswith("drop/")]
+    here = [sku for sku in placed.skus if sku.cell == cell]
+    drop_ids = [drop_id for sku in here if (drop_id := drop_of(sku.sku_id)) is not None]
+    skus = [sku for sku in here if drop_of(sku.sku_id) is None]
     return {
         "cell": cell,
         "database": database,
         "pinned": sorted(sku.sku_id for sku in skus if sku.pinned),
         "sku_ids": sorted(sku.sku_id for sku in skus),
+        "drop_ids": sorted(drop_ids),
         "sale_ids": sorted(sale.sale_id for sale in placed.sales if sale.cell == cell),
     }
 
@@ -184,4 +197,6 @@ async def _sku_of(control: Any, name: str) -> str:
     for sale in placed.sales:
         if sale.sale_id == name and sale.cell == cells.get(sale.sku_id):
             return sale.sku_id
+    if drop_key(name) in [sku.sku_id for sku in placed.skus]:
+        raise CannotMove(f"{name} is a drop, which stays in its cell; docs/CELLS.md says how to sell it in another")
     raise CannotMove(f"{name} is no SKU in a cell, and no sale that could be moved")

@@ -11,11 +11,17 @@ from holdfast.domain.stock.pool import Rules
 from holdfast.ledger.tables.cells import cell_map, cell_sales, cell_skus
 
 _NAME = "map"
+_DROP = "drop/"
 
 
 def drop_key(drop_id: str) -> str:
     """A drop is on the map like a SKU, under a name that no SKU can have."""
-    return f"drop/{drop_id}"
+    return f"{_DROP}{drop_id}"
+
+
+def drop_of(key: str) -> str | None:
+    """The drop that is under this name on the map; None for a SKU."""
+    return key.removeprefix(_DROP) if key.startswith(_DROP) else None
 
 
 class Amounts(Struct, frozen=True):

@@ -58,7 +58,11 @@ def obstacle_to_moving(connection: Connection, sku_id: str, now: int) -> str | N
     """Why the SKU cannot leave this ledger now, in words."""
     for sale in connection.execute(select(sales).where(*_is_live(sku_id)).order_by(sales.c.sale_id)):
         if sale.drop_id is not None:
-            return f"the sale {sale.sale_id} is part of the drop {sale.drop_id}, whose sales are in one cell"
+            return (
+                f"the sale {sale.sale_id} is part of the drop {sale.drop_id}, whose sales are in one cell. To sell it "
+                "in another: create a new drop, close this sale, move the SKU to the cell of the new drop, and create "
+                "the sale anew there"
+            )
         if sale.starts_at <= now + OPENS_SOON_MS:
             return f"the sale {sale.sale_id} is open, or opens within a minute"
         if sale.state != SaleState.READY:
