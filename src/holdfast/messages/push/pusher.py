@@ -50,6 +50,15 @@ _GONE = frozenset((404, 410))
 _PATIENCE = frozenset((408, 425, 429))
 
 
+class Shown(Struct, frozen=True):
+    """What the service worker of the page shows, and where a click leads."""
+
+    title: str
+    body: str
+    url: str
+    tag: str
+
+
 class _Work(Struct, frozen=True):
     one: Claimed
     device: Device
@@ -149,14 +158,13 @@ class Pusher:
             return None
 
     def _text(self, one: Claimed) -> bytes:
-        """What the service worker of the page shows."""
         letter = self._letters.write(one.message.kind, one.contact.locale, one.sale, one.message.values, "")
-        shown = {
-            "title": letter.subject,
-            "body": letter.text.partition("\n\n")[0][:BODY_MAX],
-            "url": f"/s/{one.sale.sale_id}",
-            "tag": one.message.message_id,
-        }
+        shown = Shown(
+            title=letter.subject,
+            body=letter.text.partition("\n\n")[0][:BODY_MAX],
+            url=f"/s/{one.sale.sale_id}",
+            tag=one.message.message_id,
+        )
         return msgspec.json.encode(shown)
 
 

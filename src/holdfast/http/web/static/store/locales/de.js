@@ -105,18 +105,33 @@ export default {
     missed: (count, shown) => (count === 1 ? "Sie wären als Nächstes dran gewesen." : `Es fehlten ${shown} Plätze.`),
   },
   tell: {
-    offer: { turn: "Bescheid geben, wenn ich dran bin", next: "Beim nächsten Mal Bescheid geben" },
+    offer: {
+      turn: "Bescheid geben, wenn ich dran bin",
+      order: "Bescheid geben, wenn die Bestellung bestätigt ist",
+      next: "Beim nächsten Mal Bescheid geben",
+    },
     email: "Ihre E-Mail-Adresse",
     byMail: "Bescheid geben",
+    byPush: "In diesem Browser benachrichtigen",
     what: {
-      turn: "Wir schreiben, wenn Sie dran sind und was aus Ihrer Bestellung wird. Sie können das jederzeit beenden.",
+      turn: "Sie hören von uns, wenn Sie dran sind und was aus Ihrer Bestellung wird. Sie können das jederzeit beenden.",
+      order: "Sie hören von uns, was aus Ihrer Bestellung wird. Sie können das jederzeit beenden.",
       next: "Eine Nachricht, eine Stunde vor dem nächsten Verkauf. Sie können das jederzeit beenden.",
     },
     asked: {
       turn: (where) => `Wir schreiben an ${where}, wenn Sie dran sind.`,
+      order: (where) => `Wir schreiben an ${where}, wenn Ihre Bestellung bestätigt ist.`,
       next: (where) => `Wir schreiben an ${where}, bevor der nächste Verkauf beginnt.`,
     },
+    askedHere: {
+      turn: "Dieser Browser benachrichtigt Sie, wenn Sie dran sind.",
+      order: "Dieser Browser benachrichtigt Sie, wenn Ihre Bestellung bestätigt ist.",
+      next: "Dieser Browser benachrichtigt Sie, bevor der nächste Verkauf beginnt.",
+    },
+    elsewhere: "Sie werden in einem anderen Browser benachrichtigt.",
     end: "Alle Nachrichten beenden",
+    blocked: "Benachrichtigungen sind für diese Seite nicht erlaubt. Sie können sie in den Einstellungen Ihres Browsers erlauben.",
+    unavailable: "Dieser Browser kann keine Benachrichtigungen empfangen.",
     failed: "Das hat nicht geklappt. Bitte versuchen Sie es gleich noch einmal.",
   },
   turn: {

@@ -105,18 +105,33 @@ export default {
     missed: (count, shown) => (count === 1 ? "You were the next in line." : `You were ${shown} places too far back.`),
   },
   tell: {
-    offer: { turn: "Tell me when it is my turn", next: "Tell me about the next sale" },
+    offer: {
+      turn: "Tell me when it is my turn",
+      order: "Tell me when it is confirmed",
+      next: "Tell me about the next sale",
+    },
     email: "Your email address",
     byMail: "Tell me",
+    byPush: "Notify me in this browser",
     what: {
-      turn: "We write when it is your turn, and what becomes of your order. You can stop it at any time.",
+      turn: "You hear from us when it is your turn, and what becomes of your order. You can stop it at any time.",
+      order: "You hear from us what becomes of your order. You can stop it at any time.",
       next: "One message, an hour before the next sale opens. You can stop it at any time.",
     },
     asked: {
       turn: (where) => `We will write to ${where} when it is your turn.`,
+      order: (where) => `We will write to ${where} when your order is confirmed.`,
       next: (where) => `We will write to ${where} about the next sale.`,
     },
+    askedHere: {
+      turn: "This browser will notify you when it is your turn.",
+      order: "This browser will notify you when your order is confirmed.",
+      next: "This browser will notify you about the next sale.",
+    },
+    elsewhere: "You get notifications in another browser.",
     end: "Stop all messages",
+    blocked: "Notifications are not allowed for this page. You can allow them in your browser’s settings.",
+    unavailable: "This browser cannot receive notifications.",
     failed: "That did not work. Please try again in a moment.",
   },
   turn: {

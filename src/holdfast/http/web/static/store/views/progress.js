@@ -3,7 +3,10 @@ import { clockTime, countdown } from "../format.js";
 import { html } from "../html.js";
 import { useTime } from "../hooks.js";
 import { askBank } from "../stripe.js";
-import { useEffect } from "../../vendor/hooks.mjs";
+import { useEffect, useState } from "../../vendor/hooks.mjs";
+import { TellMe } from "./tell-me.js";
+
+const SLOW_MS = 3_000;
 
 export function Spinner() {
   return html`
@@ -33,7 +36,20 @@ export function TurnView({ t }) {
 export function PayingView(page) {
   const { t, state } = page;
   if (state.action) return html`<${BankAsks} ...${page} key=${state.action.client_secret ?? state.action.url} />`;
-  return html`<div class="progress-row"><${Spinner} /><p>${t.paying.text}</p></div>`;
+  return html`
+    <div class="progress-row"><${Spinner} /><p>${t.paying.text}</p></div>
+    <${TellIfSlow} ...${page} />
+  `;
+}
+
+/** Most payments take a moment: nobody is asked for anything before. */
+function TellIfSlow(page) {
+  const [isSlow, setSlow] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(setSlow, SLOW_MS, true);
+    return () => clearTimeout(timer);
+  }, []);
+  return isSlow && html`<${TellMe} ...${page} purpose="order" />`;
 }
 
 /** Stripe shows the bank's page in a frame, at once. Elsewhere the buyer goes to it, and comes back here. */
