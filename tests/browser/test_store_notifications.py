@@ -1,9 +1,10 @@
 """Notifications in the storefront: asked for by a click, shown by the service worker, ended by the buyer.
 
-Headless Chromium has no push service, so `PushManager.subscribe` refuses there. What it would answer is put in its place;
-everything before and after it is the page's own code, and the push event comes from Chromium itself.
+Headless Chromium has no push service, so `PushManager.subscribe` refuses there. What it would answer is put in its
+place; everything before and after it is the page's own code, and the push event comes from Chromium itself.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,15 +33,16 @@ POINT = to_base64url(public_bytes(generate_private_key(SECP256R1())))
 # The answer of a push service.
 SUBSCRIBED = """
 const subscription = {
-  toJSON: () => ({ endpoint: "https://push.example/ada", expirationTime: null, keys: { p256dh: "%s", auth: "%s" } }),
+  toJSON: () => ({ endpoint: "https://push.example/ada", expirationTime: null, keys: KEYS }),
   unsubscribe: async () => { window.hasUnsubscribed = true; return true; },
 };
 PushManager.prototype.subscribe = async function (wanted) {
-  window.subscribedWith = { ...wanted, state: (await navigator.serviceWorker.getRegistration("/assets/store/")).active.state };
+  const { active } = await navigator.serviceWorker.getRegistration("/assets/store/");
+  window.subscribedWith = { ...wanted, state: active.state };
   PushManager.prototype.getSubscription = async () => subscription;
   return subscription;
 };
-""" % (POINT, "A" * 22)
+""".replace("KEYS", json.dumps({"p256dh": POINT, "auth": "A" * 22}))
 DENIED = "Notification.requestPermission = async () => 'denied';"
 DENIED_BEFORE = "Object.defineProperty(Notification, 'permission', { get: () => 'denied' });"
 UNSUPPORTED = "delete window.PushManager;"

@@ -71,7 +71,7 @@ class Letters:
         shop = sale.brand.name if sale.brand is not None and sale.brand.name is not None else "Holdfast"
         amount, currency = facts.get("amount", sale.price_amount), facts.get("currency", sale.currency)
         return {
-            "sale": sale.name,
+            "sale": facts.get("name", sale.name),
             "shop": shop,
             "amount": _amount(amount, currency, language),
             "quantity": str(facts.get("quantity", 1)),

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.messages.contacts import told_of_next, waiting_for_next
+from holdfast.ledger.messages.line_subjects import Subject, subject_of
 from holdfast.ledger.messages.message_log import NewMessage, add_messages
 from holdfast.ledger.messages.recipients import (
     ANNOUNCED,
@@ -52,10 +53,10 @@ class LineMessages:
     async def pass_once(self) -> int:
         """Returns how many messages it made."""
         made = 0
-        for sale_id, position in await self._database.read(lines_that_moved):
-            made += await self._repeat(partial(self._turns, sale_id=sale_id, is_new=position is None))
-        for sale_id, _ in await self._database.read(lines_sold_out):
-            made += await self._repeat(partial(self._sold_out, sale_id=sale_id))
+        for line_id, position in await self._database.read(lines_that_moved):
+            made += await self._repeat(partial(self._turns, line_id=line_id, is_new=position is None))
+        for line_id, _ in await self._database.read(lines_sold_out):
+            made += await self._repeat(partial(self._sold_out, line_id=line_id))
         for sale_id, announced_at in await self._database.read(self._unannounced):
             made += await self._repeat(partial(self._next, sale_id=sale_id, announced_at=announced_at))
         if made:
@@ -68,9 +69,9 @@ class LineMessages:
             made += done
         return made
 
-    def _turns(self, connection: Connection, sale_id: str, *, is_new: bool) -> int | None:
+    def _turns(self, connection: Connection, line_id: str, *, is_new: bool) -> int | None:
         """One portion; None once all that were called are told."""
-        now, room, name = self._database.now_ms(connection), room_of(connection, sale_id), f"{TURNS}{sale_id}"
+        now, room, name = self._database.now_ms(connection), room_of(connection, line_id), f"{TURNS}{line_id}"
         if room is None:
             return None
         if is_new:
@@ -83,17 +84,17 @@ class LineMessages:
         upto = room.serving if room.draw is not None else min(told + PORTION, room.serving)
         called = [(one.buyer_id, one.ticket_id) for one in called_people(connection, room, told, upto)]
         store_progress(connection, name, upto, now)
-        return self._add(connection, sale_id, "your_turn", called, now, TURN_NEWS_MS)
+        return self._add(connection, subject_of(connection, line_id), "your_turn", called, now, TURN_NEWS_MS)
 
-    def _sold_out(self, connection: Connection, sale_id: str) -> int | None:
-        now, room, name = self._database.now_ms(connection), room_of(connection, sale_id), f"{SOLD_OUT}{sale_id}"
+    def _sold_out(self, connection: Connection, line_id: str) -> int | None:
+        now, room, name = self._database.now_ms(connection), room_of(connection, line_id), f"{SOLD_OUT}{line_id}"
         told = lock_progress(connection, name)
         if room is None or told is None or told >= room.joined:
             return None
         upto = min(told + PORTION, room.joined)
-        waiting = [(one.buyer_id, sale_id) for one in waiting_people(connection, sale_id, told, upto)]
+        waiting = [(one.buyer_id, line_id) for one in waiting_people(connection, line_id, told, upto)]
         store_progress(connection, name, upto, now)
-        return self._add(connection, sale_id, "sold_out", waiting, now, SOLD_OUT_NEWS_MS)
+        return self._add(connection, subject_of(connection, line_id), "sold_out", waiting, now, SOLD_OUT_NEWS_MS)
 
     def _unannounced(self, connection: Connection) -> list[tuple[str, int]]:
         now = self._database.now_ms(connection)
@@ -110,26 +111,29 @@ class LineMessages:
             store_progress(connection, name, 1, now)
             return None
         told_of_next(connection, asked)
-        return self._add(connection, sale_id, "next_sale", [(each, sale_id) for each in asked], now, NEXT_NEWS_MS)
+        people = [(each, sale_id) for each in asked]
+        return self._add(connection, Subject(sale_id, {}), "next_sale", people, now, NEXT_NEWS_MS)
 
     def _add(
         self,
         connection: Connection,
-        sale_id: str,
+        subject: Subject | None,
         kind: str,
         people: Sequence[tuple[str, str]],
         now: int,
         useful_ms: int,
     ) -> int:
+        if subject is None:
+            return 0
         targets = self._addresses.of(connection, {buyer_id for buyer_id, _ in people})
-        return add_messages(connection, _messages(sale_id, kind, people, targets, now + useful_ms), now)
+        return add_messages(connection, _messages(subject, kind, people, targets, now + useful_ms), now)
 
 
 def _messages(
-    sale_id: str, kind: str, people: Iterable[tuple[str, str]], targets: Mapping[str, Sequence[Target]], expires_at: int
+    subject: Subject, kind: str, people: Iterable[tuple[str, str]], targets: Mapping[str, Sequence[Target]], until: int
 ) -> list[NewMessage]:
     return [
-        NewMessage(buyer_id, sale_id, kind, target.channel, about, {}, expires_at, target.device)
+        NewMessage(buyer_id, subject.sale_id, kind, target.channel, about, subject.facts, until, target.device)
         for buyer_id, about in people
         for target in targets.get(buyer_id, ())
     ]

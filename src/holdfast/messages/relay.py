@@ -17,12 +17,12 @@ from holdfast.ledger.events.declined import declined_payment
 from holdfast.ledger.events.event_facts import FactQueries, Facts
 from holdfast.ledger.events.streams import find_stream
 from holdfast.ledger.events.webhooks import latest_seq
+from holdfast.ledger.messages.line_subjects import line_sold_out
 from holdfast.ledger.messages.message_log import NewMessage, add_messages
 from holdfast.ledger.messages.recipients import (
     SOLD_OUT,
     begin_progress,
     has_progress,
-    is_all_sold,
     lock_progress,
     store_progress,
 )
@@ -110,7 +110,7 @@ class MessageRelay:
         facts = self._facts.about(connection, found)
         for event in found:
             if event.type == "pool.sold_out":
-                _note_sold_out(connection, facts.sale_of(event.sku_id), facts.sku_of(event), now)
+                note_sold_out(connection, facts.sale_of(event.sku_id), now)
         news = [one for event in found for one in _news_of(event, facts)]
         wanted = {sale.sale_id for sale in find_sales(connection, {one.sale_id for one in news}) if sale.notify}
         news = [one for one in news if one.sale_id in wanted]
@@ -123,10 +123,11 @@ def _position(connection: Connection) -> int:
     return find_stream(connection, NAME).position
 
 
-def _note_sold_out(connection: Connection, sale_id: str | None, sku_id: str, now: int) -> None:
+def note_sold_out(connection: Connection, sale_id: str | None, now: int) -> None:
     """The people in line are told portion by portion (`lines.py`)."""
-    if sale_id is not None and is_all_sold(connection, sku_id):
-        begin_progress(connection, f"{SOLD_OUT}{sale_id}", 0, now)
+    line_id = None if sale_id is None else line_sold_out(connection, sale_id)
+    if line_id is not None:
+        begin_progress(connection, f"{SOLD_OUT}{line_id}", 0, now)
 
 
 def _news_of(event: Row[Any], facts: Facts) -> Iterator[_News]:

@@ -1,6 +1,6 @@
 """Who in a line is to be told: those who were called, and those who wait for what is sold out.
 
-How far each has come is kept in `streams`: `turns:SALE` counts the places that were told, `sold_out:SALE` the arrivals.
+How far each has come is kept in `streams`: `turns:LINE` counts the places that were told, `sold_out:LINE` the arrivals.
 A step writes its messages and how far it came in one transaction, so that each place is told once.
 """
 
@@ -11,14 +11,12 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, select, update
 
 from holdfast.domain.room.room import RoomState
-from holdfast.domain.sale.sale import SaleState
+from holdfast.domain.sale.sale import SaleState, line_id_of
 from holdfast.ledger.events.streams import ensure_stream
 from holdfast.ledger.room.rooms import find_room
-from holdfast.ledger.sales.sales import is_pool_of
 from holdfast.ledger.tables.messages import contacts
 from holdfast.ledger.tables.room import places, rooms
 from holdfast.ledger.tables.sales import sales
-from holdfast.ledger.tables.stock import pools
 from holdfast.ledger.tables.streams import streams
 
 TURNS, SOLD_OUT, ANNOUNCED = "turns:", "sold_out:", "announced:"
@@ -32,12 +30,18 @@ class InLine(Struct, frozen=True):
     arrival: int
 
 
+# The line of its drop, else its own.
+_LINE_OF_SALE = func.coalesce(literal(line_id_of("")) + sales.c.drop_id, sales.c.sale_id)
+
+
 def lines_that_moved(connection: Connection) -> list[tuple[str, int | None]]:
-    """Sales whose line has called somebody since the last time, and how far they were told; None: not seen yet."""
+    """Lines that have called somebody since the last time, and how far they were told; None: not seen yet."""
     name = literal(TURNS) + rooms.c.sale_id
     query = (
         select(rooms.c.sale_id, streams.c.position)
-        .join(sales, sales.c.sale_id == rooms.c.sale_id)
+        .distinct()
+        .select_from(sales)
+        .join(rooms, rooms.c.sale_id == _LINE_OF_SALE)
         .outerjoin(streams, streams.c.name == name)
         .where(
             sales.c.state != SaleState.CLOSED, sales.c.notify, rooms.c.serving > func.coalesce(streams.c.position, 0)
@@ -47,7 +51,7 @@ def lines_that_moved(connection: Connection) -> list[tuple[str, int | None]]:
 
 
 def lines_sold_out(connection: Connection) -> list[tuple[str, int]]:
-    """Sales that are sold out with people in line who were not told."""
+    """Lines for which all is sold, with people in line who were not told."""
     name = literal(SOLD_OUT) + rooms.c.sale_id
     query = select(rooms.c.sale_id, streams.c.position).join(streams, streams.c.name == name)
     return [(row.sale_id, row.position) for row in connection.execute(query.where(rooms.c.joined > streams.c.position))]
@@ -109,13 +113,6 @@ def unannounced_sales(connection: Connection, starts_before: int, now: int) -> S
     columns = (sales.c.sale_id, sales.c.starts_at, sales.c.created_at, sales.c.ends_at)
     query = select(*columns).outerjoin(streams, streams.c.name == name).where(*is_near)
     return connection.execute(query.where(func.coalesce(streams.c.position, 0) == 0)).all()
-
-
-def is_all_sold(connection: Connection, sku_id: str) -> bool:
-    """All of its pools: each shard of a pool tells when it is sold out."""
-    counts = (func.sum(pools.c.total), func.sum(pools.c.sold))
-    total, sold = connection.execute(select(*counts).where(is_pool_of(sku_id))).one()
-    return bool(total) and total == sold
 
 
 def room_of(connection: Connection, sale_id: str) -> RoomState | None:

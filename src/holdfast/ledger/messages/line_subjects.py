@@ -1,0 +1,49 @@
+"""What a message to the people in a line is about: its sale, or in the line of a drop one of its products."""
+
+from msgspec import Struct
+from sqlalchemy import Connection, func, select
+
+from holdfast.domain.sale.sale import SaleState, line_id_of, line_of_sale
+from holdfast.ledger.sales.sales import is_pool_of
+from holdfast.ledger.tables.sales import drops, sales
+from holdfast.ledger.tables.stock import pools
+
+
+class Subject(Struct, frozen=True):
+    """`facts`: what the message says other than the sale does."""
+
+    sale_id: str
+    facts: dict[str, str]
+
+
+def subject_of(connection: Connection, line_id: str) -> Subject | None:
+    """Of a drop it is the first product that is not sold out, under its name. None: the drop sends none."""
+    drop_id = line_id.removeprefix(line_id_of(""))
+    if drop_id == line_id:
+        return Subject(line_id, {})
+    wanted = (sales.c.drop_id == drop_id, sales.c.state == SaleState.READY, sales.c.notify)
+    by_creation = (sales.c.created_at, sales.c.sale_id)
+    found = connection.execute(select(sales.c.sale_id, sales.c.sku_id).where(*wanted).order_by(*by_creation)).all()
+    if not found:
+        return None
+    first = next((row for row in found if not _is_all_sold(connection, row.sku_id)), found[0])
+    name = connection.execute(select(drops.c.name).where(drops.c.drop_id == drop_id)).scalar_one()
+    return Subject(first.sale_id, {"name": name})
+
+
+def line_sold_out(connection: Connection, sale_id: str) -> str | None:
+    """The line that this sale serves, if everything that is sold to it is sold."""
+    sale = connection.execute(select(sales.c.drop_id, sales.c.sku_id).where(sales.c.sale_id == sale_id)).one()
+    skus = [sale.sku_id]
+    if sale.drop_id is not None:
+        others = (sales.c.drop_id == sale.drop_id, sales.c.state != SaleState.CLOSED)
+        skus += connection.execute(select(sales.c.sku_id).where(*others)).scalars()
+    is_all_sold = all(_is_all_sold(connection, each) for each in skus)
+    return line_of_sale(sale_id, sale.drop_id) if is_all_sold else None
+
+
+def _is_all_sold(connection: Connection, sku_id: str) -> bool:
+    """All of its pools: each shard of a pool tells when it is sold out."""
+    counts = (func.sum(pools.c.total), func.sum(pools.c.sold))
+    total, sold = connection.execute(select(*counts).where(is_pool_of(sku_id))).one()
+    return bool(total) and total == sold
