@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from http_calling import eventually, wrong_fields
+from http_calling import eventually, problem_of, wrong_fields
 from http_sales import Store, body_of, store_of
 from http_serving import Server, started
 
@@ -93,3 +93,22 @@ async def test_a_token_whose_customer_cannot_be_one_is_refused(server: Server) -
     answer = await asyncio.to_thread(buy, store_of(server), "pm_card_visa", stripe_customer="pm_card_visa")
     assert answer.status_code == 401
     assert "stripe_customer" in answer.json()["detail"]
+
+
+def decline(store: Store) -> tuple[httpx.Response, dict[str, Any]]:
+    """Confirm again without a card after the purchase's card was declined; and the reservation then."""
+    store.open(payment="stripe", payment_attempts_max=3)
+    with store.buyer("mallory") as buyer:
+        held = body_of(buyer.purchase(payment_method="pm_card_chargeDeclined"), 201)["reservation_id"]
+        path = f"/v1/reservations/{held}"
+        body_of(buyer.client.post(f"{path}/confirm"), 202)
+        eventually(lambda: body_of(buyer.client.get(path))["last_decline"])
+        return buyer.client.post(f"{path}/confirm"), body_of(buyer.client.get(path))
+
+
+async def test_a_declined_card_is_not_charged_again_unless_it_is_named(server: Server, stripe: StripeServer) -> None:
+    refused, held = await asyncio.to_thread(decline, store_of(server))
+    problem_of(refused, 409, "payment_method_required")
+    assert (held["status"], held["attempts_left"]) == ("active", 2)
+    intents = [one for one in stripe.intents.values() if one["metadata"]["reservation"] == held["reservation_id"]]
+    assert len(intents) == 1

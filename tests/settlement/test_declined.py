@@ -115,15 +115,6 @@ async def test_another_card_pays_and_the_declined_one_is_never_charged(
     assert [(row.reservation_id, row.amount) for row in paid] == [(order.reservation_id, order.amount)]
 
 
-async def test_without_another_card_the_same_one_is_charged_again(harness: SettleHarness, providers: Providers) -> None:
-    bought, settler = await bought_with(harness, "pm_decline"), harness.settler(providers)
-    await harness.settle_all(settler)
-    await pay(harness, bought)
-    await harness.settle_all(settler)
-    assert [row.method for row in await harness.rows(payments)] == ["pm_decline"] * 2
-    assert (await harness.one(reservations)).status == "active"
-
-
 async def test_the_decline_is_told_with_its_reason(harness: SettleHarness, providers: Providers) -> None:
     bought = await bought_with(harness, "pm_decline")
     await harness.settle_all(harness.settler(providers))

@@ -12,6 +12,7 @@ from holdfast.checkout.waiting import Wait
 from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.command import Extend, Move, Transition, Verdict
 from holdfast.domain.stock.limits import MAX_HOLD_MS
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import SKU_PATTERN
 from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.gate.batcher import Batcher
@@ -32,6 +33,8 @@ class Denied(Enum):
     EXTERNAL_PAYMENT = auto()
     # The sale is paid here, so nobody confirms without a payment.
     PAYMENT_REQUIRED = auto()
+    # The last card was declined, and the buyer names none.
+    METHOD_REQUIRED = auto()
     # The buyer's tier is too low by now.
     TIER_REQUIRED = auto()
 
@@ -104,12 +107,24 @@ class Holds:
             return Denied.EXTERNAL_PAYMENT
         if found.status is Status.ACTIVE and tier < (sale.required_tier or 0):
             return Denied.TIER_REQUIRED
+        if method is None and self._methods.are_used_by(sale):
+            if found.status is Status.SETTLING:
+                # Not sent to the gate: were it declined meanwhile, that would charge the same card again.
+                return Verdict(Outcome.ALREADY, found)
+            if await self._declined_method(found) is not None:
+                return Denied.METHOD_REQUIRED
         if method is not None and found.status is Status.ACTIVE:
             attempt = found.attempts + 1
             await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method, attempt)
         verdict = await self._submit(Move(Transition.SETTLE, reservation_id, buyer_id), wait)
         self._nudge_settler()
         return verdict
+
+    async def _declined_method(self, reservation: Reservation) -> str | None:
+        if reservation.status is not Status.ACTIVE:
+            return None
+        declined = await self.last_decline(reservation)
+        return None if declined is None else declined.method
 
     async def extend(self, reservation_id: str, buyer_id: str | None, ttl_ms: int, wait: Wait) -> Verdict | Denied:
         max_hold_ms = MAX_HOLD_MS if buyer_id is None else await self._max_hold_ms(reservation_id)

@@ -182,7 +182,7 @@ class Record:
             "sale_id": self.sale.sale_id,
             "buyer_id": self.work["buyer_id"],
             "provider": self.sale.payment.value,
-            # Who only says "again" pays with the same card.
+            # Buyers name a declined card again (`checkout/holds.py`): this is for those who never named one.
             "method": None if last is None else last.method,
             "customer": None if last is None else last.customer,
             "created_at": now,

@@ -72,7 +72,7 @@ def confirm(
     """Mark the units as sold; for a buyer: start to pay.
 
     A service key confirms what was paid elsewhere: in an `external` sale, or without a sale. A buyer starts the
-    payment: 202, and events follow.
+    payment: 202, and events follow. After a decline the buyer names the payment method again.
     """
     return Call(
         method="POST",

@@ -101,10 +101,6 @@ class RestockUnknown(errors.Conflict, reason="restock_unknown"):
     """409: The answer to the first request under this key was lost."""
 
 
-class ExternalPayment(errors.Conflict, reason="external_payment"):
-    """409: Paid elsewhere."""
-
-
 class NoWaitingRoom(errors.Conflict, reason="no_waiting_room"):
     """409: The sale has no waiting room."""
 
@@ -151,6 +147,14 @@ class MoneyIsOut(errors.Conflict, reason="money_is_out"):
 
 class TooManyWebhooks(errors.Conflict, reason="too_many_webhooks"):
     """409: The maximum number of webhooks exists."""
+
+
+class ExternalPayment(errors.Conflict, reason="external_payment"):
+    """409: Paid elsewhere."""
+
+
+class PaymentMethodRequired(errors.Conflict, reason="payment_method_required"):
+    """409: The last payment was declined. Its card is not charged again unless the request names it."""
 
 
 class MessagesOff(errors.Conflict, reason="messages_off"):

@@ -25,10 +25,6 @@ class TierRequired(errors.NotAllowed, reason="tier_required"):
     """403: This needs a higher account tier."""
 
 
-class PaymentRequired(errors.NotAllowed, reason="payment_required"):
-    """403: This sale is paid through Holdfast: only its payment confirms the reservation."""
-
-
 class TicketInvalid(errors.NotAllowed, reason="ticket_invalid"):
     """403: This is not a ticket of yours for this sale, or it has expired."""
 
@@ -55,6 +51,10 @@ class JoinDenied(errors.NotAllowed, reason="join_denied"):
 
 class DeviceRequired(errors.NotAllowed, reason="device_required"):
     """403: This sale asks for a token."""
+
+
+class PaymentRequired(errors.NotAllowed, reason="payment_required"):
+    """403: This sale is paid through Holdfast: only its payment confirms the reservation."""
 
 
 class ApprovalByAnother(errors.NotAllowed, reason="approval_by_another"):

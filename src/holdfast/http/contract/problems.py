@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Status
-from holdfast.http.contract import cell_problems, message_problems, team_problems
+from holdfast.http.contract import cell_problems, message_problems, payment_problems, team_problems
 from holdfast.http.contract.problem import ProblemKind
 
 MAX_BODY_BYTES = 16 * 1024
@@ -264,19 +264,6 @@ RESTOCK_UNKNOWN = _kind(
     "The answer to the first request under this key was lost.",
     "Check `total_units`, then restock with a new key if needed.",
 )
-EXTERNAL_PAYMENT = _kind(
-    409,
-    "external_payment",
-    "Paid elsewhere",
-    "This sale is paid outside Holdfast: the service that takes the payment confirms, with a service key.",
-)
-PAYMENT_REQUIRED = _kind(
-    403,
-    "payment_required",
-    "Payment required",
-    "This sale is paid through Holdfast: only its payment confirms the reservation.",
-    "Let the buyer confirm, which starts the payment.",
-)
 
 # The waiting room.
 ADMISSION_REQUIRED = _kind(
@@ -386,7 +373,7 @@ TICKET_REFUSALS = (TICKET_REQUIRED, TICKET_INVALID, SALE_NOT_FOUND, NO_WAITING_R
 
 
 def _all() -> Iterator[ProblemKind]:
-    found = (message_problems, team_problems, cell_problems)
+    found = (payment_problems, message_problems, team_problems, cell_problems)
     for value in (*globals().values(), *(each for module in found for each in vars(module).values())):
         if isinstance(value, ProblemKind):
             yield value

@@ -13,7 +13,7 @@ from holdfast.domain.stock.command import Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import EngineError
-from holdfast.http.contract import problems
+from holdfast.http.contract import payment_problems, problems
 from holdfast.http.contract.message import (
     PRIVATE_JSON,
     Answer,
@@ -43,8 +43,9 @@ from holdfast.ledger.stock import queries
 
 _DENIED = {
     Denied.NOTHING_TO_PAY: (problems.FORBIDDEN, "Buyers confirm by paying; only a service key may confirm without."),
-    Denied.EXTERNAL_PAYMENT: (problems.EXTERNAL_PAYMENT, None),
-    Denied.PAYMENT_REQUIRED: (problems.PAYMENT_REQUIRED, None),
+    Denied.EXTERNAL_PAYMENT: (payment_problems.EXTERNAL_PAYMENT, None),
+    Denied.PAYMENT_REQUIRED: (payment_problems.PAYMENT_REQUIRED, None),
+    Denied.METHOD_REQUIRED: (payment_problems.PAYMENT_METHOD_REQUIRED, None),
     Denied.TIER_REQUIRED: (problems.TIER_REQUIRED, None),
 }
 

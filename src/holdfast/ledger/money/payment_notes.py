@@ -102,11 +102,13 @@ _FORGET = delete(payments).where(payments.c.payment_key == bindparam("key"), pay
 class Decline(Struct, frozen=True):
     reason: str | None
     at: int
+    # The card that was declined, if the buyer named one.
+    method: str | None = None
 
 
 def last_decline(connection: Connection, reservation_id: str) -> Decline | None:
     """The last payment of a reservation that was declined or voided."""
     refused = [payments.c.reservation_id == reservation_id, payments.c.state.in_(("declined", "voided"))]
-    query = select(payments.c.reason, payments.c.updated_at).where(*refused).order_by(payments.c.attempt.desc())
-    row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else Decline(row.reason, row.updated_at)
+    query = select(payments.c.reason, payments.c.updated_at, payments.c.method).where(*refused)
+    row = connection.execute(query.order_by(payments.c.attempt.desc()).limit(1)).one_or_none()
+    return None if row is None else Decline(*row)

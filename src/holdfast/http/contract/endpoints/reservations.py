@@ -13,6 +13,7 @@ from holdfast.http.contract.endpoint import (
     buyer,
 )
 from holdfast.http.contract.headers import LAST_EVENT_ID, RECEIPT
+from holdfast.http.contract.payment_problems import PAYMENT_REFUSALS
 from holdfast.http.contract.schemas.inventory import ExtendIn, HistoryOut, ReservationOut, ReservationQuery, WaitQuery
 from holdfast.http.contract.schemas.money import PaymentStepOut
 from holdfast.http.contract.schemas.reservations import ConfirmIn, ReservationPage, SaleReservationOut
@@ -68,7 +69,7 @@ CONFIRM = _endpoint(
     "POST /v1/reservations/{reservation_id}/confirm",
     summary="Mark the units as sold; for a buyer: start to pay",
     description="A service key confirms what was paid elsewhere: in an `external` sale, or without a sale. "
-    "A buyer starts the payment: 202, and events follow.",
+    "A buyer starts the payment: 202, and events follow. After a decline the buyer names the payment method again.",
     access=OWNER_OR_INVENTORY,
     priority=Priority.FINISH,
     headers=(RECEIPT,),
@@ -78,7 +79,7 @@ CONFIRM = _endpoint(
         200: Answers("Confirmed", (ReservationOut, SaleReservationOut)),
         202: Answers("The payment has started", SaleReservationOut),
     },
-    problems=(*problems.MOVE_REFUSALS, problems.EXTERNAL_PAYMENT, problems.PAYMENT_REQUIRED, problems.TIER_REQUIRED),
+    problems=(*problems.MOVE_REFUSALS, *PAYMENT_REFUSALS, problems.TIER_REQUIRED),
     example={"status": "confirmed"},
     is_logged=False,
 )

@@ -294,6 +294,7 @@ export default {
     quote_mismatch: ["Dieser Preis gilt für einen anderen Kauf", "Fragen Sie nach einem neuen, und kaufen Sie noch einmal."],
     address_limit: ["Limit für Ihr Netzwerk erreicht", "Aus Ihrem Netzwerk wurde schon so viel gekauft, wie ein Netzwerk kaufen darf."],
     payment_required: ["Zahlung erforderlich", "Dieser Verkauf wird hier bezahlt. Bitte bezahlen Sie, um zu bestätigen.", "again"],
+    payment_method_required: ["Bitte Karte wählen", "Die letzte Zahlung wurde abgelehnt. Bitte wählen Sie eine andere Karte, oder geben Sie dieselbe noch einmal ein."],
     external_payment: ["Zahlung im Shop", "Dieser Verkauf wird an der Kasse des Shops bezahlt."],
     idempotency_key_reused: ["Etwas ist schiefgelaufen", "Es wurde nichts gekauft. Bitte versuchen Sie es erneut.", "again"],
     outcome_unknown: ["Ergebnis unbekannt", "Wir wissen noch nicht, ob es geklappt hat. Sie können es gefahrlos erneut versuchen: Doppelt gekauft wird nie.", "again"],

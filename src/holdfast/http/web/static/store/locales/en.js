@@ -294,6 +294,7 @@ export default {
     quote_mismatch: ["This price is for another purchase", "Ask for a new one, and buy again."],
     address_limit: ["Limit for your network reached", "As many as one network may buy have been bought from yours."],
     payment_required: ["Payment required", "This sale is paid for here. Please pay to confirm.", "again"],
+    payment_method_required: ["Choose a card", "Your last payment was declined. Choose another card, or enter the same one again."],
     external_payment: ["Pay at the shop", "This sale is paid for at the shop's own checkout."],
     idempotency_key_reused: ["Something went wrong", "Nothing was bought. Please try again.", "again"],
     outcome_unknown: ["Outcome unknown", "We do not know yet whether that worked. Trying again is safe: you will not buy twice.", "again"],
