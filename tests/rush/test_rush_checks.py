@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from rush_evidence import MADE, PRICE, World
+from rush_evidence import MADE, PRICE, UNITS, World
 
 from holdfast.domain.room.lottery import Draw, Order, seed_hash
 from holdfast.lab.rush.buyers.actions import Lottery
 from holdfast.lab.rush.buyers.bots import must_be_refused
-from holdfast.lab.rush.buyers.record import Ending, Grant
+from holdfast.lab.rush.buyers.record import BuyerRecord, Ending, Grant, QueuePlace
 from holdfast.lab.rush.checks.invariants import CHECKS, check
 from holdfast.lab.rush.report.figures import wait_s
 from holdfast.lab.rush.server.sale_admin import OrderRow, ReservationRow
+from holdfast.lab.rush.server.stock_monitor import Sample
 from holdfast.lab.scenarios.scenario import BotKind
 
 Spoil = Callable[[World], None]
@@ -97,6 +98,18 @@ def overtake(world: World) -> None:
     ada.arrival, bob.arrival = bob.arrival, ada.arrival
 
 
+def free_unit(world: World, *, inside: int) -> None:
+    """For six seconds, while a fifth person is in line: with this many called who have not bought."""
+    called = [BuyerRecord(4 + n, f"late-{n}", 0, places=[QueuePlace(4.0, 4.1, 4 + n, 5 + n)]) for n in range(inside)]
+    world.records += called
+    for tenths in range(500, 560, 2):
+        world.samples.append(Sample(tenths / 10, UNITS, 1, 0, UNITS - 1, 9, 1, {"sale": 8}))
+
+
+def leave_a_unit_free(world: World) -> None:
+    free_unit(world, inside=0)
+
+
 def forget_a_buyer(world: World) -> None:
     del world.records[3]
 
@@ -154,6 +167,7 @@ SPOILT: list[tuple[Spoil, str]] = [
     (let_in_too_early, "order_kept"),
     (give_one_place_to_two, "order_kept"),
     (report_violation("order_kept"), "order_kept"),
+    (leave_a_unit_free, "free_units_offered"),
     (let_a_forger_buy, "bots_kept_out"),
     (report_violation("bots_kept_out"), "bots_kept_out"),
     (report_violation("no_server_error"), "no_server_error"),
@@ -236,3 +250,10 @@ def test_a_wait_counts_from_joining_or_from_the_opening_if_that_was_later() -> N
     opened = replace(world.offer, opens_at=35.0)
     assert wait_s(world.records, [opened]) == {"p50": 5.0, "p90": 5.0, "p99": 5.0, "max": 5.0}
     assert wait_s([], [world.offer]) is None
+
+
+def test_a_unit_that_four_people_are_called_for_is_offered() -> None:
+    """Dan, who is told that it is sold out, is one of them."""
+    world = World()
+    free_unit(world, inside=3)
+    assert "free_units_offered" not in failed(world)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.domain.room.pace import (
     FRESH_PART,
     LATE_MS,
+    OFFERED_MAX,
     Counts,
     Law,
     Observation,
@@ -62,6 +63,9 @@ class Moment:
     serving: int
     rate: float
     inside: int
+    # Without stale passes.
+    offers: int
+    offers_max: int
     room: int
     available: int
     sold: int
@@ -122,6 +126,8 @@ class World:
                 serving=self.pace.serving,
                 rate=self.pace.rate_per_second,
                 inside=self.called + self.passes,
+                offers=self.called + self.passes - self.stale,
+                offers_max=int(OFFERED_MAX * max(self.available / self.pace.units_each, 1)),
                 room=room + seen.called + seen.passes,
                 available=self.available,
                 sold=self.sold,

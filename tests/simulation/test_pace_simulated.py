@@ -43,6 +43,18 @@ def test_the_queue_never_goes_back_and_nobody_is_called_beyond_the_bound(scenari
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("scenario", EVERY, ids=lambda scenario: scenario.name)
+def test_a_free_unit_is_offered_to_the_next_in_line_within_two_seconds(scenario: Scenario, seed: int) -> None:
+    """Until four people have an offer for each free unit."""
+    world, free_since = played(scenario, seed), 0.0
+    for before, after in pairwise(world.moments):
+        is_free = after.available > 0 and after.serving < world.joined and after.offers < after.offers_max
+        if not is_free or after.serving > before.serving:
+            free_since = after.at_s
+        assert after.at_s - free_since <= 2.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", [s for s in EVERY if not s.is_lasting], ids=lambda scenario: scenario.name)
 def test_a_long_queue_buys_every_unit(scenario: Scenario, seed: int) -> None:
     world = played(scenario, seed)

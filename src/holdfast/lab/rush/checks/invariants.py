@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from holdfast.lab.rush.buyers.bots import must_be_refused
 from holdfast.lab.rush.buyers.record import BuyerRecord, Ending, Grant
 from holdfast.lab.rush.checks.finding import Finding, finding
+from holdfast.lab.rush.checks.free_units import check_free_units
 from holdfast.lab.rush.checks.queue_order import check_queue_order
 from holdfast.lab.rush.server.ledger_snapshot import LedgerSnapshot
 from holdfast.lab.rush.server.sale_admin import OrderRow, ReservationRow
@@ -203,6 +204,10 @@ def _order_kept(evidence: Evidence) -> Iterator[str]:
     yield from check_queue_order(evidence.records, evidence.ledger, evidence.samples)
 
 
+def _free_units_offered(evidence: Evidence) -> Iterator[str]:
+    yield from check_free_units(evidence.records, evidence.ledger, evidence.samples)
+
+
 def _reported(invariant: str) -> Check:
     return lambda evidence: evidence.reported(invariant)
 
@@ -219,6 +224,7 @@ CHECKS: dict[str, Check] = {
     "same_key_same_answer": _reported("same_key_same_answer"),
     "none_left_behind": _none_left_behind,
     "order_kept": _order_kept,
+    "free_units_offered": _free_units_offered,
     "bots_kept_out": _bots_kept_out,
     "no_server_error": _reported("no_server_error"),
 }
@@ -234,6 +240,7 @@ _MEANS = {
     "same_key_same_answer": "A repeated request with the same key got the same response.",
     "none_left_behind": "Sold out was reported only when true, and stayed true.",
     "order_kept": "The waiting room was served in order of arrival, or in the order of the draw.",
+    "free_units_offered": "No unit stayed free for seconds while people were in line and nobody was called.",
     "bots_kept_out": "Forged tokens and passes, joins without proof of work and purchases out of turn got nothing.",
     "no_server_error": "No response was a server error other than 503.",
 }
