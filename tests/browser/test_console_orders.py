@@ -1,6 +1,7 @@
 """The console's orders: search, refund with a reason, mark as sent, export; and going anywhere by typing."""
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,23 @@ def orders(browser: Browser, store: Store) -> Iterator[Page]:
         sign_in(page, store.server, f"orders/of/{store.sale_id}")
         expect(page.locator("tbody tr")).to_have_count(3)
         yield page
+
+
+def test_a_row_leads_to_its_buyer_by_click_and_keyboard_and_the_buyer_to_the_order(orders: Page, store: Store) -> None:
+    row = orders.locator("tbody tr", has_text="eve")
+    row.locator("time").click(force=True)  # By the mouse, at the place where the time is shown.
+    expect(orders.get_by_role("heading", name="Buyer eve")).to_be_visible()
+    order = orders.locator(".card.order")
+    order.locator("b").click(force=True)
+    expect(orders.get_by_label("Order number or ID")).to_have_value(re.compile("^ord_"))
+    orders.get_by_role("button", name="Search").focus()
+    orders.keyboard.press("Tab")
+    expect(row.get_by_role("link", name="eve")).to_be_focused()
+    keep(orders, "console-order-row-focused")
+    orders.keyboard.press("Enter")
+    expect(orders.get_by_role("heading", name="Buyer eve")).to_be_visible()
+    order.get_by_role("link", name=store.sale_id).click()
+    expect(orders).to_have_url(re.compile(f"/sale/{store.sale_id}"))
 
 
 def test_an_order_is_found_sent_and_refunded_with_a_reason(orders: Page, store: Store) -> None:

@@ -44,7 +44,7 @@ function BuyerHistory({ timeline, orders }) {
   const refusals = Object.entries(timeline.refusals);
   const shed = Object.entries(timeline.shed);
   return html`${timeline.data.length > 0 && html`<p class="verdict"><b>${timeline.summary}</b></p>`}${orders.length > 0 && html`<section><h2 class="section-title">${plural(orders.length, "order")}</h2><ul class="stack">${orders.map((order) => html`<li key=${order.order_id} class="card order">
-      <a class="code" href="#/orders/${encodeURIComponent(order.order_id)}">${order.number}</a><span>${number(order.quantity)} × from <a href="#/sale/${encodeURIComponent(order.sale_id)}">${order.sale_id}</a></span>
+      <a class="code whole-row" href="#/orders/${encodeURIComponent(order.order_id)}">${order.number}</a><span>${number(order.quantity)} × from <a href="#/sale/${encodeURIComponent(order.sale_id)}">${order.sale_id}</a></span>
       <b>${price(order)}</b><${Tag} kind=${order.status === "confirmed" ? "good" : "warn"}>${order.status}<//><span class="quiet">${dateTime(order.created_at)}</span></li>`)}</ul></section>`}
     <section><h2 class="section-title">Timeline</h2>
       ${refusals.length > 0 && html`<p class="quiet">Refused: ${refusals.map(([reason, count]) => `${OUTCOMES[reason] || reason} ${number(count)}×`).join(", ")}</p>`}

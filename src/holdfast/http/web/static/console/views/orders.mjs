@@ -70,7 +70,7 @@ function OrderRow({ order, act }) {
   return html`<tr>
     <td><b class="code">${order.number}</b><br /><span class="quiet code">${order.order_id}</span></td>
     <td><${Tag} kind=${STATUSES[order.status]}>${order.status}<//>${order.tracking && html`<br /><span class="quiet">${order.tracking}</span>`}</td>
-    <td><a href="#/buyers/${encodeURIComponent(order.buyer_id)}">${order.buyer_id}</a></td>
+    <td><a class="whole-row" href="#/buyers/${encodeURIComponent(order.buyer_id)}">${order.buyer_id}</a></td>
     <td><a href="#/sale/${encodeURIComponent(order.sale_id)}">${order.sale_id}</a></td>
     <td class="right">${number(order.quantity)}</td>
     <td class="right">${price(order)}${order.refunded_amount > 0 && html`<br /><span class="quiet">${price({ amount: order.refunded_amount, currency: order.currency })} refunded</span>`}</td>
