@@ -45,12 +45,13 @@ class RoomSnapshot:
             "room_snapshot",
             self.refresh,
             REFRESH_S,
-            rest_s=lambda _: self._rest_s(),
+            rest_s=lambda _: self.rest_s(),
             wake=self._wake,
             least_rest_s=REFRESH_S,
         )
 
-    def _rest_s(self) -> float:
+    def rest_s(self) -> float:
+        """Until the next look: for so long, a pass whose holder left through another process may still buy here."""
         if any(room.is_busy for room in self._live):
             return REFRESH_S
         return QUIET_S if self._live else EMPTY_S
