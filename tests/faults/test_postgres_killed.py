@@ -12,8 +12,9 @@ from sqlalchemy import Connection, func, select
 from wire import Cut, wired
 
 from databases import sweep, unprotect
-from holdfast.domain.stock.command import Provision, Reserve, Verdict
+from holdfast.domain.stock.command import Move, Provision, Reserve, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Status
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
 from holdfast.gate.batcher import Batcher
 from holdfast.gate.sql import SqlGate
@@ -62,7 +63,7 @@ async def patiently(database: Database) -> LedgerSnapshot:
 def the_long_way(database: Database) -> SqlGate:
     """With its own COMMIT. tests/gate/test_single_statement_grant.py cuts off single-statement grants."""
     gate = SqlGate(database)
-    gate.single_statement = None
+    gate.without_transaction = ()
     return gate
 
 
@@ -91,6 +92,30 @@ async def test_a_commit_cut_off_is_unknown_and_the_same_key_finds_the_truth(
     assert list(books.reservations) == ["a" if happened else "b"]
 
 
+@pytest.mark.parametrize(
+    ("cut", "told"),
+    [(Cut.BEFORE_COMMIT_ARRIVES, Outcome.MOVED), (Cut.BEFORE_ITS_ANSWER_ARRIVES, Outcome.ALREADY)],
+)
+async def test_a_guarded_move_cut_off_is_unknown_and_a_repeat_finds_the_truth(
+    postgres: PostgresProcess, database: Database, cut: Cut, told: Outcome
+) -> None:
+    cancel = Move(Transition.CANCEL, "a")
+    await SqlGate(database).apply(SKU, [reserve("a")])
+    async with wired(postgres.url) as (wire, url):
+        far = open_database(url, connections=2)
+        # In the values of the statement, which nothing else sends.
+        wire.cut, wire.commit = cut, b"reservation.cancelled"
+        with pytest.raises(OutcomeUnknown):
+            await SqlGate(far).apply(SKU, [cancel])
+        assert wire.cuts == 1
+        await far.close()
+    [verdict] = await SqlGate(database).apply(SKU, [cancel])
+    assert verdict.outcome is told
+    books = await read_ledger_snapshot(database, SKU)
+    books.check()
+    assert books.reservations["a"].status is Status.CANCELLED
+
+
 async def test_a_backend_killed_before_commit_changed_nothing(database: Database) -> None:
     class Killed(SqlGate):
         def decide(self, connection: Connection, *batch: object) -> list[Verdict]:
@@ -100,7 +125,7 @@ async def test_a_backend_killed_before_commit_changed_nothing(database: Database
             return verdicts
 
     gate = Killed(database)
-    gate.single_statement = None
+    gate.without_transaction = ()
     with pytest.raises(Unavailable):
         await gate.apply(SKU, [reserve("a", key="k")])
     assert not (await patiently(database)).reservations

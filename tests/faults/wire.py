@@ -22,6 +22,8 @@ class Wire:
     def __init__(self, server_socket: Path) -> None:
         self.cut = Cut.NEVER
         self.cuts = 0
+        # What a request has that commits.
+        self.commit = b"COMMIT"
         # How much later every answer arrives.
         self.delay_s = 0.0
         # While this is not set, both ends stay connected, and nothing reaches the other.
@@ -43,7 +45,7 @@ class Wire:
     ) -> None:
         while request := await reader.read(2**16):
             await self.flows.wait()
-            is_commit = b"COMMIT" in request
+            is_commit = self.commit in request
             if is_commit and self.cut is not Cut.NEVER:
                 self.cuts += 1
                 answers.cancel()

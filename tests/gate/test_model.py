@@ -48,7 +48,7 @@ def sql_engine(url: str) -> Engine:
     database = SetClock(open_database(url))
     one, other = SqlGate(database), SqlGate(database)
     # On PostgreSQL, batches that one statement could grant fall back to a transaction through the other.
-    other.single_statement = None
+    other.without_transaction = ()
     gates: list[Gate] = [one, other]
     return Engine(
         database.dialect_name,

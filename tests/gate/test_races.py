@@ -76,7 +76,7 @@ class UnlockedQueries(BatchQueries):
 
 def unlocked(database: Database, meeting: asyncio.Barrier) -> SqlGate:
     gate = SqlGate(database)
-    gate.queries, gate.single_statement = UnlockedQueries(meeting), None
+    gate.queries, gate.without_transaction = UnlockedQueries(meeting), ()
     return gate
 
 

@@ -21,8 +21,9 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.limits import LockLimits
 from holdfast.ledger.engine.opening import open_database
-from holdfast.ledger.stock import single_statement_grant
-from holdfast.ledger.stock.single_statement_grant import SKIPPED_AFTER_FAILURE, SingleStatementGrant
+from holdfast.ledger.stock.without_transaction import single_statement_grant, skipped_pools
+from holdfast.ledger.stock.without_transaction.single_statement_grant import SingleStatementGrant
+from holdfast.ledger.stock.without_transaction.skipped_pools import SKIPPED_AFTER_FAILURE
 from holdfast.testing.conformance import GateConformance, cancel
 from holdfast.testing.harness import GateHarness
 from holdfast.testing.states import MINUTE, NOW, SKU, reserve
@@ -50,7 +51,7 @@ def harness(database: Database) -> GateHarness:
 
 def the_long_way(database: Database) -> SqlGate:
     gate = SqlGate(database)
-    gate.single_statement = None
+    gate.without_transaction = ()
     return gate
 
 
@@ -240,7 +241,7 @@ async def test_without_a_look_whether_the_pool_is_as_it_was_seen_an_owner_gets_m
     """The other half of the pair."""
     monkeypatch.setattr(single_statement_grant, "is_as_seen", lambda _version: true())
     await harness.apply(Provision(5, ONE_EACH))
-    harness.gate.single_statement = SingleStatementGrant()  # type: ignore[attr-defined]
+    harness.gate.without_transaction = (SingleStatementGrant(),)  # type: ignore[attr-defined]
     assert await asked_meanwhile(harness, url, reserve("b", "ada")) is RESERVED
     theirs = [r for r in (await harness.snapshot()).reservations.values() if r.owner_id == "ada"]
     assert len(theirs) == 2
@@ -253,7 +254,7 @@ async def test_deciding_by_what_was_there_before_the_lock_would_sell_the_last_un
     before = "(SELECT p.total - p.held - p.sold FROM pools p WHERE p.sku_id = 'sku')"
     monkeypatch.setattr(single_statement_grant, "units_free", lambda _pool: literal_column(before))
     await harness.apply(Provision(1))
-    harness.gate.single_statement = SingleStatementGrant()  # type: ignore[attr-defined]
+    harness.gate.without_transaction = (SingleStatementGrant(),)  # type: ignore[attr-defined]
     with pytest.raises(Exception, match="conservation"):
         await asked_meanwhile(harness, url, reserve("b", "bob"))
 
@@ -270,17 +271,17 @@ async def test_a_lost_connection_meanwhile_leaves_the_outcome_unknown(harness: G
     assert [*(await harness.snapshot()).reservations] == ["theirs"]
 
 
-async def test_after_an_attempt_in_vain_some_batches_of_that_pool_go_the_long_way_at_once(
+def test_after_an_attempt_in_vain_some_batches_of_that_pool_go_the_long_way_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_once, asked = SingleStatementGrant(), [reserve("a")]
-    at_once._skip(SKU)
+    at_once._skipped.add(SKU)
     assert [at_once.attempts_in(SKU, asked) for _ in range(SKIPPED_AFTER_FAILURE)] == [None] * SKIPPED_AFTER_FAILURE
     assert at_once.attempts_in(SKU, asked) == at_once.attempts_in("another", asked) == asked
-    monkeypatch.setattr(single_statement_grant, "POOLS_MAX", 2)
+    monkeypatch.setattr(skipped_pools, "POOLS_MAX", 2)
     for number in range(5):
-        at_once._skip(f"sku {number}")
-        assert len(at_once._skipped) <= 2
+        at_once._skipped.add(f"sku {number}")
+        assert len(at_once._skipped._left) <= 2
 
 
 async def test_processes_that_race_for_owners_and_units_keep_every_limit(url: str, swept: Swept) -> None:

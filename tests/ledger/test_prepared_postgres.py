@@ -24,15 +24,17 @@ from sqlalchemy import Boolean as BooleanType
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
 
-from holdfast.domain.stock.command import Command, Move, Provision, Transition
+from holdfast.domain.stock.command import Command, Expire, Move, Provision, Transition
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Rules
 from holdfast.errors import OutcomeUnknown, Unavailable
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.limits import DEFAULT_LOCK
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.engine.postgres import PostgresDatabase
 from holdfast.ledger.engine.prepared import prepared
+from holdfast.ledger.stock.without_transaction.guarded_moves import GuardedMoves
 from holdfast.testing.states import SKU, reserve
 from postgres_waits import until_one_waits
 from round_trips import statements_sent
@@ -209,6 +211,10 @@ def crowd(first: int, size: int) -> list[Command]:
     return [reserve(f"r{n:05}", f"owner {n}", key="k") for n in range(first, first + size)]
 
 
+def moves(transition: Transition, first: int) -> list[Command]:
+    return [Move(transition, f"r{n:05}") for n in range(first, first + 10)]
+
+
 async def test_plans_are_made_for_the_values_given_before_and_after_statistics_exist(
     migrated_postgres: Database,
 ) -> None:
@@ -220,8 +226,9 @@ async def test_plans_are_made_for_the_values_given_before_and_after_statistics_e
         for batch in range(first, first + 80, 10):
             verdicts = await gate.apply(SKU, crowd(batch, 10))
             assert {verdict.outcome for verdict in verdicts} == {Outcome.RESERVED}
-        moved = await gate.apply(SKU, [Move(Transition.CONFIRM, f"r{n:05}") for n in range(first, first + 10)])
-        assert {verdict.outcome for verdict in moved} == {Outcome.MOVED}
+        for transition, begin in ((Transition.CONFIRM, first), (Transition.CANCEL, first + 10)):
+            moved = await gate.apply(SKU, moves(transition, begin))
+            assert {verdict.outcome for verdict in moved} == {Outcome.MOVED}
 
     await served(0)
     await gate.apply(SKU, crowd(100, FILLED))
@@ -244,6 +251,8 @@ async def test_plans_are_made_for_the_values_given_before_and_after_statistics_e
     def rows_not_by_index(connection: Connection) -> int:
         before = connection.execute(reads).scalar_one()
         gate.decide(connection, SKU, crowd(5_000, 10))
+        late = [*moves(Transition.CANCEL, 4_120), Expire(100)]
+        assert GuardedMoves()._decide(connection, migrated_postgres, SKU, late, DEFAULT_LOCK) is not None
         return int(connection.execute(reads).scalar_one() - before)
 
     # A join with nothing reads one row before it notices.

@@ -12,7 +12,7 @@ from holdfast.domain.stock.pool import Rules
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.stock.batch import BatchQueries
-from holdfast.ledger.stock.single_statement_grant import SingleStatementGrant, _parameters
+from holdfast.ledger.stock.without_transaction.single_statement_grant import SingleStatementGrant, _parameters
 from holdfast.testing.states import reserve
 
 

@@ -4,7 +4,8 @@ Lock the pool's row, read what the batch touches, decide, write the changes in b
 Before the commit nothing has happened; after it the verdicts may be returned. Several processes may do this on one
 PostgreSQL: the row lock queues their batches. If the CHECK on the pool's row ever fails, the rulebook has a defect, the
 batch is rolled back as a whole and nothing was granted. On PostgreSQL, where each step is a round trip, a batch that
-can be granted entirely is one statement (`ledger/stock/single_statement_grant.py`).
+can be granted entirely is one statement, and one that only moves reservations is a read and a statement
+(`ledger/stock/without_transaction/`).
 
 Where the last batch changed nothing, as in a sold-out pool, attempts are first decided by a lock-free read of one
 committed snapshot, by the same rulebook and without touching the disk. If nothing would change again, each verdict is
@@ -19,18 +20,22 @@ callers are refused sooner.
 from collections import deque
 from collections.abc import Sequence
 from time import monotonic, perf_counter
+from typing import Protocol
 
 from sqlalchemy import Connection
 
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.state import Decision
 from holdfast.errors import Cause, Unavailable
 from holdfast.gate.locked_pools import LockedPools
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.engine.limits import LockLimits
 from holdfast.ledger.mark.mark import Acknowledged
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.decide import NO_CHANGES, decide_batch, decide_without_lock
-from holdfast.ledger.stock.single_statement_grant import SingleStatementGrant
+from holdfast.ledger.stock.without_transaction.guarded_moves import GuardedMoves
+from holdfast.ledger.stock.without_transaction.single_statement_grant import SingleStatementGrant
 from holdfast.runtime import metrics
 
 # Pools whose last batch changed nothing. Beyond this many, all are forgotten.
@@ -42,11 +47,21 @@ REMEMBERED_S = 24 * 3_600.0
 _ACKNOWLEDGED = frozenset({Outcome.RESERVED, Outcome.REPLAYED, Outcome.MOVED})
 
 
+class WithoutTransaction(Protocol):
+    async def decide(
+        self, database: Database, sku_id: str, commands: Sequence[Command], limits: LockLimits
+    ) -> Decision | None:
+        """None if nothing was written and the batch takes a transaction."""
+
+
 class SqlGate:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.queries = batch_queries(database.dialect_name)
-        self.single_statement = None if database.dialect_name == "sqlite" else SingleStatementGrant()
+        is_far = database.dialect_name == "postgresql"
+        self.without_transaction: Sequence[WithoutTransaction] = (
+            (SingleStatementGrant(), GuardedMoves()) if is_far else ()
+        )
         self._unchanged: set[str] = set()
         self._answered: deque[tuple[float, Sequence[Command], list[Verdict]]] = deque(maxlen=REMEMBERED_BATCHES)
         self.locked_pools = LockedPools()
@@ -70,7 +85,7 @@ class SqlGate:
                     self._answered.append((monotonic(), commands, verdicts))
                 return verdicts
         started = perf_counter()
-        verdicts = await self._grant(sku_id, commands)
+        verdicts = await self._decide_without_transaction(sku_id, commands)
         if verdicts is None:
             verdicts = await self._database.write(lambda c: self.decide(c, sku_id, commands), brief=True)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
@@ -104,17 +119,15 @@ class SqlGate:
         """Decide a batch within a transaction of the caller."""
         limits = self.locked_pools.limits(sku_id)
         decision = decide_batch(connection, self.queries, self._database, sku_id, commands, limits)
-        self._note(sku_id, is_unchanged=decision.changes == NO_CHANGES)
-        return decision.verdicts
+        return self._verdicts(sku_id, decision)
 
-    async def _grant(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
-        if self.single_statement is None:
-            return None
+    async def _decide_without_transaction(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
         limits = self.locked_pools.limits(sku_id)
-        verdicts = await self.single_statement.grant(self._database, sku_id, commands, limits)
-        if verdicts is not None:
-            self._note(sku_id, is_unchanged=False)
-        return verdicts
+        for way in self.without_transaction:
+            decision = await way.decide(self._database, sku_id, commands, limits)
+            if decision is not None:
+                return self._verdicts(sku_id, decision)
+        return None
 
     async def _decide_without_lock(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict] | None:
         attempts = [command for command in commands if type(command) is Reserve]
@@ -124,13 +137,14 @@ class SqlGate:
             lambda c: decide_without_lock(c, self.queries, self._database, sku_id, attempts)
         )
 
-    def _note(self, sku_id: str, *, is_unchanged: bool) -> None:
-        if not is_unchanged:
+    def _verdicts(self, sku_id: str, decision: Decision) -> list[Verdict]:
+        if decision.changes != NO_CHANGES:
             self._unchanged.discard(sku_id)
-            return
-        if len(self._unchanged) >= UNCHANGED_MAX:
-            self._unchanged.clear()
-        self._unchanged.add(sku_id)
+        else:
+            if len(self._unchanged) >= UNCHANGED_MAX:
+                self._unchanged.clear()
+            self._unchanged.add(sku_id)
+        return decision.verdicts
 
 
 def _key_of(command: Command) -> tuple[str | None, str]:

@@ -23,6 +23,8 @@ Work = Callable[[Connection], T]
 TRANSACTION_TIMEOUT_S = 5.0
 # Set in the `info` of a connection to a replica, whose host has a clock of its own.
 IS_REPLICA = "holdfast_is_replica"
+# Set in the `info` of a connection that commits by itself, for as long as nothing was written on it.
+ONLY_READ = "holdfast_only_read"
 
 
 class Database(Protocol):
@@ -33,7 +35,7 @@ class Database(Protocol):
         self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, autocommit: bool = False
     ) -> T:
         """Run `work` in one transaction; when this returns, it is on disk. Brief work may block the event loop. With
-        `autocommit` it is a single statement, which PostgreSQL commits in one round trip instead of three."""
+        `autocommit` it writes a single statement, which PostgreSQL commits in one round trip instead of three."""
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent view, without waiting for writers."""

@@ -15,7 +15,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
-from holdfast.ledger.engine.database import IS_REPLICA, TRANSACTION_TIMEOUT_S, Work
+from holdfast.ledger.engine.database import IS_REPLICA, ONLY_READ, TRANSACTION_TIMEOUT_S, Work
 from holdfast.ledger.engine.guard import LedgerGuard
 from holdfast.ledger.engine.heartbeats import last_written_time
 from holdfast.ledger.engine.limits import longer_limits
@@ -124,19 +124,22 @@ class PostgresDatabase:
     ) -> T:
         self.guard.ensure_open()
         committing = changed = False
+        about: dict[Any, Any] = {}
 
         def tracked(connection: Connection) -> T:
-            nonlocal committing, changed
+            nonlocal committing, changed, about
             self.guard.check(connection)
             self.guard.ensure_open()
             # A statement that commits by itself may have done so if its answer is lost.
             committing = autocommit
             if timeout_s > TRANSACTION_TIMEOUT_S:
                 connection.execute(longer_limits(timeout_s))
-            connection.info.pop(CHANGED, None)
+            about = connection.info
+            for noted in (CHANGED, ONLY_READ):
+                about.pop(noted, None)
             result = work(connection)
             # A single statement that finds that it is not enough returns None and changes nothing.
-            changed = CHANGED in connection.info or (autocommit and result is not None)
+            changed = CHANGED in about or (autocommit and ONLY_READ not in about and result is not None)
             committing = True
             connection.commit()
             return result
@@ -145,7 +148,7 @@ class PostgresDatabase:
             result = await self._run(self._engine, tracked, timeout_s, autocommit=autocommit)
         except Unavailable as exc:
             self.failed_writes += 1
-            if committing and _refusal(exc.__cause__) is None:
+            if committing and ONLY_READ not in about and _refusal(exc.__cause__) is None:
                 raise OutcomeUnknown("the commit may or may not have happened") from exc
             raise
         if changed:

@@ -24,8 +24,8 @@ class Prepared(Protocol):
     def all(self, connection: Connection, given: Given) -> list[Any]:
         """The rows that it finds; columns are attributes."""
 
-    def run(self, connection: Connection, given: Given) -> None:
-        """For a statement that returns no rows."""
+    def run(self, connection: Connection, given: Given) -> bool:
+        """For a statement that returns no rows: whether it changed any."""
 
 
 def prepared(dialect_name: str, statement: Any, sets: Sequence[str] = ()) -> Prepared:
@@ -54,8 +54,8 @@ class _OnSqlite:
             found = [self._with_booleans(row) for row in found]
         return list(map(self._make, found))
 
-    def run(self, connection: Connection, given: Given) -> None:
-        _begun(connection).execute(self._text, {**self._constants, **given})
+    def run(self, connection: Connection, given: Given) -> bool:
+        return _begun(connection).execute(self._text, {**self._constants, **given}).rowcount > 0
 
     def _with_booleans(self, row: tuple[Any, ...]) -> list[Any]:
         values = list(row)

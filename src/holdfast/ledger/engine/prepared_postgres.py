@@ -41,10 +41,12 @@ class OnPostgres:
     def all(self, connection: Connection, given: Mapping[str, object]) -> list[Any]:
         return list(map(self._make, self._execute(connection, given)[0]))
 
-    def run(self, connection: Connection, given: Mapping[str, object]) -> None:
+    def run(self, connection: Connection, given: Mapping[str, object]) -> bool:
         _, status = self._execute(connection, given)
-        if not status.endswith(" 0"):
+        has_changed = not status.endswith(" 0")
+        if has_changed:
             connection.info[CHANGED] = True
+        return has_changed
 
     def _execute(self, connection: Connection, given: Mapping[str, object]) -> tuple[list[Any], str]:
         values = {**self._constants, **given} if self._constants else given

@@ -18,7 +18,6 @@ from sqlalchemy import (
     Select,
     Subquery,
     Table,
-    Update,
     bindparam,
     cast,
     column,
@@ -109,9 +108,15 @@ def insert_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]])
     return execute
 
 
-def insertion(dialect_name: str, table: Table, columns: Sequence[Column[Any]], name: str = "rows") -> InsertStatement:
+def insertion(
+    dialect_name: str,
+    table: Table,
+    columns: Sequence[Column[Any]],
+    name: str = "rows",
+    *conditions: ColumnElement[bool],
+) -> InsertStatement:
     given = rows_parameter(dialect_name, columns, name)
-    rows: Select[Any] = select(*given.c)
+    rows: Select[Any] = select(*given.c).where(*conditions)
     return insert(table).from_select([c.name for c in columns], rows)
 
 
@@ -146,10 +151,26 @@ def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -
 
 
 def update_rows(
-    dialect_name: str, table: Table, key: Column[Any], changed: Sequence[Column[Any]], name: str = "rows"
-) -> Update:
+    dialect_name: str,
+    table: Table,
+    key: Column[Any],
+    changed: Sequence[Column[Any]],
+    name: str = "rows",
+    *conditions: ColumnElement[bool],
+) -> Any:
+    """Each row is found by index. PostgreSQL has to be forced, as for `rows_matching`, and no join with the table that
+    an UPDATE changes can be. A conflict is always found by index, so rows that exist are inserted, which updates them.
+    """
     given = rows_parameter(dialect_name, [key, *changed], name)
-    return update(table).where(key == given.c[key.name]).values({c.name: given.c[c.name] for c in changed})
+    if dialect_name == "sqlite":
+        return update(table).where(key == given.c[key.name]).values({c.name: given.c[c.name] for c in changed})
+    each = select(table).where(key == given.c[key.name]).offset(literal_column("0")).lateral("each")
+    values = {**each.c, **given.c}
+    rows = select(*values.values()).select_from(given.join(each, true())).where(*conditions)
+    statement = postgresql_insert(table).from_select(list(values), rows)
+    return statement.on_conflict_do_update(
+        index_elements=[key], set_={c.name: statement.excluded[c.name] for c in changed}
+    )
 
 
 def locked_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]]) -> Select[Any]:

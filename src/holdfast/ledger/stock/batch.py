@@ -179,10 +179,11 @@ class BatchQueries:
         if locked.counts_owners:
             if not pool.rules.count_owners:
                 connection.execute(self._count_all, {"of_sku_id": sku_id})
-            given = {"sku_id": sku_id, "rows": _owners_of(commands)}
-            found += _reservations(self._due_of_owners.all(connection, {**given, "now": now}))
-            tallies = self._load_tallies(connection, sku_id, commands)
-            # Ending overdue holds also changes tallies of owners without a command here; those are not needed.
+            if len(others) < len(commands):
+                given = {"sku_id": sku_id, "rows": _owners_of(commands)}
+                found += _reservations(self._due_of_owners.all(connection, {**given, "now": now}))
+                tallies = self._load_tallies(connection, sku_id, commands)
+            # Ending overdue holds also changes tallies of owners without an attempt here; those are not needed.
         needed = needed_by_deadline(pool, commands, len(found))
         for statement, limit in ((self._due, needed.due), (self._later, needed.later)):
             if limit:

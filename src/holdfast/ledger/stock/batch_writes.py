@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Update, bindparam, insert, update
+from sqlalchemy import ColumnElement, Connection, Update, bindparam, insert, update
 
 from holdfast.domain.stock.pool import Pool
 from holdfast.domain.stock.reservation import Reservation, Status
@@ -47,7 +47,7 @@ Rows = list[tuple[object, ...]]
 class BatchWrites(Protocol):
     def write(
         self, connection: Connection, changes: Changes, told: Rows, counted: bool, pool: Mapping[str, object]
-    ) -> None:
+    ) -> bool:
         """Everything but a new pool, which is already written. `told` are the rows of the events."""
 
 
@@ -60,16 +60,17 @@ def store_changes(
     before: Pool | None,
     counted: bool,
     sale_id: str | None = None,
-) -> None:
+    conditions: Mapping[str, object] = {},
+) -> bool:
     """Every change includes the pool, so without it there is nothing to write. `sale_id`: the sale whose settlements
-    begin with this batch."""
+    begin with this batch. `conditions`: the parameters of those that the writes have; false if they do not hold."""
     if changes.pool is None:
-        return
+        return True
     values = _pool_values(changes.pool, now)
     if before is None:
         connection.execute(_insert_pool, {"sku_id": changes.pool.sku_id, **values})
     told = event_rows(changes, before, now, sale_id)
-    writes.write(connection, changes, told, counted, {"of_sku_id": changes.pool.sku_id, **values})
+    return writes.write(connection, changes, told, counted, {"of_sku_id": changes.pool.sku_id, **values, **conditions})
 
 
 class SqliteWrites:
@@ -83,41 +84,44 @@ class SqliteWrites:
 
     def write(
         self, connection: Connection, changes: Changes, told: Rows, counted: bool, pool: Mapping[str, object]
-    ) -> None:
+    ) -> bool:
         self._insert_reservations(connection, reservation_rows(changes.created, counted))
         if changes.moved:
             self._update_reservations.run(connection, {"rows": encode_rows(_moved_rows(changes.moved))})
         self._insert_events(connection, told)
         self._insert_keys(connection, key_rows(changes.remembered))
-        self._update_pool.run(connection, pool)
+        return self._update_pool.run(connection, pool)
 
 
 class PostgresWrites:
-    def __init__(self) -> None:
-        self._write = prepared("postgresql", _single_statement(), sets=_POOL_COLUMNS)
+    def __init__(self, *conditions: ColumnElement[bool], creates: bool = True) -> None:
+        """Nothing is written unless the conditions hold. `creates`: reservations."""
+        self._write = prepared("postgresql", _single_statement(conditions, creates), sets=_POOL_COLUMNS)
 
     def write(
         self, connection: Connection, changes: Changes, told: Rows, counted: bool, pool: Mapping[str, object]
-    ) -> None:
+    ) -> bool:
         rows = {
             "created": reservation_rows(changes.created, counted),
             "moved": _moved_rows(changes.moved),
             "events": told,
             "keys": key_rows(changes.remembered),
         }
-        self._write.run(connection, {**pool, **{name: encode_rows(part) for name, part in rows.items()}})
+        return self._write.run(connection, {**pool, **{name: encode_rows(part) for name, part in rows.items()}})
 
 
-def _single_statement() -> Update:
+def _single_statement(conditions: Sequence[ColumnElement[bool]], creates: bool) -> Update:
     """The order of its parts is undefined, and does not matter: no two of them touch the same rows."""
     dialect, key = "postgresql", reservations.c.reservation_id
     parts: dict[str, Any] = {
-        "created": insertion(dialect, reservations, list(reservations.c), "created"),
-        "moved": update_rows(dialect, reservations, key, _MOVED_COLUMNS, "moved"),
-        "events": insertion(dialect, events, _EVENT_COLUMNS, "events"),
-        "keys": insertion(dialect, idempotency, list(idempotency.c), "keys"),
+        "moved": update_rows(dialect, reservations, key, _MOVED_COLUMNS, "moved", *conditions),
+        "events": insertion(dialect, events, _EVENT_COLUMNS, "events", *conditions),
     }
-    return update(pools).where(_of_pool).add_cte(*(part.cte(f"write_{name}") for name, part in parts.items()))
+    if creates:
+        parts["created"] = insertion(dialect, reservations, list(reservations.c), "created", *conditions)
+        parts["keys"] = insertion(dialect, idempotency, list(idempotency.c), "keys", *conditions)
+    written = [part.cte(f"write_{name}") for name, part in parts.items()]
+    return update(pools).where(_of_pool, *conditions).add_cte(*written)
 
 
 def _pool_values(pool: Pool, now: int) -> dict[str, object]:

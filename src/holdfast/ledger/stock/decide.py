@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.pool_time import pool_time
 from holdfast.domain.stock.rulebook import decide
-from holdfast.domain.stock.state import Changes, Decision
+from holdfast.domain.stock.state import Changes, Decision, State
 from holdfast.ledger.engine.clock import Clock
 from holdfast.ledger.engine.limits import DEFAULT_LOCK, LockLimits
 from holdfast.ledger.stock.batch import BatchQueries
@@ -29,10 +29,15 @@ def decide_batch(
     locked = queries.lock(connection, sku_id, commands, limits)
     now = locked.now(connection, clock)
     state = queries.load(connection, locked, commands, now)
+    decision = decide_timed(state, commands, now)
+    queries.store(connection, locked, decision.changes, now)
+    return decision
+
+
+def decide_timed(state: State, commands: Sequence[Command], now: int) -> Decision:
     started = perf_counter()
     decision = decide(state, commands, now)
     metrics.DECIDE_SECONDS.observe(perf_counter() - started)
-    queries.store(connection, locked, decision.changes, now)
     return decision
 
 

@@ -137,6 +137,14 @@ class SaleQueries:
             self._insert_events(connection, rows)
 
 
+def concerns_sale(changes: Changes) -> bool:
+    """Whether there is something to record."""
+    return any(
+        r.status in (Status.SETTLING, Status.CONFIRMED) or (r.attempts and r.status in _RETURNED)
+        for r in (*changes.created, *changes.moved)
+    )
+
+
 def _as_given(found: Sequence[Row[Any]], given: Sequence[Reservation]) -> list[Row[Any]]:
     """A database returns rows in any order. The facts of payments have running balances, so their order counts."""
     places = {r.reservation_id: place for place, r in enumerate(given)}

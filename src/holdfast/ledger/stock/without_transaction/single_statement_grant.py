@@ -47,28 +47,24 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.domain.stock.command import Command, Reserve, Verdict
+from holdfast.domain.stock.command import Command, Reserve
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool_time import CLOCK_SKEW_MS
 from holdfast.domain.stock.reservation import Status
 from holdfast.domain.stock.rulebook import decide
-from holdfast.domain.stock.state import State
+from holdfast.domain.stock.state import Decision, State
 from holdfast.errors import OutcomeUnknown
 from holdfast.ledger.engine.clock import POSTGRES_NOW_MS
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.limits import DEFAULT_LOCK, LockLimits, waiting_for_lock
 from holdfast.ledger.engine.prepared import prepared
 from holdfast.ledger.engine.rows import encode_rows, rows_parameter
+from holdfast.ledger.stock.without_transaction.skipped_pools import SkippedPools
 from holdfast.ledger.tables.rows import pool_from_row
 from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
 
-# Batches of a pool. Where some buyers return, most batches include one, and this limits the cost to one extra wait in
-# four batches; where none do, it saves most of the round trips.
-SKIPPED_AFTER_FAILURE = 3
 UNIQUE_VIOLATION = "23505"
 _LARGEST = 2**63 - 1
-# Pools whose next batches skip the try. Beyond this many, all are forgotten.
-POOLS_MAX = 10_000
 
 _GIVEN: list[Column[Any]] = [
     Column("number", BigInteger),
@@ -84,12 +80,12 @@ _least_tier, _owners_differ = bindparam("least_tier", type_=BigInteger), bindpar
 class SingleStatementGrant:
     def __init__(self) -> None:
         self._statement = prepared("postgresql", _statement())
-        self._skipped: dict[str, int] = {}
+        self._skipped = SkippedPools()
 
-    async def grant(
+    async def decide(
         self, database: Database, sku_id: str, commands: Sequence[Command], limits: LockLimits = DEFAULT_LOCK
-    ) -> list[Verdict] | None:
-        """The verdicts, all granted; None if nothing was written."""
+    ) -> Decision | None:
+        """Every attempt is granted; None if nothing was written."""
         attempts = self.attempts_in(sku_id, commands)
         if attempts is None:
             return None
@@ -100,36 +96,27 @@ class SingleStatementGrant:
             if getattr(exc.orig, "sqlstate", None) != UNIQUE_VIOLATION:
                 raise
             # Another process used one of the keys at this moment. Nothing was written.
-            self._skip(sku_id)
+            self._skipped.add(sku_id)
             return None
 
     def attempts_in(self, sku_id: str, commands: Sequence[Command]) -> list[Reserve] | None:
         """The attempts of a batch that is worth a try."""
-        left = self._skipped.get(sku_id, 0)
-        if left:
-            self._skipped[sku_id] = left - 1
-            return None
         attempts = [c for c in commands if isinstance(c, Reserve) and not c.settle]
         keys = [(c.owner_id, c.key) for c in attempts if c.key is not None]
         fits = 0 < len(attempts) == len(commands) and len(set(keys)) == len(keys)
-        return attempts if fits else None
+        return attempts if fits and not self._skipped.skip(sku_id) else None
 
     def _execute(
         self, connection: Connection, sku_id: str, attempts: Sequence[Reserve], given: Mapping[str, object]
-    ) -> list[Verdict] | None:
+    ) -> Decision | None:
         row = next(iter(self._statement.all(connection, given)), None)
         if row is None or not row.is_done:
-            self._skip(sku_id)
+            self._skipped.add(sku_id)
             return None
-        verdicts = decide(State(sku_id, pool_from_row(row)), attempts, row.at).verdicts
-        if not all(verdict.outcome is Outcome.RESERVED for verdict in verdicts):
+        decision = decide(State(sku_id, pool_from_row(row)), attempts, row.at)
+        if not all(verdict.outcome is Outcome.RESERVED for verdict in decision.verdicts):
             raise OutcomeUnknown("more was written than the rulebook grants")
-        return verdicts
-
-    def _skip(self, sku_id: str) -> None:
-        if len(self._skipped) >= POOLS_MAX:
-            self._skipped.clear()
-        self._skipped[sku_id] = SKIPPED_AFTER_FAILURE
+        return decision
 
 
 def _parameters(sku_id: str, attempts: Sequence[Reserve], now: int | None, wait_ms: int) -> Mapping[str, object]:
@@ -223,7 +210,7 @@ def _any_key_known(given: CTE) -> ColumnElement[bool]:
 
 
 def _any_owner_known(given: CTE) -> ColumnElement[bool]:
-    """By the index of owners: for the condition on the pool there must be none (see batch.py)."""
+    """By the index of owners: for the condition on the pool there must be none (see `stock/batch.py`)."""
     r = reservations.c
     theirs = (
         select(literal_column("1"))
