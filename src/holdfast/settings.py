@@ -227,10 +227,7 @@ class Settings(BaseSettings):
         "", description="Collector that gets traces by OTLP, as in `http://127.0.0.1:4318`; needs `holdfast[otel]`."
     )
     otel_sample_percent: float = Field(
-        1.0,
-        ge=0,
-        le=100,
-        description="Requests that are traced, in percent; service keys and trusted proxies decide by `traceparent`.",
+        1.0, ge=0, le=100, description="Requests traced, in percent; service keys and proxies decide by `traceparent`."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum log level: `debug`, `info`, `warning` or `error`."

@@ -14,7 +14,7 @@ from holdfast.domain.stock.command import Command, Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.opening import open_database
-from holdfast.ledger.engine.outages import Outage, write_outages
+from holdfast.ledger.events.outages import Outage, write_outages
 from holdfast.ledger.sales.sale_lists import update_sale_if
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.pool_counts import add_counts

@@ -2,7 +2,7 @@
 
 from holdfast.bootstrap.outage_log import BACKGROUND, OVERLOAD, OutageLog
 from holdfast.ledger.engine.database import Database
-from holdfast.ledger.engine.outages import GAP_MS, Outage, outages_between, prune_outages, write_outages
+from holdfast.ledger.events.outages import GAP_MS, Outage, outages_between, prune_outages, write_outages
 
 STORE, ROLES = {"sqlite"}, ("settler", "refunder")
 WORKS: dict[str, str | None] = {"sqlite": None, "payment_stripe": None, "settler": None, "refunder": None}

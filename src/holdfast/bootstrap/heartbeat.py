@@ -26,7 +26,7 @@ from holdfast.errors import EngineError, LedgerWentBack
 from holdfast.gate.engine import Beat
 from holdfast.ledger.engine.database import Database, Monitored
 from holdfast.ledger.engine.heartbeats import Heartbeat, beat
-from holdfast.ledger.engine.outages import Outage, write_outages
+from holdfast.ledger.events.outages import Outage, write_outages
 from holdfast.ledger.revision import newest_revision
 from holdfast.runtime import metrics
 from holdfast.runtime.agent import Agent, Agents

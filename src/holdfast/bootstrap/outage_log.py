@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from holdfast.ledger.engine.outages import GAP_MS, Outage
+from holdfast.ledger.events.outages import GAP_MS, Outage
 
 # Of several roles of background work that fail together.
 BACKGROUND = "background"

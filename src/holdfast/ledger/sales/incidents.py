@@ -8,7 +8,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from holdfast.domain.sale.sale import Sale
-from holdfast.ledger.engine.outages import Outage, outages_between
+from holdfast.ledger.events.outages import Outage, outages_between
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import is_to_source, orders
