@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from holdfast.ledger.access.revocations import prune_revocations
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.heartbeats import prune_heartbeats
-from holdfast.ledger.events.outages import prune_outages
 from holdfast.ledger.events.deliveries import prune_deliveries, prune_parked
+from holdfast.ledger.events.outages import prune_outages
 from holdfast.ledger.events.refusal_batches import prune_refusals
 from holdfast.ledger.events.traces import prune_traces
 from holdfast.ledger.messages.message_log import prune_messages

@@ -92,9 +92,7 @@ class Drainer:
         self.on_stored: JournalObserver | None = None
 
     def agent(self) -> Agent[list[asyncio.Task[int]]]:
-        return Agent(
-            "drainer", self._start_due, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S, close=self._stop
-        )
+        return Agent("drainer", self._start_due, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S, close=self._stop)
 
     async def pass_once(self) -> int:
         """Drain every pool that is due; returns how many entries were stored."""
