@@ -257,3 +257,10 @@ def test_a_unit_that_four_people_are_called_for_is_offered() -> None:
     world = World()
     free_unit(world, inside=3)
     assert "free_units_offered" not in failed(world)
+
+
+def test_a_unit_is_free_from_the_first_sample_on_that_shows_it() -> None:
+    world = World()
+    free_unit(world, inside=0)
+    world.samples = world.samples[-10:]
+    assert "free_units_offered" not in failed(world)

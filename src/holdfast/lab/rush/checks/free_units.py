@@ -24,7 +24,9 @@ def check_free_units(
     """Of one product: samples count all of them together."""
     if len(ledger.sales) != 1 or ledger.sales[0].queue is None:
         return
-    opens_at, free_since = ledger.sales[0].offer.opens_at, 0.0
+    opens_at = ledger.sales[0].offer.opens_at
+    # The first sample may come after the opening. What was before it, nobody has seen.
+    free_since = samples[0].asked_at if samples else 0.0
     for before, after in pairwise(samples):
         is_free = after.available > 0 and after.waiting > 0 and before.asked_at >= opens_at
         is_seen = after.asked_at - before.asked_at <= GAP_MAX_S
