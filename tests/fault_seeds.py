@@ -15,7 +15,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     count = metafunc.config.getoption("--seeds")
     takes_seed = "seed" in metafunc.fixturenames and not has_seeds_of_its_own(metafunc.definition)
     if takes_seed and count > 1:
-        metafunc.parametrize("seed", [f"seed{number}" for number in range(1, count + 1)], indirect=True)
+        # `make test` runs one seed of a test that is not slow; `make test-all` runs the others, if it injects faults.
+        marks = [pytest.mark.slow] if families_of(metafunc.definition.nodeid) else []
+        more = [pytest.param(f"seed{number}", marks=marks) for number in range(2, count + 1)]
+        metafunc.parametrize("seed", ["seed1", *more], indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
