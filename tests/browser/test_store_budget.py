@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from browsing import assert_accessible, keep
+from browsing import SMALL, assert_accessible, keep
 from http_calling import body_of
 from http_sales import Store, in_seconds
 from http_serving import Server
@@ -14,8 +14,11 @@ from storefronts import LINE, look_at, sale, sell_rest, visit
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 MAX_REQUESTS, MAX_BYTES = 6, 60_000
-# A phone of today with the browser's own bars.
-SMALL = {"width": 390, "height": 664}
+# What stands above the button, and could push it down.
+TALL = {
+    "image_url": "/assets/store/tidewater.svg",
+    "description": "A vessel of glazed stoneware, thrown by hand. " * 6,
+}
 BRAND = {
     "name": "Tide & Co", "logo_url": "/assets/store/tidewater.svg", "accent": "#e8b400", "background": "#fff6e5",
     "message": "Members get free shipping.",
@@ -109,8 +112,7 @@ def test_on_a_phone_the_button_is_in_sight_without_scrolling(
     browser: Browser, demo: Server, terms: dict[str, Any]
 ) -> None:
     given = {name: in_seconds(value) for name, value in terms.items()}
-    long = "A vessel of glazed stoneware, thrown by hand. " * 6
-    store = sale(demo, room=LINE, image_url="/assets/store/tidewater.svg", description=long, **given)
+    store = sale(demo, room=LINE, **TALL, **given)
     context = browser.new_context(viewport=SMALL, is_mobile=True, has_touch=True, locale="en-GB")  # type: ignore[arg-type]
     page = context.new_page()
     button = visit(page, store).get_by_role("button", name="Join the line")
@@ -152,9 +154,10 @@ STATES: dict[str, tuple[dict[str, Any], Any, str, str | None]] = {
 def test_every_state_of_a_sale_has_its_sentence_and_no_dead_button(page: Page, demo: Server, name: str) -> None:
     terms, change, sentence, button = STATES[name]
     given = {key: in_seconds(value) if key == "starts_at" else value for key, value in terms.items()}
-    store = sale(demo, **given)
+    store = sale(demo, **TALL, **given)
     if change is not None:
         change(store)
+    page.set_viewport_size(SMALL)  # type: ignore[arg-type]
     panel = visit(page, store)
     expect(panel).to_contain_text(sentence)
     buttons = panel.get_by_role("button")
@@ -162,6 +165,7 @@ def test_every_state_of_a_sale_has_its_sentence_and_no_dead_button(page: Page, d
     if button is not None:
         expect(buttons).to_have_text(button)
         expect(buttons).to_be_enabled()
+        expect(buttons).to_be_in_viewport(ratio=1)
     look_at(page, f"state-{name.replace(', ', '-').replace(' ', '-')}")
 
 

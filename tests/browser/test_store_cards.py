@@ -1,13 +1,13 @@
-"""Cards typed into Stripe's form, against a local stand-in for Stripe and its script."""
+"""Cards typed into Stripe's form, against a local stand-in for Stripe and its script; and the demo's test cards."""
 
 import re
 from collections.abc import Iterator
 
 import pytest
-from browsing import keep
+from browsing import SMALL, keep, window
 from http_calling import eventually
 from http_serving import Server, started
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from storefronts import look_at, press, sale, state, visit
 
 from forking import HOLDFAST
@@ -110,3 +110,40 @@ def test_only_pages_of_sales_that_take_cards_may_load_stripes_script(card_shop: 
         policy = store.server.client.get(f"/s/{store.sale_id}").headers["content-security-policy"]
         for directive in ("script-src", "frame-src", "connect-src"):
             assert bool(re.search(rf"{directive} [^;]*{re.escape(stripe.url)}", policy)) is is_allowed
+
+
+def pay_with(panel: Locator, card: str) -> None:
+    panel.get_by_label("Test card").select_option(label=card)
+    press(panel, "pay" if panel.get_by_role("button", name="Try again").count() else "Pay")
+
+
+def test_the_demo_offers_test_cards_and_a_bank_that_asks(browser: Browser, demo: Server) -> None:
+    assert demo.client.get("/v1/sales/drop-1").json()["payment"] == "sandbox"
+    store = sale(demo, payment="sandbox", payment_attempts_max=3)
+    with window(browser, viewport=SMALL, has_touch=True, is_mobile=True) as phone:
+        panel = visit(phone, store)
+        press(panel, "Buy for")
+        expect(panel.get_by_role("button", name="Pay")).to_be_in_viewport(ratio=1)
+        look_at(phone, "test-cards")
+        phone.set_viewport_size(SMALL)  # type: ignore[arg-type]
+        pay_with(panel, "Declined")
+        expect(panel).to_contain_text("You can try 2 times more")
+        pay_with(panel, "Asks the bank")
+        panel.get_by_role("link", name="Continue to your bank").click()
+        expect(phone.get_by_role("heading", name="Confirm your payment of 49.99 EUR?")).to_be_visible()
+        keep(phone, "demo-bank")
+        phone.get_by_role("button", name="Confirm").click()
+        phone.get_by_role("link", name="Back to the shop").click()
+        state(panel, "confirmed")
+    assert store.counts() == (2, 0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("card", ["Works", "Slow", "Lost reply"])
+def test_a_test_card_pays_once(page: Page, demo: Server, card: str) -> None:
+    store = sale(demo, payment="sandbox")
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    pay_with(panel, card)
+    state(panel, "confirmed")
+    assert store.counts() == (2, 0, 1)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from browsing import assert_accessible, keep, window
+from browsing import SMALL, assert_accessible, keep, window
 from http_calling import eventually
 from http_rooms import person
 from http_sales import Store, body_of
@@ -16,8 +16,6 @@ from test_http_mail import Receiver, receiving
 from forking import HOLDFAST
 
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
-
-SMALL = {"width": 390, "height": 664}
 
 
 @pytest.fixture(scope="module")

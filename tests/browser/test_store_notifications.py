@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from browsing import TIMEOUT_MS, window
+from browsing import SMALL, TIMEOUT_MS, window
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from http_calling import eventually
 from http_sales import Store
@@ -27,7 +27,6 @@ from holdfast.messages.push.pusher import Shown
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
 pytestmark = pytest.mark.slow
-SMALL = {"width": 390, "height": 664}
 OFFER, MAIL, NOTIFY = "Tell me when it is my turn", "Your email address", "Notify me in this browser"
 POINT = to_base64url(public_bytes(generate_private_key(SECP256R1())))
 # The answer of a push service.

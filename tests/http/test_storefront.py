@@ -21,6 +21,8 @@ from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
+CARDS = "http://127.0.0.1:1"
+
 
 def ask(server: Server, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{server.url}{path}", headers=headers, verify=False, trust_env=False)
@@ -160,7 +162,7 @@ def test_a_second_demo_is_refused_and_leaves_the_running_drop_open(tmp_path: Pat
 
 
 def test_a_demo_is_refused_where_a_server_runs(tmp_path: Path) -> None:
-    settings = load_settings(data=tmp_path, demo=True)
+    settings = load_settings(data=tmp_path, demo=True, payment_sandbox_url=CARDS)
     claim_directory(settings)
     lock = ServerLock(database_file(settings), "server").acquire()
     try:
@@ -197,6 +199,6 @@ def test_a_demo_has_a_crowd_buyers_with_money_and_a_new_drop_each_time(tmp_path:
         assert ask(server, "/v1/sales/demo/now").json()["state"] == "open"
         eventually(lambda: ask(server, "/v1/sales/drop-1/now").json()["joined"] >= 5, within_s=60)
         assert server.stop() == 0
-    settings = load_settings(data=tmp_path / "data", demo=True)
+    settings = load_settings(data=tmp_path / "data", demo=True, payment_sandbox_url=CARDS)
     claim_directory(settings)
     assert asyncio.run(prepare(settings, 5)) == Drop("drop-2", 5)

@@ -9,9 +9,9 @@ from holdfast.lab.sandbox.service import Reply, Service
 from holdfast.payments.port import PaymentState
 
 
-async def answer(service: Service, reference: str, body: bytes = b"") -> str:
+async def answer(service: Service, reference: str, body: bytes = b"", return_to: str = "") -> str:
     method = "POST" if body else "GET"
-    reply = await service.answer(method, f"/bank/{reference}", "", body)
+    reply = await service.answer(method, f"/bank/{reference}", f"return_to={return_to}", body)
     assert isinstance(reply, Reply)
     return reply.body.decode()
 
@@ -28,3 +28,6 @@ async def test_a_payment_is_pending_until_the_buyer_answers_once(said: str, stat
         found = service.ledger.find(entry.key)
         assert found is not None
         assert (found.state, found.payment().needs_buyer) == (state, False)
+        shop = "http://127.0.0.1:8000/s/drop"
+        assert f'href="{shop}"' in await answer(service, entry.reference, return_to=shop)
+        assert "javascript" not in await answer(service, entry.reference, return_to="javascript:alert(1)")

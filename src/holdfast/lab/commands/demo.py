@@ -23,7 +23,7 @@ from holdfast.errors import SettingsError
 from holdfast.http.server.address import check_port, url_of
 from holdfast.lab.demo.buyers import Call
 from holdfast.lab.demo.setup import OPENS_IN_S, Drop, claimed_directory, prepare
-from holdfast.lab.load.processes import clean_environment, python
+from holdfast.lab.load.processes import clean_environment, python, running
 from holdfast.runtime.log import set_up_logging
 from holdfast.settings import Settings, load_settings
 
@@ -61,7 +61,8 @@ def demo(
 ) -> None:
     """Run a demo sale with simulated buyers and buy in it.
 
-    A drop opens in 20 seconds. Each browser is a separate buyer with play money. The server listens on loopback only.
+    A drop opens in 20 seconds. Each browser is a separate buyer, who pays with test cards: one works, others are
+    declined, ask the bank, are slow or lose the reply. The server listens on loopback only.
     The simulation page beside it runs sales on a real server, lets you cause faults, and shows what simpler shops sell.
     Run it again for a new drop; Ctrl-C stops it.
     """
@@ -69,7 +70,7 @@ def demo(
 
     url, page_port = url_of(HOST, port), _next_port(port) if simulation else 0
     simulation_url = f"{url_of(HOST, page_port)}/simulation" if page_port else ""
-    settings = _settings(data, simulation_url)
+    settings, cards_port = _settings(data, simulation_url)
     set_up_logging("error")
     with explained(settings), claimed_directory(settings):
         check_port(HOST, port)
@@ -79,18 +80,29 @@ def demo(
             url, drop.sale_id, buyers, seconds, SEED, secret, settings.service_key_text(), settings.buyer_claims
         )
         greet = partial(_greet, settings, url, drop, open_page)
-        with _simulation(settings, page_port, url), _crowd(settings, call if crowd else None):
+        with (
+            _test_cards(settings, cards_port),
+            _simulation(settings, page_port, url),
+            _crowd(settings, call if crowd else None),
+        ):
             serving.serve(settings, HOST, port, greet, workers=1, background=True)
 
 
-def _settings(data: object, simulation_url: str) -> Settings:
+def _settings(data: object, simulation_url: str) -> tuple[Settings, int]:
+    """And the port of the payment sandbox that the demo starts; 0 if there is one already."""
+    from holdfast.lab.load.engines import free_port  # noqa: PLC0415 - keeps `demo --help` fast
+
     # Info logs would bury the URLs.
-    settings = load_settings(data=data, demo=True, demo_simulation_url=simulation_url, log_level="warning")
+    given = partial(load_settings, data=data, demo=True, demo_simulation_url=simulation_url, log_level="warning")
+    settings, cards_port = given(), 0
+    if not settings.payment_sandbox_url:
+        cards_port = free_port()
+        settings = given(payment_sandbox_url=url_of(HOST, cards_port))
     if settings.buyer_jwks_url:
         raise SettingsError("the demo signs its visitors' tokens: unset HOLDFAST_BUYER_JWKS_URL")
     if settings.has_redis:
         raise SettingsError("the demo uses its own SQLite file: unset HOLDFAST_REDIS_URL")
-    return settings
+    return settings, cards_port
 
 
 def _next_port(port: int) -> int:
@@ -99,6 +111,18 @@ def _next_port(port: int) -> int:
             check_port(HOST, candidate)
             return candidate
     raise SettingsError(f"no port after {port} is free for the simulation page: start the demo with --no-simulation")
+
+
+@contextmanager
+def _test_cards(settings: Settings, port: int) -> Iterator[None]:
+    """A payment sandbox. Its records are kept, because the next demo in this directory looks payments up."""
+    if not port:
+        yield
+        return
+    data = settings.data.absolute()
+    command = python("holdfast", "sandbox", "--port", str(port), "--data", str(data / "demo-payments.db"))
+    with running("demo-payments", command, data, clean_environment()):
+        yield
 
 
 @contextmanager

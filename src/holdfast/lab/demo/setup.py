@@ -128,7 +128,7 @@ def _drop(sale_id: str, units: int) -> Sale:
         loaded_units=units,
         starts_at=int((time() + OPENS_IN_S) * 1000),
         checkout=Checkout.CART,
-        payment=PaymentKind.WALLET,
+        payment=PaymentKind.SANDBOX,
         hold_seconds=HOLD_S,
         max_hold_seconds=MOST_HOLD_S,
         room=Room(RoomMode.FIFO, max(1, round(units / SELLS_IN_S)), PASS_S),

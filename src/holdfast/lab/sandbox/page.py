@@ -23,13 +23,28 @@ def page(ledger: SandboxLedger, plan: FaultPlan) -> str:
     return document(head, [element("h1", "Payment sandbox"), prose(ABOUT), _faults(plan), _payments(ledger)])
 
 
-def bank_page(entry: Entry) -> str:
+BANK_STYLE = Html("""
+:root { color-scheme: light dark; font: 1.05rem/1.5 system-ui, sans-serif; }
+body { max-width: 26rem; margin: 12vh auto; padding: 0 1.25rem; }
+button, a { font: inherit; padding: 0.7rem 1.4rem; margin: 0 0.75rem 0.75rem 0; }
+""")
+
+
+def bank_page(entry: Entry, return_to: str | None) -> str:
     """What the buyer's bank shows."""
-    head = [element("meta", charset="utf-8"), element("title", "Your bank")]
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", "Your bank"),
+        element("style", BANK_STYLE),
+    ]
     amount = f"{entry.amount / 100:.2f} {entry.charge.currency}"
     if entry.state is not PaymentState.PENDING:
         text = "You refused the payment." if entry.state is PaymentState.DECLINED else "You confirmed the payment."
-        return document(head, [element("h1", text), element("p", "Go back to the shop, and reload its page.")])
+        back: Html | str = "Go back to the shop, and reload its page."
+        if return_to is not None and return_to.startswith(("http://", "https://")):
+            back = element("a", "Back to the shop", href=return_to)
+        return document(head, [element("h1", text), element("p", back)])
     buttons = [
         element("button", label, name="answer", value=value)
         for value, label in (("approve", "Confirm"), ("refuse", "Refuse"))

@@ -85,7 +85,7 @@ class Service:
 
     async def answer(self, method: str, path: str, query: str, body: bytes) -> Outcome:
         if path.startswith("/bank/"):
-            return self._bank(method, path.removeprefix("/bank/"), body)
+            return self._bank(method, path.removeprefix("/bank/"), query, body)
         route = self._routes.get((method, path))
         if route is None:
             return _refusal(404, Refused("no_such_call", f"there is no {method} {path} here; see GET /"))
@@ -179,14 +179,14 @@ class Service:
         self.plan = FaultPlan(_decode_faults(body))
         return _json(self.plan.faults)
 
-    def _bank(self, method: str, reference: str, body: bytes) -> Outcome:
+    def _bank(self, method: str, reference: str, query: str, body: bytes) -> Outcome:
         entry = self.ledger.find_reference(reference)
         if entry is None or not entry.asks_bank:
             return _refusal(404, Refused("not_found", "no bank asks about this payment"))
         if method == "POST":
             approved = _parameters(body.decode(errors="replace")).get("answer") == "approve"
             entry = self.ledger.answer_bank(reference, approved=approved) or entry
-        return Reply(200, bank_page(entry).encode(), "text/html; charset=utf-8")
+        return Reply(200, bank_page(entry, _parameters(query).get("return_to")).encode(), "text/html; charset=utf-8")
 
     async def _page(self, _query: str, _body: bytes) -> Outcome:
         return Reply(200, page(self.ledger, self.plan).encode(), "text/html; charset=utf-8")

@@ -178,13 +178,13 @@ export default {
   card: {
     unavailable: "Das Kartenformular lässt sich nicht laden. Prüfen Sie Ihre Verbindung und laden Sie die Seite neu.",
     byStripe: "Ihre Kartendaten gehen nur an Stripe.",
-    test: "Wählen Sie eine Testkarte",
+    test: "Testkarte",
     tests: {
-      works: ["Funktioniert.", "Die Zahlung gelingt."],
-      declined: ["Abgelehnt.", "Die Bank lehnt ab. Das Stück bleibt Ihnen, und Sie können es erneut versuchen."],
-      bank: ["Fragt die Bank.", "Sie bestätigen auf der Seite der Bank oder lehnen ab."],
-      slow: ["Langsam.", "Die Bank antwortet erst nach einigen Sekunden."],
-      lostReply: ["Antwort verloren.", "Die Antwort der Bank geht verloren. Wir fragen nach, und Sie zahlen einmal."],
+      works: ["Funktioniert", "Die Zahlung gelingt."],
+      declined: ["Abgelehnt", "Die Bank lehnt ab. Das Stück bleibt Ihnen, und Sie können es erneut versuchen."],
+      bank: ["Bank fragt nach", "Sie bestätigen auf der Seite der Bank oder lehnen ab."],
+      slow: ["Langsam", "Die Bank braucht einen Moment für die Antwort."],
+      lostReply: ["Antwort verloren", "Die Antwort der Bank geht verloren. Wir fragen nach, und Sie zahlen einmal."],
     },
   },
   confirmed: {

@@ -178,13 +178,13 @@ export default {
   card: {
     unavailable: "The card form cannot be loaded. Check your connection and reload the page.",
     byStripe: "Your card details go to Stripe only.",
-    test: "Choose a test card",
+    test: "Test card",
     tests: {
-      works: ["Works.", "The payment goes through."],
-      declined: ["Declined.", "The bank refuses. You keep the item and can try again."],
-      bank: ["Asks the bank.", "You confirm or refuse on the bank’s page."],
-      slow: ["Slow.", "The bank answers after a few seconds."],
-      lostReply: ["Lost reply.", "The bank’s answer gets lost. It is looked up, and you pay once."],
+      works: ["Works", "The payment goes through."],
+      declined: ["Declined", "The bank refuses. You keep the item and can try again."],
+      bank: ["Asks the bank", "You confirm or refuse on the bank’s page."],
+      slow: ["Slow", "The bank takes a moment to answer."],
+      lostReply: ["Lost reply", "The bank’s answer gets lost. It is looked up, and you pay once."],
     },
   },
   confirmed: {

@@ -66,18 +66,17 @@ function CardForm(page) {
 function TestCards(page) {
   const { state, t, buying } = page;
   const [chosen, choose] = useState(TEST_CARDS[0][0]);
+  const [, hint] = t.card.tests[new Map(TEST_CARDS).get(chosen)];
   return html`
-    <fieldset class="test-cards">
-      <legend>${t.card.test}</legend>
-      ${TEST_CARDS.map(
-        ([id, name]) => html`
-          <label>
-            <input type="radio" name="card" checked=${id === chosen} disabled=${state.isBusy} onChange=${() => choose(id)} />
-            <span><b>${t.card.tests[name][0]}</b> ${t.card.tests[name][1]}</span>
-          </label>
-        `,
-      )}
-    </fieldset>
+    <div class="test-cards">
+      <label>
+        ${t.card.test}
+        <select value=${chosen} disabled=${state.isBusy} onChange=${(event) => choose(event.target.value)}>
+          ${TEST_CARDS.map(([id, name]) => html`<option value=${id}>${t.card.tests[name][0]}</option>`)}
+        </select>
+      </label>
+      <p class="small">${hint}</p>
+    </div>
     <${PayButton} ...${page} onPay=${() => buying.pay(chosen)} />
   `;
 }
