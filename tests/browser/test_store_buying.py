@@ -6,7 +6,7 @@ from http_calling import eventually
 from http_rooms import person
 from http_sales import in_seconds
 from http_serving import Server
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from storefronts import LINE, look_at, pause_room, press, sale, state, visit
 
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
@@ -40,6 +40,30 @@ def test_a_buyer_goes_through_line_proof_of_work_and_cart_to_an_order(page: Page
     state(panel, "confirmed")
 
 
+def test_an_arrival_that_is_not_merged_yet_says_so_and_the_worst_odds_are_not_zero(page: Page, demo: Server) -> None:
+    """As while the database is away, and then with a place far behind."""
+    store = sale(demo, room=LINE)
+    pause_room(store, paused=True)
+    unknown = {"provisional": True, "position": None, "ahead": None, "odds": None, "eta_seconds": None}
+    told: list[dict[str, object]] = [unknown]
+
+    def answer(route: Route) -> None:
+        real = route.fetch()
+        route.fulfill(response=real, json=real.json() | told[0])
+
+    for path in ("queue", "queue/status"):
+        page.route(f"**/v1/sales/*/{path}", answer)
+    panel = visit(page, store)
+    press(panel, "Join the line")
+    expect(panel.get_by_role("heading", name="Your arrival is saved")).to_be_visible()
+    look_at(page, "arrived")
+    told[0] = {"odds": 0.0, "likely_sold_out": True}
+    expect(panel).to_contain_text("< 1%")
+    expect(panel).to_contain_text("This will likely sell out before your turn.")
+    pause_room(store, paused=False)
+    state(panel, "cart")
+
+
 def test_a_reload_in_line_keeps_the_place(page: Page, demo: Server) -> None:
     store = sale(demo, room=LINE)
     pause_room(store, paused=True)
@@ -50,6 +74,8 @@ def test_a_reload_in_line_keeps_the_place(page: Page, demo: Server) -> None:
     press(panel, "Join the line")
     state(panel, "waiting")
     expect(panel).to_contain_text("3 people ahead of you")
+    # No odds are made up from nothing.
+    expect(panel).to_contain_text("3 units, 3 before you")
     look_at(page, "waiting")
     page.reload()
     state(panel, "waiting")
@@ -115,13 +141,17 @@ def test_a_script_in_a_products_name_stays_text(page: Page, demo: Server) -> Non
 
 
 def test_the_pay_button_is_visible_on_a_phone_without_scrolling(phone: Page, demo: Server) -> None:
-    store = sale(demo)
+    store = sale(demo, hold_seconds=600, max_hold_seconds=630)
     panel = visit(phone, store)
     phone.get_by_role("button", name="Buy for").tap()
     state(panel, "cart")
     box = panel.get_by_role("button", name="Pay").bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= phone.viewport_size["height"]  # type: ignore[index]
+    # The button to add time knows how much there is to add.
+    panel.get_by_role("button", name="Add 30 s").tap()
+    expect(panel).to_contain_text("Maximum hold time reached")
+    expect(panel.get_by_role("button", name="Add")).to_have_count(0)
 
 
 def test_a_lottery_is_announced_before_and_drawn_at_the_opening(page: Page, demo: Server) -> None:

@@ -6,10 +6,18 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import msgspec
 import pytest
 from http_calling import problem_of
 from http_sales import Buyer, Store, body_of, store_of
 from http_serving import Server, on_one_engine, started
+
+from asking_inside import NoConnection
+from holdfast.bootstrap.services import open_services
+from holdfast.http.contract.message import Answer, Request
+from holdfast.http.server.app import App
+from holdfast.runtime.concurrency_limit import Priority
+from holdfast.settings import load_settings
 
 pytest_plugins = ("http_fixtures",)
 
@@ -89,3 +97,26 @@ def stopped_in_time(server: Server, threads: ThreadPoolExecutor) -> None:
         body_of(ada.client.get(f"/v1/reservations/{held}"))
         assert server.stop() in (0, -15)
         assert waiting.exception(30) is not None or waiting.result()["status"] == "active"
+
+
+async def test_under_load_a_wait_is_kept_and_takes_no_place_though_event_streams_are_off(tmp_path: Path) -> None:
+    async with open_services(load_settings(data=tmp_path), background=False) as services:
+        app, key = App(services), f"Bearer {services.settings.service_key_text()}"
+
+        async def ask(method: str, path: str, query: str = "", **given: object) -> Answer:
+            body = msgspec.json.encode(given) if given else b""
+            answer = await app.answer(Request(method, path, query, NoConnection([]), "id", key, body=body))
+            assert answer is not None
+            return answer
+
+        await ask("PUT", "/v1/inventory/drop", total_units=1)
+        held = await ask("POST", "/v1/inventory/drop/reserve", owner_id="ada", quantity=1)
+        path = f"/v1/reservations/{msgspec.json.decode(held.body)['reservation_id']}"
+        await app._shedder.refuse(Priority.READ)
+        assert (await ask("GET", f"{path}/events")).status == 503
+        waiting = await ask("GET", path, "wait=30")
+        assert (waiting.status, app._limiter.in_flight) == (200, 0)
+        assert (await ask("DELETE", path)).status == 204
+        assert waiting.stream is not None
+        assert msgspec.json.decode(b"".join([part async for part in waiting.stream]))["status"] == "cancelled"
+        await app.finish()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import IntegrityError
 
 from conftest import Swept
+from holdfast.domain.sale.drop import SALES_MAX, Drop
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Room, RoomMode, Sale, SaleState
 from holdfast.domain.stock.command import Command, Provision, Reserve, Verdict
 from holdfast.domain.stock.event_type import EventType
@@ -22,6 +23,7 @@ from holdfast.gate.redis.shards.restock import RedisRestocker
 from holdfast.gate.sql import SqlGate
 from holdfast.gate.sql_audit import SqlAudit
 from holdfast.ledger.room.rooms import update_room
+from holdfast.ledger.sales.drops import insert_drop
 from holdfast.ledger.sales.sale_lists import is_in_sale
 from holdfast.ledger.sales.sales import find_sale, insert_sale
 from holdfast.ledger.tables.sales import sales
@@ -461,3 +463,18 @@ async def test_the_order_stays_in_a_room_that_was_off_when_an_earlier_release_wa
     for mode in (RoomMode.LOTTERY, RoomMode.FIFO):
         changed = await stall.office.change("drop", {"room": Room(mode)})
         assert (changed is Refusal.ORDER_FIXED) == (mode is not joined_for)
+
+
+@pytest.mark.parametrize("site", ["sqlite"], indirect=True)
+async def test_a_drop_has_fifty_sales_at_most(stall: Stall) -> None:
+    def work(connection: Connection) -> None:
+        insert_drop(connection, Drop(drop_id="spring", name="Spring", starts_at=0))
+        for number in range(SALES_MAX - 1):
+            other = replace(SALE, sale_id=f"sale-{number}", sku_id=f"sku-{number}", drop_id="spring")
+            insert_sale(connection, other)
+
+    await stall.clock.write(work)
+    last = replace(SALE, sale_id="last", sku_id="last", drop_id="spring")
+    assert isinstance(await stall.office.create(last), Created)
+    assert SALES_MAX == 50
+    assert await stall.office.create(replace(SALE, drop_id="spring")) is Refusal.DROP_FULL
