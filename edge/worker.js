@@ -22,6 +22,7 @@ const KEPT_MAX = 1_000;
 const BODY_MAX = 16_384;
 const ID = "([A-Za-z0-9._:-]+)";
 const SALE = new RegExp(`^/v1/sales/${ID}(/now)?$`);
+const SALE_PAGE = new RegExp(`^/s/${ID}$`);
 const BUYING = new RegExp(`^/v1/sales/${ID}/(purchase|queue|admission)$`);
 const AVAILABLE = new RegExp(`^/v1/inventory/${ID}/available$`);
 const PAGE = /^\/(s|lottery|assets|store)\/|^\/(docs|console|openapi\.json|v1\/features|\.well-known\/jwks\.json)$/;
@@ -69,6 +70,7 @@ async function answerTo(edge) {
   if (isRead && AVAILABLE.test(url.pathname) && request.headers.has("authorization")) {
     return cachedFor(edge, `${url.pathname}?caller=${await digest(request.headers.get("authorization"))}`, AVAILABLE_S);
   }
+  if (isRead && SALE_PAGE.test(url.pathname)) return cachedFor(edge, url.pathname, NOW_S);
   if (isRead && PAGE.test(url.pathname)) return cachedFor(edge, url.pathname + url.search, null);
   return forward(edge);
 }

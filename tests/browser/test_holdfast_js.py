@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from browsing import window
+from http_calling import eventually
 from http_sales import store_of
 from http_serving import Server
 from playwright.sync_api import Browser, Page
@@ -127,6 +128,17 @@ def test_all_languages_have_the_same_keys(modules: Page) -> None:
 )
 def test_a_countdown_is_formatted_like_a_clock(modules: Page, ms: int, shown: str) -> None:
     assert run(modules, "store/format.js", f"m.countdown({ms})") == shown
+
+
+def test_a_price_that_the_browser_has_kept_is_checked_before_it_is_shown(modules: Page, embedded: Server) -> None:
+    store = store_of(embedded)
+    store.open(starts_at="2099-01-01T00:00:00Z")
+    script = f"""new Promise((shown) => {{
+      const stop = m.watchSale('{store.sale_id}', ({{ sale }}) => sale && (stop(), shown(sale.price.amount)));
+    }})"""
+    assert run(modules, "holdfast.js", script) == 4_999
+    assert store.change(price={"amount": 100, "currency": "EUR"}).status_code == 200
+    eventually(lambda: run(modules, "holdfast.js", script) == 100, within_s=5.0)
 
 
 def test_a_proof_is_found_in_a_worker_with_progress(modules: Page, embedded: Server) -> None:

@@ -93,10 +93,13 @@ def test_pages_facts_and_files_come_from_the_cache_the_second_time(quick: Store,
 
 def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Edge) -> None:
     quick.open(starts_at="2099-01-01T00:00:00Z")
+    page = f"/s/{quick.sale_id}"
     with edge.connect() as client:
         assert client.get(quick.path).json()["price"]["amount"] == 4_999
+        assert "49.99" in client.get(page).text
         assert quick.change(price={"amount": 100, "currency": "EUR"}).status_code == 200
         eventually(lambda: client.get(quick.path).json()["price"]["amount"] == 100, within_s=2.0)
+        eventually(lambda: "49.99" not in client.get(page).text, within_s=2.0)
 
 
 def test_operators_see_more_of_a_sale_and_never_leave_it_in_the_cache(quick: Store, edge: Edge) -> None:

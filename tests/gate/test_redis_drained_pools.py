@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from unittest.mock import AsyncMock
 
 import pytest
 
-from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.command import Move, Provision, Transition
+from holdfast.errors import Busy, Unavailable
+from holdfast.gate.redis.claimed_sales import ClaimedSales
 from holdfast.gate.redis.drainer import ENTRIES_MAX, Drainer
 from holdfast.gate.redis.turns import Turns
 from holdfast.ledger.stock.batch import Position
@@ -72,6 +75,47 @@ async def test_a_pool_with_much_to_do_takes_turns_with_the_others(redis_setup: R
     assert await drainer.pass_once() == 2 * ENTRIES_MAX + 3
     assert drainer.stored.count("hot") == 3
     assert set(drainer.stored[-2:]) == {"hot"}
+
+
+class Selling(Drainer):
+    """One more is sold while what was sold before is stored."""
+
+    def __init__(self, world: RedisSetup, sku_id: str, times: int) -> None:
+        super().__init__(world.clock, world.client)
+        self._gate, self._sku_id, self._left = world.open_gate(), sku_id, times
+
+    async def _store(
+        self, sku_id: str, at: Position, left: Sequence[Entry], entries: Sequence[Entry]
+    ) -> Position | None:
+        if self._left:
+            self._left -= 1
+            await self._gate.apply(self._sku_id, [reserve(f"later-{self._left}")])
+        return await super()._store(sku_id, at, left, entries)
+
+
+async def test_a_caller_waits_for_what_was_sold_before_and_not_for_what_is_sold_meanwhile(
+    redis_setup: RedisSetup,
+) -> None:
+    await sell(redis_setup, "hot")
+    drainer = Selling(redis_setup, "hot", times=3)
+    await drainer.catch_up_pools(["hot"], within_s=WITHIN_S)
+    assert await redis_setup.position("hot") == Position(1, 1)
+
+
+async def test_a_buyer_whose_order_cannot_be_listed_yet_is_told_to_retry(
+    redis_setup: RedisSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sell(redis_setup, "hot")
+    await redis_setup.open_gate().apply("hot", [Move(Transition.CONFIRM, "hot-0")])
+    drainer = Drainer(redis_setup.clock, redis_setup.client)
+    sales = ClaimedSales(redis_setup.clock, drainer)
+    with monkeypatch.context() as failing:
+        failing.setattr(drainer, "_store", AsyncMock(side_effect=Unavailable))
+        await sales.catch_up("somebody else")
+        with pytest.raises(Busy):
+            await sales.catch_up("ada")
+    await sales.catch_up("ada")
+    assert await redis_setup.position("hot") == Position(1, 2)
 
 
 async def test_whoever_asks_during_a_transaction_shares_the_next(redis_setup: RedisSetup) -> None:

@@ -1,13 +1,15 @@
 """Sales that a buyer was told of and whose order the ledger does not have yet.
 
 A confirm is answered once the ledger has claimed its units; the order follows with the journal. Until then the claim
-says which pool's journal has it, so a buyer who asks for their orders finds them, and drains no other pool.
+says which pool's journal has it, so a buyer who asks for their orders finds them, and drains no other pool. If the
+ledger cannot have the order in time, the buyer is told to ask again: a list without it would deny what they bought.
 """
 
 from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
+from holdfast.errors import Busy
 from holdfast.gate.redis.drainer import Drainer
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.stock.claim_owners import ClaimOwners
@@ -25,8 +27,11 @@ class ClaimedSales:
 
     async def catch_up(self, owner_id: str) -> None:
         pools = await self._pools.look(owner_id)
-        if pools:
-            await self._drainer.catch_up_pools(pools, within_s=WITHIN_S)
+        if not pools:
+            return
+        await self._drainer.catch_up_pools(pools, within_s=WITHIN_S)
+        if pools & (await self._pools.look(owner_id) or set()):
+            raise Busy("the ledger does not have the journal yet")
 
     async def _read(self, owner_ids: Iterable[str]) -> dict[str, set[str]]:
         def pools(connection: Connection) -> dict[str, set[str]]:

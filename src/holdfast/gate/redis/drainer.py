@@ -16,8 +16,8 @@ reconciler.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic, time_ns
 from typing import Any
@@ -117,13 +117,26 @@ class Drainer:
         await self._drains.drain()
 
     async def _drain_while_behind(self, sku_id: str, at: Position) -> int:
-        stored = 0
-        with _failures_logged(sku_id):
-            while count := await self._drains.submit(sku_id, at):
-                stored, at = stored + count, _after(at, count)
-                if sku_id not in self._behind:
-                    break
+        stored = await self._drain_or_log(sku_id, at)
         self._rest(sku_id).after(was_busy=stored > 0)
+        return stored
+
+    async def _drain_or_log(self, sku_id: str, at: Position) -> int:
+        """One failing pool must not end what is done for the others."""
+        try:
+            return await self._drain_present(sku_id, at)
+        except Exception as exc:
+            log_failure("drainer_pool_failed", exc, sku_id=sku_id)
+            return 0
+
+    async def _drain_present(self, sku_id: str, at: Position) -> int:
+        """Drain at least what the journal has now; returns how many entries were stored. During a sale the journal
+        grows meanwhile, so waiting for its end could take as long as the sale."""
+        stored = 0
+        while count := await self._drains.submit(sku_id, at):
+            stored, at = stored + count, _after(at, count)
+            if sku_id not in self._behind:
+                break
         return stored
 
     def _rest(self, sku_id: str) -> _Rest:
@@ -156,11 +169,7 @@ class Drainer:
                 await self._drain_together(await self._ask(lambda c: positions(c, list(names))))
 
     async def _drain_together(self, wanted: Mapping[str, Position]) -> None:
-        async def drain(sku_id: str, at: Position) -> None:
-            with _failures_logged(sku_id):
-                await self.drain_all(sku_id, at)
-
-        await asyncio.gather(*[drain(sku_id, at) for sku_id, at in wanted.items()])
+        await asyncio.gather(*[self._drain_or_log(sku_id, at) for sku_id, at in wanted.items()])
 
     async def _drain_shared(self, sku_id: str, known: Sequence[Position], /) -> list[int]:
         """For all who asked meanwhile; some know less of the ledger than others."""
@@ -221,15 +230,6 @@ class Drainer:
         changed = (r for entry in stored for r in (*entry.changes.created, *entry.changes.moved))
         ended = {r.reservation_id for r in changed if r.status in _ENDED}
         await self._client.call_function("holdfast_trim_v2", Keys(sku_id).all, [at.epoch, at.seq, *ended])
-
-
-@contextmanager
-def _failures_logged(sku_id: str) -> Iterator[None]:
-    """One failing pool must not end what is done for the others."""
-    try:
-        yield
-    except Exception as exc:
-        log_failure("drainer_pool_failed", exc, sku_id=sku_id)
 
 
 def _after(at: Position, stored: int) -> Position:

@@ -15,6 +15,7 @@ from holdfast.bootstrap.services import Services
 from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.errors import EngineError
+from holdfast.http.contract.caching import SALE_PAGE, tag_headers
 from holdfast.http.contract.message import JSON, Answer, Request, encode
 from holdfast.http.contract.problem import NO_STORE
 from holdfast.http.contract.schemas.sales import SaleOut
@@ -52,7 +53,7 @@ class StorefrontPages:
             }
         )
         self._rendered: dict[str, _Rendered] = {}
-        self._empty = make_asset("index.html", store_page(None, self._facts(None)).encode())
+        self._empty = make_asset("index.html", store_page(None, self._facts(None)).encode(), SALE_PAGE)
         self._not_found = make_asset("index.html", not_found_page().encode())
 
     async def storefront(self, request: Request, sale_id: str) -> Answer:
@@ -63,7 +64,9 @@ class StorefrontPages:
         if sale is None:
             return self._no_sale(request)
         takes_cards = self._script is not None and sale.payment is PaymentKind.STRIPE
-        return send_asset(request, self._page_of(sale), self._others_with_stripe if takes_cards else self._others)
+        answer = send_asset(request, self._page_of(sale), self._others_with_stripe if takes_cards else self._others)
+        answer.headers += tag_headers(sale_id)
+        return answer
 
     async def config(self, _request: Request) -> Answer:
         """What the page cannot know by itself: where its visitor's token comes from, and where it may send them."""
@@ -82,7 +85,7 @@ class StorefrontPages:
         if kept is None or kept.sale is not sale:
             if len(self._rendered) >= _KEPT_MAX:
                 self._rendered.clear()
-            asset = make_asset("index.html", store_page(sale, self._facts(sale)).encode())
+            asset = make_asset("index.html", store_page(sale, self._facts(sale)).encode(), SALE_PAGE)
             kept = self._rendered[sale.sale_id] = _Rendered(sale, asset)
         return kept.asset
 

@@ -189,7 +189,7 @@ export function watchSale(saleId, onSale, { origin = "", sale: known = null } = 
   }
 
   async function poll() {
-    const sale = known ?? (await session.request("GET", paths.getSale(session.saleId), { signed: false })).body;
+    const sale = known ?? (await session.fetchSale());
     update({ sale });
     while (!session.signal.aborted) {
       const { body: now } = await session.request("GET", paths.now(session.saleId), { signed: false });

@@ -34,12 +34,12 @@ export class ApiClient {
     this.#onTrouble = onTrouble;
   }
 
-  /** One attempt: `{status, body}`, or an error. Sends the buyer's token if `signed`. */
-  async requestOnce(method, path, { body, headers = {}, signed = true } = {}) {
-    const response = await this.#send(method, path, body, headers, signed);
+  /** One attempt: `{status, body}`, or an error. Sends the buyer's token if `signed`. `cache` is that of `fetch`. */
+  async requestOnce(method, path, { body, headers = {}, signed = true, cache = "default" } = {}) {
+    const response = await this.#send(method, path, body, headers, signed, cache);
     if (response.status === 401 && signed) {
       await this.#tokens.renew();
-      return this.#read(await this.#send(method, path, body, headers, signed));
+      return this.#read(await this.#send(method, path, body, headers, signed, cache));
     }
     return this.#read(response);
   }
@@ -76,16 +76,16 @@ export class ApiClient {
     await sleep(delay, this.#signal, { wakeEarly: isOffline });
   }
 
-  async #send(method, path, body, headers, signed) {
+  async #send(method, path, body, headers, signed, cache) {
     const sentAt = Date.now();
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
-    const response = await this.#fetch(method, path, body, headers, signed, signal);
+    const response = await this.#fetch(method, path, body, headers, signed, signal, cache);
     // A cached response carries the Date at which it was stored.
     if (!response.headers.has("age")) this.#clock.observe(response.headers.get("date"), sentAt, Date.now());
     return response;
   }
 
-  async #fetch(method, path, body, headers, signed, signal) {
+  async #fetch(method, path, body, headers, signed, signal, cache = "default") {
     const type = body === undefined ? {} : { "content-type": "application/json" };
     try {
       const authorization = signed ? { authorization: `Bearer ${await this.#tokens.current()}` } : {};
@@ -95,6 +95,7 @@ export class ApiClient {
         body: body === undefined ? undefined : JSON.stringify(body),
         // A public document takes what the page has preloaded, which only counts if its credentials mode is the same.
         credentials: signed ? "omit" : "same-origin",
+        cache,
         signal,
       });
     } catch (error) {

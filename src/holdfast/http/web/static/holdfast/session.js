@@ -81,9 +81,14 @@ export class Session {
     return this.#api.openStream(...args);
   }
 
+  /** The sale's facts. The browser may have kept an old price, so it asks whether they have changed. */
+  async fetchSale() {
+    return (await this.request("GET", paths.getSale(this.saleId), { signed: false, cache: "no-cache" })).body;
+  }
+
   /** Loads the sale and identifies the buyer. */
   async load() {
-    const { body: sale } = await this.request("GET", paths.getSale(this.saleId), { signed: false });
+    const sale = await this.fetchSale();
     const buyer = this.buyer ?? buyerOf(await this.tokens.current());
     this.storage = new SaleStorage(this.saleId, buyer);
     if (!this.signal.aborted) this.#tabs = new Tabs(this.saleId, (told) => told.buyer === buyer && this.onOtherTab());
