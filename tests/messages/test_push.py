@@ -217,6 +217,7 @@ async def test_a_push_service_that_keeps_silent_holds_up_nobody_else(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.messages.push.pusher.CLAIMED_MAX", 2)
+    monkeypatch.setattr("holdfast.messages.push.pusher.PASS_INTERVAL_S", 0.05)
     released = Event()
 
     def answer(_: Received) -> Reply:
@@ -226,10 +227,12 @@ async def test_a_push_service_that_keeps_silent_holds_up_nobody_else(
     with receiving(answer) as silent, receiving() as receiver:
         try:
             await ask(database, Browser(), silent.url)
-            for number in range(4):
-                await add(database, "sold_out", f"{receiver.url}/{number}")
             async with pushing(database) as sender:
                 passing = asyncio.create_task(sender.pass_once())
+                await silent.until(lambda: len(silent.received) == 1)
+                # They become due while nothing else is under way.
+                for number in range(4):
+                    await add(database, "sold_out", f"{receiver.url}/{number}")
                 await receiver.until(lambda: len(receiver.received) == 4)
                 assert not passing.done()
                 released.set()

@@ -106,8 +106,8 @@ class Pusher:
                 count += len(work)
                 if not sending:
                     return count
-                # A service that takes its time holds up its own messages only.
-                await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                # A service that takes its time holds up its own messages only: what becomes due meanwhile is sent.
+                await asyncio.wait(sending, timeout=PASS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
                 _, waiting = await asyncio.wait(sending, timeout=COLLECT_S)
                 sent, sending = [task.result() for task in sending - waiting], waiting
         finally:
