@@ -139,28 +139,34 @@ async def test_a_buyer_with_a_live_hold_is_refused(finished: FinishedSale) -> No
 
 
 @pytest.mark.parametrize(
-    ("body", "names_them"),
+    ("buyer_id", "body", "names_them"),
     [
-        ('{"buyer_id":"al","reason":"late"}', True),
-        ('{"buyers":[["al"]]}', True),
-        ('{"al":1}', True),
-        ('{"buyer_id":"\\u0061l"}', True),
-        ('{"buyer_id":"alice","reason":"al fresco"}', False),
-        ('{"buyer_id":"alice"} for al, cut o', True),
-        ('{"buyer_id":"alice","total', False),
+        ("al", '{"buyer_id":"al","reason":"late"}', True),
+        ("al", '{"buyers":[["al"]]}', True),
+        ("al", '{"al":1}', True),
+        ("al", '{"buyer_id":"\\u0061l"}', True),
+        ("al", '{"buyer_id":"alice","reason":"al fresco"}', False),
+        ("al", '{"buyer_id":"alice"} for al, cut o', True),
+        ("al", '{"buyer_id":"alice","total', False),
+        # As PHP writes it.
+        ("a/l", '{"buyer_id":"a\\/l"}', True),
+        # Refused, and so parked, because an ID has to be text.
+        ("42", '{"buyer_id":42}', True),
+        ("42", '{"buyer_id":421,"quantity":42}', False),
+        ("al", "[" * 10_000 + '"al"', True),
     ],
 )
 async def test_only_what_names_a_buyer_with_a_short_id_stands_in_the_way_and_is_deleted(
-    tmp_path: Path, body: str, names_them: bool
+    tmp_path: Path, buyer_id: str, body: str, names_them: bool
 ) -> None:
     database = open_database(new_sqlite_database(tmp_path / "sale.db"))
     message = {"message_id": "m", "reason": "x", "created_at": NOW, "body": body}
     await database.write(lambda c: c.execute(insert(parked_messages).values(message)))
     if names_them:
         with pytest.raises(EraseRefused, match="1 parked message"):
-            await erase_buyer(database, "al")
+            await erase_buyer(database, buyer_id)
     else:
-        assert (await erase_buyer(database, "al")).is_empty
+        assert (await erase_buyer(database, buyer_id)).is_empty
     await database.write(lambda c: c.execute(update(parked_messages).values(state="dropped")))
-    assert (await erase_buyer(database, "al")).deleted == ({"parked_messages": 1} if names_them else {})
+    assert (await erase_buyer(database, buyer_id)).deleted == ({"parked_messages": 1} if names_them else {})
     await database.close()

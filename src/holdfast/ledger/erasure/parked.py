@@ -1,8 +1,8 @@
 """Which parked journal entries and messages name a buyer.
 
 Exactly: an ID may be as short as `a`, which nearly every text contains. A journal entry is JSON of ours, and a message
-usually is somebody's JSON: it names the buyer if one of its strings, or the name of a field, is the ID. A message that
-cannot be read names the buyer where the ID stands as a word of its own.
+usually is somebody's JSON: it names the buyer if one of its strings, the name of a field, or a number in a field such
+as `buyer_id`, is the ID. A message that cannot be read names the buyer where the ID stands as a word of its own.
 """
 
 import re
@@ -26,7 +26,9 @@ def naming(connection: Connection, table: Table, state: str, buyer_id: str) -> l
     """The IDs of the rows in a state that name a buyer."""
     text, [row_id] = TEXTS[table], table.primary_key.columns
     # As we write it, as it is, or as somebody's JSON may have escaped it.
-    may_name = (text.contains(form, autoescape=True) for form in {_encode(buyer_id)[1:-1].decode(), buyer_id, "\\u"})
+    encoded = _encode(buyer_id)[1:-1].decode()
+    forms = {encoded, encoded.replace("/", "\\/"), buyer_id, "\\u"}
+    may_name = (text.contains(form, autoescape=True) for form in forms)
     rows = connection.execute(select(row_id, text).where(table.c.state == state, or_(*may_name)))
     return [found for found, said in rows if names(said, buyer_id)]
 
@@ -34,7 +36,7 @@ def naming(connection: Connection, table: Table, state: str, buyer_id: str) -> l
 def names(text: str, buyer_id: str) -> bool:
     try:
         value = _decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return re.search(rf"(?<!\w){re.escape(buyer_id)}(?!\w)", text) is not None
     return buyer_id in _strings(value)
 
@@ -43,8 +45,10 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        yield from value
-        for each in value.values():
+        for name, each in value.items():
+            yield name
+            if isinstance(each, int) and name.lower().endswith("id"):
+                yield str(each)
             yield from _strings(each)
     elif isinstance(value, list):
         for each in value:
