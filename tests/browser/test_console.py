@@ -4,16 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from browsing import assert_accessible, keep, window
 from console_page import answer, sign_in
 from http_calling import eventually
 from http_sales import Store, in_seconds, store_of
 from http_serving import SERVICE_KEY, Server, started
-from playwright.sync_api import Browser, Page, expect
+from msgspec.structs import replace
+from playwright.sync_api import Browser, Page, Route, expect
 from sqlalchemy import create_engine, insert
 
 from holdfast.domain.stock.reservation import new_reservation_id
+from holdfast.http.contract.schemas.approvals import ApprovalList, ApprovalOut
+from holdfast.ledger.access.approvals import ApprovalState
 from holdfast.ledger.tables.money import settlements
 from receiver import receiving
 
@@ -197,6 +201,42 @@ def test_a_key_is_created_shown_once_and_revoked(console: Page) -> None:
     row.get_by_role("button", name="Revoke").click()
     answer(console, "Revoke")
     expect(row).to_contain_text("Revoked")
+
+
+def test_the_first_of_two_approvals_is_not_taken_for_the_outcome(console: Page) -> None:
+    """tests/http/test_approvals.py has the server's part; here it only says what it says there."""
+    time = "2030-01-01T00:00:00Z"
+    asked = ApprovalOut(
+        "apr_1", "close_sale", "sale:lamp", None, None, "the admin key", time, time, ApprovalState.PENDING,
+        None, None, None, None,
+    )  # fmt: skip
+    once = replace(asked, decided_by="Ada", decided_at=time)
+    states = [asked, once, replace(once, state=ApprovalState.APPROVED, decided_by="Ada and Bob", status=200)]
+
+    def respond(route: Route) -> None:
+        if route.request.method == "POST":
+            states.pop(0)
+        body = states[0] if route.request.method == "POST" else ApprovalList(states[:1] if len(states) > 1 else [])
+        route.fulfill(body=msgspec.json.encode(body), content_type="application/json")
+
+    console.route("**/v1/ops/approvals**", respond)
+    go(console, "team", "Team")
+    for when, card, told in (
+        (
+            "Another operator, if there is one, has to approve it, too",
+            "the admin key",
+            "Another operator has to approve it, too.",
+        ),
+        ("at once", "Approved by Ada.", "Approved and carried out."),
+    ):
+        expect(console.locator("li", has_text="close sale")).to_contain_text(card)
+        console.get_by_role("button", name="Approve… close sale").click()
+        expect(console.get_by_role("dialog")).to_contain_text(when)
+        assert_accessible(console)
+        keep(console, f"console-approve-{len(states)}")
+        answer(console, "Approve")
+        expect(console.get_by_role("status")).to_contain_text(told)
+    console.unroute_all()
 
 
 def test_health_shows_each_dependency(console: Page) -> None:

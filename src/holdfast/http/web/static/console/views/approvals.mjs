@@ -1,6 +1,6 @@
 import { get, post, session } from "../api.mjs";
 import { html, useState } from "../html.mjs";
-import { attempt, confirmDialog, Tag } from "../components.mjs";
+import { attempt, confirmDialog, showNotice, Tag } from "../components.mjs";
 import { useEvery, useStore } from "../store.mjs";
 import { dateTime } from "../format.mjs";
 import * as paths from "../../paths.mjs";
@@ -12,9 +12,10 @@ export function Approvals() {
   const refresh = async () => setPending((await get(`${paths.listApprovals()}?state=pending`).catch(() => ({ data: pending }))).data);
   useEvery(5000, refresh);
   const approve = async (one) => {
-    const text = `${one.requested_by} asked for it. It is carried out at once and cannot be undone.`;
+    const when = isNobodys(one) && !one.decided_by ? "Another operator, if there is one, has to approve it, too. Then it is carried out" : "It is carried out at once";
+    const text = `${one.requested_by} asked for it. ${when} and cannot be undone.`;
     const confirmed = await confirmDialog({ title: `Approve: ${named(one)}?`, text, action: "Approve", danger: true });
-    if (confirmed) await attempt(async () => carriedOut(await post(paths.approveRequest(one.approval_id))), "Approved and carried out.");
+    if (confirmed) await attempt(async () => showNotice(outcome(await post(paths.approveRequest(one.approval_id)))));
     await refresh();
   };
   const reject = async (one) => {
@@ -26,6 +27,7 @@ export function Approvals() {
     <ul class="stack">${pending.map((one) => html`<li key=${one.approval_id} class="card row">
       <div><h3>${one.action.replaceAll("_", " ")} ${one.subject && html`<span class="code">${one.subject}</span>`}</h3>
         <p class="quiet">${one.requested_by} · ${dateTime(one.requested_at)} · expires ${dateTime(one.expires_at)}</p>
+        ${one.decided_by && html`<p>Approved by ${one.decided_by}. Another operator has to approve it, too.</p>`}
         ${one.request && html`<p class="code">${JSON.stringify(one.request)}</p>`}</div>
       <div class="row">${isOwn(one, signedIn)
         ? html`<${Tag}>Yours: another operator decides<//><button class="button small" onClick=${() => reject(one)}>Withdraw<span class="visually-hidden"> ${named(one)}</span></button>`
@@ -36,6 +38,10 @@ export function Approvals() {
 const named = (one) => `${one.action.replaceAll("_", " ")} ${one.subject || ""}`.trim();
 const isOwn = (one, signedIn) => one.requested_by_id !== null && one.requested_by_id === signedIn.operator_id;
 
-function carriedOut(one) {
+/** Asked for by a key that no operator made: two have to approve it. */
+const isNobodys = (one) => one.requested_by_id === null;
+
+function outcome(one) {
   if (one.status >= 400) throw new Error(`Approved, but it was refused: ${one.reason}.`);
+  return one.state === "pending" ? "Approved. Another operator has to approve it, too." : "Approved and carried out.";
 }
