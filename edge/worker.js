@@ -244,6 +244,8 @@ async function forward(edge) {
   const headers = new Headers(request.headers);
   headers.set("x-forwarded-for", request.headers.get("cf-connecting-ip") ?? "unknown");
   headers.set("x-forwarded-proto", url.protocol.slice(0, -1));
+  // A trusted proxy decides what is traced, so what strangers send ends here.
+  headers.delete("traceparent");
   try {
     const answer = await fetch(env.ORIGIN + url.pathname + url.search, {
       method: request.method, headers, body: edge.body ?? request.body, redirect: "manual",
