@@ -15,12 +15,19 @@ _SLEEPERS = """
 import json, os, signal, sys
 from contextlib import ExitStack
 from pathlib import Path
+import psutil
 from holdfast.lab.load.processes import running
 with ExitStack() as stack:
     started = [stack.enter_context(running(name, ["sleep", "600"], Path(sys.argv[1]))).pid for name in "abc"]
     with running("over", ["sleep", "600"], Path(sys.argv[1])) as over:
         pass
     os.kill(started[1], signal.SIGSTOP)
+    # Ends its children as nginx does: only if it is asked to end.
+    script = ["sh", "-c", "trap 'kill $!' TERM; sleep 600 & wait"]
+    master = stack.enter_context(running("master", script, Path(sys.argv[1]), ended_by=signal.SIGTERM))
+    while not (workers := psutil.Process(master.pid).children()):
+        pass
+    started += [master.pid, workers[0].pid]
     print(json.dumps(started), flush=True)
     signal.pause()
 """

@@ -1,5 +1,6 @@
 """nginx, started for a measurement: the edge, or what it is compared with."""
 
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +31,9 @@ def running_nginx(name: str, state: Path, config: str, health: str) -> Iterator[
         raise BenchFailed(NEEDED)
     file = state / f"{name}.conf"
     file.write_text(config)
-    with running(name, ["nginx", "-c", str(file), "-g", "daemon off;"], state) as process:
+    command = ["nginx", "-c", str(file), "-g", "daemon off;"]
+    # Its workers would outlive a master that is killed.
+    with running(name, command, state, ended_by=signal.SIGTERM) as process:
         process.await_ready(lambda: answers(health), START_TIMEOUT_S)
         yield
 

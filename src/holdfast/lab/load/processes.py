@@ -1,6 +1,7 @@
 """Child processes that are always stopped, and whose log is shown when they fail."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -53,16 +54,22 @@ def memory_mb(pid: int | None = None) -> float:
 
 @contextmanager
 def running(
-    name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
+    name: str,
+    command: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    ended_by: signal.Signals = signal.SIGKILL,
 ) -> Iterator[Process]:
-    """Run a command in `directory`, with its output in a file there, until the block ends or this process is killed."""
+    """Run a command in `directory`, with its output in a file there, until the block ends or this process is killed:
+    then `ended_by` is sent."""
     log = directory / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(
             command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     try:
-        with watched(child.pid):
+        with watched(child.pid, ended_by):
             yield Process(name, child, log)
     finally:
         _stop(child)
