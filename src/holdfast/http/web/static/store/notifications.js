@@ -1,7 +1,7 @@
 /** Notifications of this browser (Web Push). The service worker is registered, and permission asked, on a click only. */
 const WORKER = new URL("./push-worker.js", import.meta.url);
 
-/** Browsers without a push service lack these. An iPhone has them once the page is on its home screen. */
+/** Browsers without a push service lack these. An iPhone has them in web apps on its home screen only. */
 export function canNotify(key) {
   return Boolean(key) && "serviceWorker" in navigator && "PushManager" in window && Notification.permission !== "denied";
 }
