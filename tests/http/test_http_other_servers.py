@@ -9,6 +9,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from http_calling import body_of, eventually, problem_of
 from http_metrics import scrape
+from http_rooms import person
+from http_sales import store_of
 from http_serving import Server, database_setting, started
 from http_smoke import walk
 from http_sockets import request_bytes, wire_to
@@ -56,6 +58,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     setting = database_setting("postgresql", request)
     with started(tmp_path_factory.mktemp("pair"), "--workers", "2", settings=setting) as server:
         eventually(lambda: len(server.listeners()) == 2)
+        # A worker that starts later answers that it is not ready yet.
+        eventually(lambda: all(server.is_ready() for _ in range(20)))
         yield server
 
 
@@ -75,6 +79,19 @@ def test_both_workers_know_a_key_that_was_just_made(pair: Server) -> None:
         served = [len(_established(worker, pair.port)) for worker in pair.listeners()]
     assert sum(served) >= 40
     assert min(served) >= 1
+
+
+def test_a_pass_is_refused_by_both_workers_as_soon_as_its_holder_has_left(pair: Server) -> None:
+    store = store_of(pair)
+    store.open(room={"mode": "fifo", "rate_per_second": 50, "pass_seconds": 60}, per_buyer_limit=3)
+    with person(store) as ada:
+        body_of(ada.join())
+        given = ada.await_pass()
+        assert ada.leave().status_code == 204
+    for _ in range(20):
+        with person(store) as again:
+            problem_of(again.buy(given), 429, "admission_required")
+    assert store.counts() == (3, 0, 0)
 
 
 def _established(worker: psutil.Process, port: int) -> list[object]:

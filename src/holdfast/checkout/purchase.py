@@ -158,6 +158,8 @@ class PurchaseUnits:
         admission = self._passes.check(sale, wanted.buyer_id, wanted.pass_)
         if admission is _REFUSED:
             return Denied.ADMISSION_REQUIRED
+        if admission is _ADMITTED and sale.room.mode is not _NO_ROOM:
+            admission = await self._passes.recheck(sale, wanted.pass_)
         entry = await self._check_proof(sale, wanted) if _asks_for_proof(sale) else _NOT_ASKED
         if entry in _UNPROVEN:
             return Unproven(entry)

@@ -3,10 +3,13 @@
 It is read again a few times a second (less often while nobody waits), in one query for all rooms, so that `now`,
 reading a place and waiting for a turn need no query. Each pass also stores the gate latency that this process
 measures, which the line advancer uses to set the pace.
+
+Only a purchase asks whether its pass was returned meanwhile through another process: purchases that arrive together
+share one read. SQLite has no other process.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 import structlog
@@ -16,9 +19,18 @@ from sqlalchemy import Connection
 from holdfast.domain.room.room import RoomState
 from holdfast.errors import Unavailable
 from holdfast.ledger.engine.database import Database
-from holdfast.ledger.room.rooms import LEFT_AT_ONCE, find_room, left_places, live_rooms, note_slowness, returned_passes
+from holdfast.ledger.room.rooms import (
+    LEFT_AT_ONCE,
+    count_leaves,
+    find_room,
+    left_places,
+    live_rooms,
+    note_slowness,
+    returned_passes,
+)
 from holdfast.room.wakeup import EMPTY_S, QUIET_S, Wakeup
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 log = structlog.get_logger()
 
@@ -26,6 +38,8 @@ REFRESH_S = 0.25
 # An older snapshot says nothing about whose turn it is.
 TOO_OLD_S = 3.0
 KEPT_MAX = 1_000
+# Of purchases whose passes are looked up in one read.
+CHECKS_MAX, QUEUE_MAX = 1_024, 65_536
 
 
 class RoomSnapshot:
@@ -39,6 +53,10 @@ class RoomSnapshot:
         self._skus: set[str] = set()
         self._returned: dict[str, None] = {}
         self._read_at = float("-inf")
+        self._has_others = database.dialect_name != "sqlite"
+        self._returns: KeyedBatcher[str, frozenset[str]] = KeyedBatcher(
+            self._read_returned, batch_max=CHECKS_MAX, queue_max=QUEUE_MAX
+        )
 
     def agent(self) -> Agent[None]:
         return Agent(
@@ -51,7 +69,6 @@ class RoomSnapshot:
         )
 
     def rest_s(self) -> float:
-        """Until the next look: for so long, a pass whose holder left through another process may still buy here."""
         if any(room.is_busy for room in self._live):
             return REFRESH_S
         return QUIET_S if self._live else EMPTY_S
@@ -67,6 +84,10 @@ class RoomSnapshot:
         self._skus = {sku_id for one in found for sku_id in one.sku_ids}
         self._read_at = asked
         await self._store_slowness()
+
+    def _find(self, connection: Connection, sale_id: str) -> RoomState | None:
+        room = find_room(connection, sale_id)
+        return None if room is None else self._with_leaves(connection, room)
 
     def _with_leaves(self, connection: Connection, room: RoomState) -> RoomState:
         """Read again only if somebody left, or the end of what was read comes closer."""
@@ -92,7 +113,7 @@ class RoomSnapshot:
         return self._rooms.get(sale_id)
 
     def return_pass(self, ticket_id: str) -> None:
-        """Its holder left through this process. Other processes know within the time of a refresh."""
+        """Its holder left through this process."""
         if len(self._returned) >= KEPT_MAX:
             self._returned.pop(next(iter(self._returned)))
         self._returned[ticket_id] = None
@@ -101,11 +122,34 @@ class RoomSnapshot:
         room = self._rooms.get(sale_id)
         return ticket_id in self._returned or (room is not None and ticket_id in room.returned_passes)
 
+    async def was_returned(self, sale_id: str, ticket_id: str) -> bool:
+        """Asks the ledger, because its holder may have left through another process. In Redis mode sales go on without
+        a ledger: then the last refresh decides."""
+        if not self._has_others:
+            return False
+        try:
+            return ticket_id in await self._returns.submit(ONE_QUEUE, sale_id)
+        except Unavailable:
+            return False
+
+    async def _read_returned(self, _queue: str, sale_ids: Sequence[str], /) -> list[frozenset[str]]:
+        def read(connection: Connection) -> dict[str, frozenset[str]]:
+            return {sale_id: self._returned_in(connection, sale_id) for sale_id in set(sale_ids)}
+
+        found = await self._database.lock_free_read(read)
+        return [found[sale_id] for sale_id in sale_ids]
+
+    def _returned_in(self, connection: Connection, sale_id: str) -> frozenset[str]:
+        known = self._rooms.get(sale_id)
+        if known is not None and known.leaves == count_leaves(connection, sale_id):
+            return known.returned_passes
+        return returned_passes(connection, sale_id, self._database.now_ms(connection))
+
     async def find(self, sale_id: str) -> RoomState:
         """The room as it was a moment ago at most. Raises `Unavailable` if that is not known."""
         room = self._rooms.get(sale_id)
         if room is None:
-            room = await self._database.read(lambda c: find_room(c, sale_id))
+            room = await self._database.read(lambda c: self._find(c, sale_id))
             if room is not None:
                 self._rooms[sale_id] = room
         elif monotonic() - self._read_at > TOO_OLD_S:

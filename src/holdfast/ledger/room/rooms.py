@@ -91,6 +91,11 @@ was_left = and_(
 )
 
 
+def count_leaves(connection: Connection, sale_id: str) -> int | None:
+    """How many have left this room so far."""
+    return connection.execute(select(rooms.c.leaves).where(rooms.c.sale_id == sale_id)).scalar_one_or_none()
+
+
 def returned_passes(connection: Connection, sale_id: str, now: int) -> frozenset[str]:
     """The tickets of those who left with a pass that has not expired."""
     is_valid = (places.c.place.is_not(None), places.c.pass_until > now, was_left)
