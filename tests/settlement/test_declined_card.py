@@ -3,17 +3,18 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
-from settle_harness import Providers, SettleHarness
+from settle_harness import SKU, Providers, SettleHarness
 from settle_money import REMOTE
 from test_declined import WALLET, bought_with
 
 from holdfast.checkout.holds import Denied, Holds
 from holdfast.checkout.payment_methods import PaymentMethods
 from holdfast.domain.sale.sale import Sale
-from holdfast.domain.stock.command import Verdict
+from holdfast.domain.stock.command import Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
-from holdfast.domain.stock.reservation import Reservation
+from holdfast.domain.stock.reservation import Reservation, new_reservation_id
 from holdfast.ledger.money.payment_notes import Method
 from holdfast.ledger.stock.queries import find_reservation
 from holdfast.ledger.tables.money import payments
@@ -71,15 +72,35 @@ async def test_after_a_decline_the_card_is_charged_again_only_if_it_is_named(
     assert await charged_cards(harness) == ["pm_decline", "pm_decline", "pm_ok"]
 
 
-async def test_a_repeat_while_the_payment_runs_starts_no_other(harness: SettleHarness, providers: Providers) -> None:
+@pytest.mark.parametrize("card", [None, "pm_ok"])
+async def test_a_repeat_while_the_payment_runs_starts_no_other(
+    card: str | None, harness: SettleHarness, providers: Providers
+) -> None:
     """Even if the decline comes between its look at the reservation and the gate."""
     bought, settler = await bought_with(harness, "pm_decline"), harness.settler(providers)
     buyer = Buyer(harness)
     buyer.sees = await buyer.find(bought)
     await harness.settle_all(settler)
-    repeat = await buyer.confirm(bought)
+    repeat = await buyer.confirm(bought, card)
     assert isinstance(repeat, Verdict)
     assert repeat.outcome is Outcome.ALREADY
+    await harness.settle_all(settler)
+    assert await charged_cards(harness) == ["pm_decline"]
+
+
+@pytest.mark.parametrize("card", [None, "pm_ok"])
+async def test_a_payment_that_was_declined_meanwhile_is_not_begun_again(
+    card: str | None, harness: SettleHarness, providers: Providers
+) -> None:
+    """Another request of the buyer was quicker, and nobody named a card for the next attempt."""
+    await harness.open_sale(1, CARD)
+    buyer, settler, bought = Buyer(harness), harness.settler(providers), new_reservation_id(SKU, "ada")
+    await harness.buy_all([Reserve(bought, "ada", 1, 1)])
+    before = await buyer.find(bought)
+    await buyer.confirm(bought, "pm_decline")
+    await harness.settle_all(settler)
+    buyer.sees = before
+    assert await buyer.confirm(bought, card) is Denied.METHOD_REQUIRED
     await harness.settle_all(settler)
     assert await charged_cards(harness) == ["pm_decline"]
 

@@ -107,16 +107,22 @@ class Holds:
             return Denied.EXTERNAL_PAYMENT
         if found.status is Status.ACTIVE and tier < (sale.required_tier or 0):
             return Denied.TIER_REQUIRED
-        if method is None and self._methods.are_used_by(sale):
-            if found.status is Status.SETTLING:
-                # Not sent to the gate: were it declined meanwhile, that would charge the same card again.
-                return Verdict(Outcome.ALREADY, found)
-            if await self._declined_method(found) is not None:
-                return Denied.METHOD_REQUIRED
+        if not self._methods.are_used_by(sale):
+            return await self._settle(Move(Transition.SETTLE, reservation_id, buyer_id), wait)
+        if found.status is Status.SETTLING:
+            # Not sent to the gate: were it declined meanwhile, that would be another attempt.
+            return Verdict(Outcome.ALREADY, found)
+        if method is None and await self._declined_method(found) is not None:
+            return Denied.METHOD_REQUIRED
+        attempt = found.attempts + 1
         if method is not None and found.status is Status.ACTIVE:
-            attempt = found.attempts + 1
             await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method, attempt)
-        verdict = await self._submit(Move(Transition.SETTLE, reservation_id, buyer_id), wait)
+        # Of the attempt that the card was named for: any later one would charge the card that was declined meanwhile.
+        settled = await self._settle(Move(Transition.SETTLE, reservation_id, buyer_id, attempt=attempt), wait)
+        return Denied.METHOD_REQUIRED if _is_still_active(settled) else settled
+
+    async def _settle(self, command: Move, wait: Wait) -> Verdict | Denied:
+        verdict = await self._submit(command, wait)
         self._nudge_settler()
         return verdict
 
@@ -144,3 +150,8 @@ class Holds:
         if sku_id is None:
             return Denied.NOT_FOUND
         return await wait(self._batcher.submit(sku_id, command))
+
+
+def _is_still_active(settled: Verdict | Denied) -> bool:
+    held = settled.reservation if isinstance(settled, Verdict) else None
+    return held is not None and held.status is Status.ACTIVE

@@ -306,7 +306,8 @@ class GateConformance(DeadlineConformance):
         kept = await harness.reservation("a")
         assert (kept.status, kept.expires_at, kept.attempts) == (Status.ACTIVE, NOW + MINUTE, 1)
         assert await harness.outcomes(reserve("b")) == [Outcome.ALL_HELD]
-        assert await harness.outcomes(Move(Transition.SETTLE, "a"), Move(Transition.CONFIRM, "a")) == [MOVED, MOVED]
+        first, second = (Move(Transition.SETTLE, "a", attempt=number) for number in (1, 2))
+        assert await harness.outcomes(first, second, Move(Transition.CONFIRM, "a")) == [ALREADY, MOVED, MOVED]
         moves = ["created", "settling", "reopened", "settling", "confirmed"]
         assert await harness.history("a") == [f"reservation.{move}" for move in moves]
         assert (await harness.reservation("a")).attempts == 2

@@ -80,7 +80,8 @@ class Move(Struct, frozen=True, gc=False):
     """Move a reservation to another state. With an `owner_id`, only that owner's reservation is found.
 
     A reservation is reopened after a certain attempt to pay. If a later attempt has begun, nothing happens: a reopening
-    that arrives late or twice must not release units while money may be moving.
+    that arrives late or twice must not release units while money may be moving. In the same way a payment that was to
+    be a certain attempt is not begun as a later one, which would charge a card again that was declined meanwhile.
     """
 
     transition: Transition
@@ -88,8 +89,13 @@ class Move(Struct, frozen=True, gc=False):
     owner_id: str | None = None
     # The ledger has claimed the units already, so a gate outside the ledger does not have to.
     is_claimed: bool = False
-    # The attempt that was declined, for a reopening.
+    # For a reopening, the attempt that was declined; for settling, the one to begin, or 0 for whichever is next.
     attempt: int = 0
+
+    def is_of_another_attempt(self, reservation: Reservation) -> bool:
+        if self.transition is Transition.REOPEN:
+            return self.attempt != reservation.attempts
+        return self.transition is Transition.SETTLE and self.attempt not in (0, reservation.attempts + 1)
 
 
 class Expire(Struct, frozen=True, gc=False):

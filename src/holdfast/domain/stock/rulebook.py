@@ -224,12 +224,11 @@ class _Round:
         if reservation is None:
             return Verdict(Outcome.NOT_FOUND)
         sources, target = TRANSITIONS[command.transition]
-        is_reopening = command.transition is Transition.REOPEN
-        is_later_attempt = reservation.status is Status.SETTLING and reservation.attempts != command.attempt
-        if reservation.status is target or (is_reopening and is_later_attempt):
-            return Verdict(Outcome.ALREADY, reservation)
-        if reservation.status not in sources:
+        if reservation.status is not target and reservation.status not in sources:
             return Verdict(Outcome.ILLEGAL, reservation)
+        if reservation.status is target or command.is_of_another_attempt(reservation):
+            return Verdict(Outcome.ALREADY, reservation)
+        is_reopening = command.transition is Transition.REOPEN
         return Verdict(Outcome.MOVED, self._reopen(reservation) if is_reopening else self._end(reservation, target))
 
     def _reopen(self, reservation: Reservation) -> Reservation:

@@ -1,5 +1,6 @@
 -- settle, confirm, fail, cancel, reopen: change the status of a reservation
---   command   {transition, id, owner or false, the attempt to pay that was declined (reopen only)}
+--   command   {transition, id, owner or false, attempt}: which attempt to pay was declined (reopen), or is to begin
+--             (settle; 0: whichever is next)
 --   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts, confirmed_at or nil} with moved,
 --             already or illegal; {'not_found'}
 --   events    reservation.settling, .confirmed, .failed, .cancelled, .reopened; .expired for one whose deadline has
@@ -24,15 +25,19 @@ local function reopen_hold(batch, hold)
   record(batch, 'reservation.reopened', hold.id, hold.quantity, hold.expires_at)
 end
 
+-- Of a reopening, a later attempt has begun: its money may be moving. Of settling, it was begun, and declined.
+local function is_of_another_attempt(command, hold)
+  if command[1] == 'reopen' then return command[4] ~= hold.attempts end
+  return command[1] == 'settle' and command[4] ~= 0 and command[4] ~= hold.attempts + 1
+end
+
 local function move(batch, command)
   local transition = TRANSITIONS[command[1]]
   local hold = find(batch, command[2], command[3])
   if not hold then return {'not_found'} end
-  local is_reopening = command[1] == 'reopen'
-  -- A later attempt has begun: its money may be moving.
-  local is_later = is_reopening and hold.status == 'settling' and hold.attempts ~= command[4]
-  if hold.status == transition.to or is_later then return {'already', hold_values(hold)} end
+  if hold.status == transition.to then return {'already', hold_values(hold)} end
   if not transition.from[hold.status] then return {'illegal', hold_values(hold)} end
-  if is_reopening then reopen_hold(batch, hold) else end_hold(batch, hold, transition.to) end
+  if is_of_another_attempt(command, hold) then return {'already', hold_values(hold)} end
+  if command[1] == 'reopen' then reopen_hold(batch, hold) else end_hold(batch, hold, transition.to) end
   return {'moved', hold_values(hold)}
 end
