@@ -27,8 +27,16 @@ class Watched(Drainer):
     def __init__(self, world: RedisSetup, at_once: int = 2) -> None:
         super().__init__(world.clock, world.client, at_once=at_once)
         self.is_waiting, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.read: list[str] = []
         self.stored: list[str] = []
-        self.all_others_stored = asyncio.Event()
+        self.all_others_read, self.all_others_stored = asyncio.Event(), asyncio.Event()
+
+    async def _read(self, sku_id: str, at: Position) -> tuple[list[Entry], list[Entry]]:
+        found = await super()._read(sku_id, at)
+        self.read.append(sku_id)
+        if set(self.read) >= OTHERS:
+            self.all_others_read.set()
+        return found
 
     async def _store(
         self, sku_id: str, at: Position, left: Sequence[Entry], entries: Sequence[Entry]
@@ -65,6 +73,24 @@ async def test_a_pool_whose_transaction_waits_keeps_no_other_waiting(redis_setup
         drainer.goes_on.set()
         assert await asyncio.gather(*passing) == [1, len(OTHERS)]
     assert await redis_setup.position(BLOCKED) == Position(1, 1)
+
+
+async def test_a_pool_that_waits_for_its_turn_keeps_nothing_that_it_read(redis_setup: RedisSetup) -> None:
+    """It reads again when it has its turn, and finds what came meanwhile. Else memory grew with the pools."""
+    drainer, gate = Watched(redis_setup, at_once=1), redis_setup.open_gate()
+    await sell(redis_setup, BLOCKED)
+    async with asyncio.timeout(WITHIN_S):
+        first = asyncio.create_task(drainer.pass_once())
+        await drainer.is_waiting.wait()
+        for sku_id in OTHERS:
+            await sell(redis_setup, sku_id)
+        second = asyncio.create_task(drainer.pass_once())
+        await drainer.all_others_read.wait()
+        for sku_id in OTHERS:
+            await gate.apply(sku_id, [reserve(f"{sku_id}-later")])
+        drainer.goes_on.set()
+        assert [await first, await second] == [1, 2 * len(OTHERS)]
+    assert sorted(drainer.stored) == sorted([BLOCKED, *OTHERS])
 
 
 async def test_a_pool_with_much_to_do_takes_turns_with_the_others(redis_setup: RedisSetup) -> None:

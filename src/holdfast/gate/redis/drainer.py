@@ -182,8 +182,14 @@ class Drainer:
             left, entries = await self._read(sku_id, at)
         if not left and not entries:
             return 0
-        started_ns = time_ns()
+        has_to_wait = self._storing.has_to_wait(sku_id)
+        if has_to_wait:
+            # As many may wait as there are pools, so they keep nothing meanwhile.
+            left, entries = [], []
         async with self._storing.turn(sku_id):
+            if has_to_wait:
+                left, entries = await self._read(sku_id, at)
+            started_ns = time_ns()
             reached = await self._store(sku_id, at, left, entries)
         if reached is None or reached.epoch != at.epoch:
             return 0

@@ -17,9 +17,15 @@ class Turns:
         self._after_failure = asyncio.Semaphore(FAILED_AT_ONCE)
         self._failed: set[str] = set()
 
+    def has_to_wait(self, sku_id: str) -> bool:
+        return self._lane(sku_id).locked()
+
+    def _lane(self, sku_id: str) -> asyncio.Semaphore:
+        return self._after_failure if sku_id in self._failed else self._usual
+
     @asynccontextmanager
     async def turn(self, sku_id: str) -> AsyncIterator[None]:
-        async with self._after_failure if sku_id in self._failed else self._usual:
+        async with self._lane(sku_id):
             try:
                 yield
             except Exception:
