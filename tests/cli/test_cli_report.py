@@ -133,10 +133,10 @@ def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here
 
         def work(connection: Connection) -> tuple[int, int]:
             at = database.now_ms(connection)
-            for problem in ("held differs", None):
+            for change in ({"name": "problem"}, {"problem": "held differs"}, {"problem": None}):
                 sale = find_sale(connection, "drop")
                 assert sale is not None
-                assert update_sale_if(connection, sale, {"problem": problem}, now=at)
+                assert update_sale_if(connection, sale, {**change}, now=at)
             seen = [Outage("redis", at - 3_000, at + 4_000, "no_answer"), Outage("overload", at, at, "busy", 7)]
             before = Outage("redis", at - 200_000, at - 100_000, "no_answer")
             write_outages(connection, "api-1", [*seen, before])
@@ -148,7 +148,7 @@ def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here
 
     began_at, ended_at = asyncio.run(fail())
     found = here("report", "drop", "--json", DATABASE_URL=sold).json["incidents"]
-    assert {one["kind"] for one in found} == {"closed", "outage"}
+    assert {one["kind"] for one in found} == {"changed", "closed", "outage"}
     [closed] = [one for one in found if one["kind"] == "closed"]
     assert closed["what"].startswith("The pool was closed: held differs.")
     assert closed["at"] <= closed["ended_at"]

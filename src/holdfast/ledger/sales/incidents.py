@@ -71,6 +71,8 @@ def _closures(connection: Connection, sale: Sale) -> Iterator[Incident]:
     problem, began_at = None, 0
     for row in connection.execute(wanted.order_by(events.c.seq).limit(SHOWN_MAX)):
         [values] = msgspec.json.decode(row.facts)["sales"]
+        if "problem" not in values:
+            continue  # It is a value: of a name, say.
         is_before = row.at <= (sale.opened_at or sale.starts_at)
         if problem is not None and values["problem"] != problem and not is_before:
             yield _closure(began_at, problem, row.at)
