@@ -137,7 +137,12 @@ def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here
                 sale = find_sale(connection, "drop")
                 assert sale is not None
                 assert update_sale_if(connection, sale, {**change}, now=at)
-            seen = [Outage("redis", at - 3_000, at + 4_000, "no_answer"), Outage("overload", at, at, "busy", 7)]
+            seen = [
+                Outage("redis", at - 3_000, at + 4_000, "no_answer"),
+                Outage("postgresql", at - 2_000, at, "no_answer"),
+                Outage("store_growth", at - 1_000, at, "log_too_large"),
+                Outage("overload", at, at, "busy", 7),
+            ]
             before = Outage("redis", at - 200_000, at - 100_000, "no_answer")
             write_outages(connection, "api-1", [*seen, before])
             return at - 3_000, at + 4_000
@@ -152,9 +157,11 @@ def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here
     [closed] = [one for one in found if one["kind"] == "closed"]
     assert closed["what"].startswith("The pool was closed: held differs.")
     assert closed["at"] <= closed["ended_at"]
-    redis, overload = [one for one in found if one["kind"] == "outage"]
+    redis, ledger, growth, overload = [one for one in found if one["kind"] == "outage"]
     assert (redis["at"], redis["ended_at"]) == (began_at, ended_at)
     assert redis["what"] == "redis did not work (no_answer): buyers were answered 503 and tried again."
+    assert "In Redis mode buyers could reserve" in ledger["what"]
+    assert growth["what"] == "The write-ahead log grew too large (log_too_large). Buyers saw nothing of it."
     assert overload["what"].startswith("7 requests were refused under load")
     here("report", "drop", "--csv", "r.csv", DATABASE_URL=sold)
     assert redis["what"] in (tmp_path / "drop-report.html").read_text()

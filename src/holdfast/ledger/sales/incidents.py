@@ -157,10 +157,17 @@ def _seen_by_buyers(connection: Connection, sale: Sale, outage: Outage) -> str:
         return f"{outage.refused:,} requests were refused under load: buyers were answered 503 and tried again."
     if outage.subject == _BACKGROUND:
         return f"Background work stood still ({outage.reason}): payments, refunds or the line did not move."
+    if outage.subject == _GROWTH:
+        return f"The write-ahead log grew too large ({outage.reason}). Buyers saw nothing of it."
+    if outage.subject == _POSTGRES:
+        return (
+            f"PostgreSQL did not work ({outage.reason}): buyers were answered 503 and tried again. "
+            "In Redis mode buyers could reserve meanwhile, but not join a line or pay."
+        )
     return f"{outage.subject} did not work ({outage.reason}): buyers were answered 503 and tried again."
 
 
-_PROVIDER, _BACKGROUND = "payment_", "background"
+_PROVIDER, _BACKGROUND, _GROWTH, _POSTGRES = "payment_", "background", "store_growth", "postgresql"
 
 
 def _waiting_payments(connection: Connection, sale: Sale, outage: Outage) -> int:
