@@ -166,7 +166,7 @@ def test_the_commands_do_what_their_page_says(tmp_path: Path) -> None:
             client.confirm(bought["reservation_id"])
         [order] = server.command("orders", "list")["data"]
         said = typed("CLI.md", server, {"ord_0192…": order["order_id"]}, but="-completion")
-        assert "call 20 per second" in said or "20" in said
+        assert "20/s (the sale says 50/s)" in said
         page = (server.directory / "drop-report.html").read_text()
     assert "Proof of conservation" in page
     assert (server.directory / "drop.parquet").exists()
