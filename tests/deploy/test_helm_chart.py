@@ -19,7 +19,7 @@ CHART = ROOT / "deploy/helm/holdfast"
 TEMPLATES = sorted((CHART / "templates").iterdir())
 EXISTING = ("--set", "secrets.existing=holdfast")
 EVERYTHING = (
-    "--set", "secrets.create.HOLDFAST_DATABASE_URL=postgresql://db/holdfast", "--set", "autoscaling.waitingPerPod=200",
+    "--set", "secrets.create.HOLDFAST_DATABASE_URL=postgresql://db/holdfast", "--set", "autoscaling.inFlightPerPod=200",
     "--set", "autoscaling.lagItems=1000", "--set", "ingress.enabled=true", "--set", "ingress.tlsSecret=shop",
     "--set", "settings.HOLDFAST_LOG_LEVEL=info", "--set", "networkPolicy.from[0].podSelector.matchLabels.app=nginx",
 )  # fmt: skip

@@ -10,6 +10,7 @@ import altcha
 import pytest
 from http_tokens import claims_of, hmac_token
 from msgspec import structs
+from prometheus_client import REGISTRY
 
 from asking_inside import NoConnection
 from holdfast.bootstrap.services import Services, open_services
@@ -237,6 +238,17 @@ async def test_a_limit_is_forgotten_when_nothing_was_bought_for_long(monkeypatch
     monkeypatch.setattr(shedding, "FORGET_S", -1.0)
     shedder.tend()
     assert shrunk < shedder.limiter.limit == 1_000
+
+
+async def test_an_autoscaler_is_told_how_many_requests_are_in_flight() -> None:
+    shedder = Shedder()
+    for shown in (1.0, 2.0):
+        assert shedder.limiter.enter(Priority.PURCHASE)
+        shedder.tend()
+        assert REGISTRY.get_sample_value("holdfast_requests_in_flight") == shown
+    shedder.leave(Priority.PURCHASE, 0.0)
+    shedder.tend()
+    assert REGISTRY.get_sample_value("holdfast_requests_in_flight") == 1.0
 
 
 async def test_forecasts_rest_under_pressure_and_a_place_is_told_all_the_same(

@@ -3,10 +3,10 @@
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
 `plan` is the output of `holdfast plan` with the given options, `growing` the tables of GROWING.md, `approaches` that of
-APPROACHES.md. The clients come
-from the endpoint table, the schemas in docs/events from the types of events, METRICS.md and the Grafana dashboard from
-the metric table. With `--check` nothing is written; every difference is listed, and so are links and paths to missing
-files, unknown settings and outdated defaults.
+APPROACHES.md, `logfields` the fields of a log line. The clients come from the endpoint table, the schemas in
+docs/events from the types of events, METRICS.md and the Grafana dashboard from the metric table. With `--check` nothing
+is written; every difference is listed, and so are links and paths to missing files, unknown settings and outdated
+defaults.
 """
 
 import json
@@ -28,6 +28,7 @@ from holdfast.lab.bench.measure.results import FILE, Bench, Measured, read_measu
 from holdfast.lab.clients import client_files, stale_client_files
 from holdfast.lab.dashboard import dashboard
 from holdfast.lab.growing import growing_tables
+from holdfast.lab.log_fields import log_fields_table, log_schema
 from holdfast.lab.metric_table import metrics_page
 from holdfast.ledger.events.event_schemas import TYPES, event_schema
 from holdfast.settings import Settings
@@ -36,7 +37,9 @@ DOCS = Path("docs")
 SOURCE = Path("src/holdfast")
 PLAN_FIGURES = SOURCE / "lab/plan/measured.json"
 
-_BLOCK = re.compile(r"(<!-- (settings|figures|plan|growing|approaches):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- (settings|figures|plan|growing|approaches|logfields):begin(.*?)-->\n).*?(<!-- \2:end -->)", re.DOTALL
+)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 _SOURCE = re.compile(r"`([a-z_]+/[a-z_/]+\.py)`")
 _SETTING = re.compile(r"\bHOLDFAST_[A-Z_]*[A-Z]\b")
@@ -54,6 +57,7 @@ def pages() -> dict[Path, str]:
     plots = {(DOCS / FILE).with_name(name): svg for name, svg in plots_of(measured).items()}
     made = {DOCS / "BENCHMARKS.md": document(measured), PLAN_FIGURES: (DOCS / FILE).read_text()}
     schemas = {DOCS / "events" / f"{name}.json": _indented(event_schema(name)) for name in TYPES}
+    schemas[DOCS / "log.schema.json"] = _indented(log_schema())
     monitoring = {DOCS / "METRICS.md": metrics_page(), Path("deploy/grafana/holdfast.json"): dashboard()}
     return written | plots | made | schemas | client_files() | monitoring
 
@@ -69,6 +73,8 @@ def rendered(text: str, measured: Measured) -> str:
             return f"{begin}{growing_tables(measured)}\n{end}"
         if kind == "approaches":
             return f"{begin}{approaches_table(measured)}\n{end}"
+        if kind == "logfields":
+            return f"{begin}{log_fields_table()}\n{end}"
         if kind == "figures":
             return f"{begin}{figures_table(measured)}\n{end}"
         return f"{begin}{settings_table(words.split()) if kind == 'settings' else plan_output(words.split())}\n{end}"

@@ -116,6 +116,9 @@ CHECK_PASSES = Gauge(
     "holdfast_check_passes", "1 if a check of `/healthz/ready` passes.", ["check"], multiprocess_mode="livemin"
 )
 SHED = Counter("holdfast_shed", "Requests refused under load, by priority.", ["priority"])
+IN_FLIGHT = Gauge(
+    "holdfast_requests_in_flight", "Requests being answered, sampled a few times a second.", multiprocess_mode="livesum"
+)
 CONCURRENCY_LIMIT = Gauge(
     "holdfast_concurrency_limit", "Requests that may be in flight at once.", multiprocess_mode="livesum"
 )

@@ -73,16 +73,15 @@ class Interpreter:
         await self._guarded(record.lease, self._walk(record))
 
     async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:
-        about = {"reservation_id": lease.reservation_id}
         try:
             await work
         except Fenced:
-            log.warning("settlement_fenced", **about)
+            log.warning("settlement_fenced", reservation_id=lease.reservation_id)
         except EngineError as exc:
             # The ledger is away. The lease expires, and another worker continues from what is stored.
-            log.warning("settlement_interrupted", error=str(exc), **about)
+            log.warning("settlement_interrupted", error=str(exc), reservation_id=lease.reservation_id)
         except Exception as exc:
-            log.exception("settlement_failed", **about)
+            log.exception("settlement_failed", reservation_id=lease.reservation_id)
             # If this fails too, the lease expires.
             with suppress(Exception):
                 await self._post(lease, EffectFailed(Effect.RETRY_LATER, repr(exc)))

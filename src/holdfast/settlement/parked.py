@@ -114,7 +114,7 @@ class Parked:
             await self._drop_entry(kind, id_)
         elif not await self._database.write(lambda c: drop_delivery(c, id_, self._database.now_ms(c))):
             raise NotParked
-        log.warning("parked_item_dropped", parked_id=parked_id, by=by)
+        log.warning("parked_item_dropped", parked_id=parked_id)
 
     async def _drop_entry(self, kind: str, id_: str) -> None:
         table, column = PARKED_TABLES[kind]

@@ -94,8 +94,12 @@ class SettlementBatch:
                 case Effect.OWE_REFUND:
                     self._owe_refund(record)
                 case Effect.REPORT:
-                    about = {"reservation_id": record.reservation_id, "state": record.case.work.value}
-                    log.info("settlement_event_ignored", event_type=type(event).__name__, **about)
+                    log.info(
+                        "settlement_event_ignored",
+                        reservation_id=record.reservation_id,
+                        state=record.case.work.value,
+                        event_type=type(event).__name__,
+                    )
 
     def _exceeds_limit(self, record: Record, units: int) -> bool:
         is_older = record.reservation is not None and self.locked.may_exceed_limit(record.reservation)

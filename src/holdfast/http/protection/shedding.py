@@ -70,6 +70,7 @@ class Shedder:
             self._measured_at = monotonic()
             self.limiter.forget()
         metrics.CONCURRENCY_LIMIT.set(self.limiter.limit)
+        metrics.IN_FLIGHT.set(self.limiter.in_flight)
 
     def leave(self, priority: Priority, entered: float) -> None:
         """For a request that entered the limiter at this time, by the monotonic clock."""
