@@ -250,8 +250,8 @@ def approaches(seconds: Seconds = 3.0, as_json: AsJson = False) -> None:
     On PostgreSQL, one transaction per request: for_update, conditional_update, skip_locked (a row per unit),
     advisory_lock, serializable and optimistic_version (both retried after a conflict), queue_consumer (a queue in
     Valkey, one consumer), lock (a distributed lock in Valkey) and redlock (one over five Valkeys). On Valkey: lua, one
-    script call per request without persistence, and lua_synced, with every write synced. Ours on SQLite, PostgreSQL and
-    Redis.
+    script call per request without persistence, lua_synced, with every write synced, and decr, the same with DECR. Ours
+    on SQLite, PostgreSQL and Redis.
 
     "ours ÷ that" compares PostgreSQL with PostgreSQL and Redis with the scripts. Then each is tried out: 20 units, many
     buyers, and one client that is paused between its check and its write; the second table has what was sold beyond

@@ -10,7 +10,7 @@ _OURS = "holdfast_postgres"
 
 class _Way(Struct, frozen=True):
     name: str
-    # In the figures of `bench approaches`; empty if it is not measured.
+    # In the figures of `bench approaches`.
     figure: str
     costs: str
     fits: str
@@ -21,16 +21,17 @@ _WAYS = (
     _Way("conditional `UPDATE … WHERE left >= n`", "conditional_update", "a row lock and a fsync per attempt",
          "some hundred attempts per second", "holds, expiry, idempotency, limits per buyer"),
     _Way("`SELECT … FOR UPDATE`", "for_update", "the same, and a round trip more while it is locked",
-         "rules that need to read first", "the same"),
+         "rules that need to read first", "holds, expiry, idempotency, limits per buyer"),
     _Way("`SERIALIZABLE`", "serializable", "an abort and a retry for most of the crowd", "little contention",
-         "the same, and the retry loop"),
-    _Way("advisory lock", "advisory_lock", "as `FOR UPDATE`, without a row", "locking what has no row", "the same"),
+         "holds, expiry, idempotency, limits per buyer, the retry loop"),
+    _Way("advisory lock", "advisory_lock", "as `FOR UPDATE`, without a row", "locking what has no row",
+         "holds, expiry, idempotency, limits per buyer, and that every writer takes the lock"),
     _Way("optimistic version", "optimistic_version", "a retry for all but one per round", "little contention",
-         "the same, and the retry loop"),
+         "holds, expiry, idempotency, limits per buyer, the retry loop"),
     _Way("one row per unit, `SKIP LOCKED`", "skip_locked", "no queue for one row, but a row per unit",
          "seats, serial numbers", "several units at once, counting, expiry"),
-    _Way("Redis `DECR`", "", "one round trip; not durable by itself", "rough counters",
-         "everything else; what is left after a crash"),
+    _Way("Redis `DECR`", "decr", "one call per attempt, two for a refusal; one core", "rough counters",
+         "who has a unit, holds, expiry, idempotency, the way into the ledger, what is left after a crash"),
     _Way("Redis with one Lua call per attempt", "lua_synced", "one call per attempt; one core", "up to one core",
          "durability, the way into the ledger, rebuilding"),
     _Way("a lock in one Redis", "lock", "two round trips per attempt, one after the other",
@@ -46,7 +47,14 @@ _WAYS = (
 
 def approaches_table(measured: Measured) -> str:
     bench = measured.of("approaches", "every")
-    columns = ["approach", "the hot row costs", "best fit", "what you still have to build", "per second", "ours ÷ that"]
+    columns = [
+        "approach",
+        "the hot row costs",
+        "best fit",
+        "complexity: what you still have to build",
+        "per second",
+        "ours ÷ that",
+    ]
     rows = [[way.name, way.costs, way.fits, way.left_to_build, *_figures(bench, way.figure)] for way in _WAYS]
     return f"{_measured(bench)}\n\n{table(columns, rows)}"
 

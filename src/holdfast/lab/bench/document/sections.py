@@ -187,6 +187,7 @@ APPROACHES = {
     "lock": "distributed lock in Valkey, read, check, write in PostgreSQL",
     "lua": "Lua per request, Valkey without persistence",
     "lua_synced": "Lua per request, Valkey syncs every write",
+    "decr": "`DECR`, Valkey syncs every write",
     **{f"holdfast_{engine}": f"**ours on {shown}**" for engine, shown in SHOWN.items()},
 }
 

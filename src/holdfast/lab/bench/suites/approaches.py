@@ -21,9 +21,9 @@ from msgspec.structs import asdict, astuple
 from holdfast.gate.sql import SqlGate
 from holdfast.lab.bench.baselines.contended import advisory_lock, optimistic_version, serializable
 from holdfast.lab.bench.baselines.distributed_lock import DistributedLock, open_client
-from holdfast.lab.bench.baselines.lua_per_request import LuaPerRequest
 from holdfast.lab.bench.baselines.oversell import UNITS, oversold
 from holdfast.lab.bench.baselines.queue_consumer import QueueConsumer
+from holdfast.lab.bench.baselines.redis_per_request import RedisPerRequest, by_decrement, by_script
 from holdfast.lab.bench.baselines.sql import BASELINES, CLIENTS, Baseline, Take, open_baselines, skip_locked
 from holdfast.lab.bench.measure.progress import Progress
 from holdfast.lab.bench.measure.report import Report, Table
@@ -87,6 +87,13 @@ WORTH = {
         "not after a crash; yes, after a failover to a replica that was behind",
         "a call of Valkey, and a share of a sync",
     ),
+    "decr": Worth(
+        "yes",
+        _TWICE,
+        "no",
+        "not after a crash; yes, after a failover to a replica that was behind",
+        "a call of Valkey, and a share of a sync; nobody knows who has the unit",
+    ),
     "holdfast_sqlite": Worth("yes", _BY_KEY, _IN_TIME, "no", _SHARE),
     "holdfast_postgres": Worth("yes", _BY_KEY, _IN_TIME, "no", _SHARE),
     "holdfast_redis": Worth(
@@ -110,7 +117,7 @@ REDLOCK_NODES = 5
 # Short, so that a paused holder loses it soon.
 LOCK_IN_TEST_MS = 200
 COMPARED = {
-    name: ("holdfast_redis" if name.startswith("lua") else "holdfast_postgres", name)
+    name: ("holdfast_redis" if name in ("lua", "lua_synced", "decr") else "holdfast_postgres", name)
     for name in WORTH
     if not name.startswith("holdfast")
 }
@@ -152,7 +159,7 @@ def bench_approaches(seconds: float) -> Approaches:
         approaches = {
             **theirs.on_postgres(),
             **theirs.with_valkey(unsynced_url, node_urls),
-            **theirs.in_lua({"lua": unsynced_url, "lua_synced": synced_url}),
+            **theirs.on_valkey(unsynced_url, synced_url),
             **_ours(stack, runner, server_url, synced_url),
         }
         tune_gc()
@@ -219,18 +226,18 @@ class _Theirs:
         self._stack.callback(lambda: self._runner.run(queue.close()))
         return self._approach("queue_consumer", queue.take, "a queue in Valkey, one consumer, one request at a time")
 
-    def in_lua(self, urls: dict[str, str]) -> dict[str, Approach]:
-        kept = {"lua": "keeps nothing", "lua_synced": "syncs every write"}
-        scripts = {
-            name: LuaPerRequest(self._runner, self._stack.enter_context(_client(self._runner, url)))
-            for name, url in urls.items()
+    def on_valkey(self, unsynced_url: str, synced_url: str) -> dict[str, Approach]:
+        unsynced, synced = (self._stack.enter_context(_client(self._runner, url)) for url in (unsynced_url, synced_url))
+        each = {
+            "lua": (unsynced, by_script, "a Lua call per request, Valkey keeps nothing"),
+            "lua_synced": (synced, by_script, "a Lua call per request, Valkey syncs every write"),
+            "decr": (synced, by_decrement, "DECR, and INCR if it was too many, Valkey syncs every write"),
         }
-        return {
-            name: Approach(
-                [each.figure(name, f"a Lua call per request, Valkey {kept[name]}")], partial(each.oversold, UNITS)
-            )
-            for name, each in scripts.items()
-        }
+        found = {}
+        for name, (client, take, about) in each.items():
+            stock = RedisPerRequest(self._runner, client, take)
+            found[name] = Approach([stock.figure(name, about)], partial(stock.oversold, UNITS))
+        return found
 
     def _approach(
         self, name: str, take: Take, about: str, test: Callable[[], Coroutine[Any, Any, int]] | None = None
