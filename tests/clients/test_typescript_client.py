@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -41,6 +42,8 @@ export async function buy(client: Client): Promise<Reservation | null> {
 export const wrong = (client: Client) => client.reserve("sku", { owner_id: "ada", quantity: "1" });
 """
 
+DOCUMENTED = FILE.parents[1] / "docs" / "CLIENTS.md"
+OURS = ('"holdfast-client"', '"./index.js"')
 PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title><script type="module">
 import { Client, Problem } from "./dist/index.js";
 window.buy = async (url, key) => {
@@ -62,6 +65,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("typescript") / "package"
     shutil.copytree(PACKAGE, directory, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (directory / "src" / "use.ts").write_text(USE)
+    [on_the_page] = re.findall(r"^```typescript\n(.*?)^```", DOCUMENTED.read_text(), re.MULTILINE | re.DOTALL)
+    (directory / "src" / "page.ts").write_text(f"declare const key: string;\n{on_the_page.replace(*OURS)}")
     run(directory, "npm", "ci", "--no-fund", "--no-audit", "--ignore-scripts")
     run(directory, "npx", "tsc")
     return directory

@@ -1,5 +1,6 @@
 """The website of the documentation: it builds, all its links lead somewhere, and nothing comes from other servers."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -87,6 +88,13 @@ def test_a_reader_chooses_a_version_without_any_server(site: dict[Path, Page]) -
         page.wait_for_url(f"**/{OLDER}/index.html")
         expect(page.get_by_label("Version")).to_have_value(OLDER)
         browser.close()
+
+
+def test_the_search_has_every_page(site: dict[Path, Page]) -> None:
+    [index] = {path.parent for path in site if path.name == "overview.html" and __version__ in path.parts}
+    known = json.loads((index / "search" / "search_index.json").read_text())["docs"]
+    pages = {str(path.relative_to(index)) for path in site if path.is_relative_to(index) and path.name != "404.html"}
+    assert pages <= {one["location"].partition("#")[0] for one in known}
 
 
 def test_nothing_is_loaded_from_another_server(site: dict[Path, Page]) -> None:

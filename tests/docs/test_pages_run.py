@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from pages import (
     typed_on,
 )
 from settle_sandbox import running_sandbox
+from standardwebhooks import Webhook
 
 from databases import empty_postgres_database, new_postgres_database
 from holdfast.client import Client
@@ -113,11 +115,18 @@ def test_the_sandbox_does_what_its_page_says(shop: Server) -> None:
 @pytest.mark.slow
 def test_the_python_client_does_what_its_page_says(shop: Server) -> None:
     # A pool that the other pages do not sell.
-    first, second, _ = (text.replace("sneaker", "boot") for text in blocks_of(DOCS / "CLIENTS.md", "python"))
+    first, second, third = (text.replace("sneaker", "boot") for text in blocks_of(DOCS / "CLIENTS.md", "python"))
     assert run_block("python", filled(first, shop), shop).strip() == "2"
     opened = f"client = Client({shop.url!r}, key={SERVICE_KEY!r})\n"
     taken = 'client.reserve("boot-42", owner_id="cy", quantity=498)\n'
     assert run_block("python", f"from holdfast.client import Client\n{opened}{taken}{second}", shop).strip() == "0"
+    secret, now = "whsec_" + "c2VjcmV0" * 4, datetime.now(UTC)
+    body = json.dumps({"id": "e1", "type": "order.confirmed", "source": "/v1", "subject": "ord_1", "data": {"n": 1},
+                       "specversion": "1.0", "time": "2030-01-31T18:00:00.000Z"})  # fmt: skip
+    headers = {"Webhook-Id": "m1", "Webhook-Timestamp": str(int(now.timestamp()))}
+    headers["Webhook-Signature"] = Webhook(secret).sign("m1", now, body)
+    sent = f"body, headers, secret = {body.encode()!r}, {headers!r}, {secret!r}\n"
+    assert run_block("python", sent + third, shop).split(maxsplit=1)[0] == "order.confirmed"
 
 
 def typed(page: str, server: Server, replaced: dict[str, str], *, but: str = r"$^") -> str:

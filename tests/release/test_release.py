@@ -38,6 +38,63 @@ def test_there_is_no_release_without_changes(release: ModuleType, text: str) -> 
         release.with_version(text, "0.2.0", "2030-01-31")
 
 
+@pytest.fixture
+def tree(release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the files that have the version, where building takes no time."""
+    files = {
+        "CHANGELOG.md": "# Changelog\n\n## Unreleased\n\n- New.\n",
+        "src/holdfast/__init__.py": '__version__ = "0.1.0"\n',
+        "clients/typescript/package.json": '{"version": "0.1.0", "devDependencies": {"x": {"version": "9"}}}\n',
+        "clients/typescript/package-lock.json": '{"version": "0.1.0"}\n',
+        ".gitignore": "dist\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    changelog, module, *packages = (tmp_path / name for name in list(files)[:4])
+    places = {"ROOT": tmp_path, "CHANGELOG": changelog, "MODULE": module, "PACKAGES": packages}
+    for name, place in places.items():
+        monkeypatch.setattr(release, name, place)
+    monkeypatch.setattr(release, "build", lambda directory: [directory / "holdfast.whl"])
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
+    release.run("git", "init", "--quiet")
+    release.run("git", "add", "--all")
+    release.run("git", "commit", "--quiet", "--message", "before")
+    return tmp_path
+
+
+def test_a_release_is_one_commit_and_a_tag_with_the_version_everywhere(release: ModuleType, tree: Path) -> None:
+    release.release("1.2.3")
+    assert "## 1.2.3 (" in (tree / "CHANGELOG.md").read_text()
+    assert release.MODULE.read_text() == '__version__ = "1.2.3"\n'
+    assert [json.loads(file.read_text())["version"] for file in release.PACKAGES] == ["1.2.3", "1.2.3"]
+    assert release.run("git", "log", "-1", "--format=%s %D").strip().startswith("release: 1.2.3 HEAD")
+    assert release.run("git", "tag", "--points-at", "HEAD").split() == ["v1.2.3"]
+    assert release.run("git", "status", "--porcelain") == ""
+    with pytest.raises(SystemExit, match=r"a tag v1\.2\.3 already"):
+        release.release("1.2.3")
+
+
+def test_a_release_that_cannot_be_built_changes_nothing(
+    release: ModuleType, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_directory: Path) -> None:
+        raise SystemExit("not built")
+
+    monkeypatch.setattr(release, "build", fail)
+    with pytest.raises(SystemExit, match="not built"):
+        release.release("1.2.3")
+    assert (release.run("git", "status", "--porcelain"), release.run("git", "tag")) == ("", "")
+    assert release.MODULE.read_text() == '__version__ = "0.1.0"\n'
+    (tree / "new").touch()
+    with pytest.raises(SystemExit, match="not committed"):
+        release.release("1.2.3")
+    with pytest.raises(SystemExit, match="is not a version"):
+        release.release("next")
+
+
 @pytest.mark.slow
 def test_a_clean_environment_installs_the_wheel_and_the_sdist_and_serves(tmp_path: Path) -> None:
     dist, venv = tmp_path / "dist", tmp_path / "venv"
