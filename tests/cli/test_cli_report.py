@@ -85,9 +85,9 @@ def test_the_page_needs_nothing_else_and_is_safe_to_open(here: Here, sold: str, 
     page = (tmp_path / "drop-report.html").read_text()
     assert "A &lt;b&gt;drop&lt;/b&gt;" in page
     assert re.findall(r"<script|https?://|<link|<img|url\(", page) == []
-    for title in ("Timeline", "Funnel", "Refusals by reason", "Waits", "Payments", "Incidents"):
+    proofs = ("Proof of conservation", "Proof of fairness")
+    for title in ("Timeline", "Funnel", "Refusals by reason", "Waits", "Payments", "Incidents", *proofs):
         assert f"<h2>{title}</h2>" in page
-    assert "Proof of conservation" in page
     assert "99.98 EUR" in page
     rows = list(csv.DictReader((tmp_path / "r.csv").read_text().splitlines()))
     [refused] = [row for row in rows if row["section"] == "refusals"]

@@ -116,6 +116,8 @@ async def site(directory: Path) -> AsyncIterator[Site]:
         settings = {
             "database_url": pair.urls_together, "redis_url": valkey.url, "redis_replicas_min": "1",
             "trusted_proxies": "127.0.0.1", "signing_key": "s" * 40, "buyer_secret": BUYER_SECRET,
+            # All buyers have one address here.
+            "rate_per_address": "0",
         }  # fmt: skip
         async with AsyncExitStack() as processes:
             servers = [
