@@ -4,12 +4,14 @@ import asyncio
 import json
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli_running import Here, Ran
 
+from holdfast.cli.output import show_progress
 from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.gate.sql import SqlGate
@@ -44,10 +46,23 @@ def failed(ran: Ran) -> list[str]:
     return [check["name"] for check in ran.json["checks"] if not check["ok"]]
 
 
-def test_a_healthy_ledger_is_proven(here: Here, ledger: str) -> None:
-    number = len(CHECKS)
+def test_progress_is_shown_on_terminals_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_progress("1 of 2")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show_progress("1 of 2")
+    show_progress("")
+    assert capsys.readouterr() == ("", "\r\x1b[K1 of 2\r\x1b[K")
+
+
+def test_a_healthy_ledger_is_proven(here: Here, ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, progress = len(CHECKS), list[str]()
+    monkeypatch.setattr("holdfast.cli.commands.proof.verify.show_progress", progress.append)
     ran = here("verify", "--database-url", ledger)
     assert ran.code == 0, ran.err
+    assert [line.partition(":")[0] for line in progress] == [f"{n} of {number}" for n in range(1, number + 1)] + [""]
     assert len(ran.lines) == 1
     assert f"PROVEN: {number} of {number} checks hold in " in ran.out
     table = here("verify", "--verbose", "--database-url", ledger)
