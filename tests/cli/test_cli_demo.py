@@ -13,7 +13,12 @@ def test_demo_open_opens_the_storefront_once_the_server_listens(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, starts: bool
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda page: opened.append(page) or starts)
+
+    def open_page(page: str) -> bool:
+        opened.append(page)
+        return starts
+
+    monkeypatch.setattr(webbrowser, "open", open_page)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         _open(url, f"{url}/s/drop-1")

@@ -135,6 +135,29 @@ def test_units_are_accepted_by_systemd(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_settings_that_the_page_writes_start_the_server_that_the_unit_starts(
+    tmp_path: Path, empty_postgres_database_url: str
+) -> None:
+    page = (ROOT / "docs/DEPLOY.md").read_text()
+    [typed] = [text for text in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "<<END" in text]
+    for here, there in (("/etc/holdfast", str(tmp_path / "etc")), ("--group holdfast ", "")):
+        assert here in typed
+        typed = typed.replace(here, there)
+    run("bash", "-euc", typed)
+    written = [line.split("=", 1) for line in (tmp_path / "etc/environment").read_text().splitlines()]
+    settings = {name.removeprefix("HOLDFAST_"): value for name, value in written}
+    settings["DATABASE_URL"] = empty_postgres_database_url
+    [options] = re.findall(
+        r"^ExecStart=\S+ serve (.*) --port 8000", (DEPLOY / "systemd/holdfast.service").read_text(), re.MULTILINE
+    )
+    with (
+        started(tmp_path, *options.split(), "--no-background", settings=settings) as server,
+        server.connect(settings["SERVICE_KEY"]) as client,
+    ):
+        assert client.get("/v1/ops/lag").status_code == 200
+
+
+@pytest.mark.slow
 def test_the_caddyfile_is_valid() -> None:
     run(tool("caddy"), "validate", "--config", str(DEPLOY / "caddy/Caddyfile"), "--adapter", "caddyfile")
 

@@ -411,7 +411,8 @@ RUN_BY: dict[str, Callable[..., None]] = {
 }
 NOT_RUN = {
     "ARCHITECTURE.md": "a diagram",
-    "DEPLOY.md": "installs packages, users and services as root; tests/deploy checks the files that it copies",
+    "DEPLOY.md": "installs packages, users and services as root; tests/deploy/test_deploy_files.py starts a server "
+    "with the settings that it writes, and checks the files that it copies",
     "EMBED.md": "for browsers: tests/browser/test_store_embedding.py opens this page's example",
     "LOTTERY.md": "tests/domain/test_lottery.py runs this page's script, tests/cli/test_cli_lottery.py the commands",
     "STREAMS.md": "needs a Kafka broker; tests/streams/test_kafka_server.py starts such a server",
