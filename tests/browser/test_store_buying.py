@@ -44,7 +44,13 @@ def test_an_arrival_that_is_not_merged_yet_says_so_and_the_worst_odds_are_not_ze
     """As while the database is away, and then with a place far behind."""
     store = sale(demo, room=LINE)
     pause_room(store, paused=True)
-    unknown: dict[str, object] = {"provisional": True, "position": None, "ahead": None, "odds": None, "eta_seconds": None}
+    unknown: dict[str, object] = {
+        "provisional": True,
+        "position": None,
+        "ahead": None,
+        "odds": None,
+        "eta_seconds": None,
+    }
     told: list[dict[str, object]] = [unknown]
 
     def answer(route: Route) -> None:
