@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -32,7 +32,7 @@ def values() -> dict[str, Any]:
 
 def test_the_defaults_keep_to_the_schema_and_mistakes_do_not() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
-    check = jsonschema.Draft7Validator(schema)
+    check = jsonschema_rs.Draft7Validator(schema)
     assert list(check.iter_errors(values())) == []
     for wrong in ({"replicas": 2}, {"api": {"replicas": "two"}}, {"settings": {"LOG_LEVEL": "info"}}):
         assert list(check.iter_errors(values() | wrong)) != []

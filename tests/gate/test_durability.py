@@ -17,6 +17,8 @@ from valkeys import ValkeyProcess, eventually, is_following, running_cluster, ru
 def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
     with running_valkey(tmp_path_factory.mktemp("valkey")) as server:
         yield server
+        # Until it has written the file that a test has just switched on, it refuses to stop.
+        server.kill()
 
 
 @pytest.fixture

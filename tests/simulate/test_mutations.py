@@ -81,9 +81,9 @@ def test_a_defect_of_the_gate_in_redis_is_found(name: str) -> None:
     assert run(seed, engine="redis").ok
 
 
-@pytest.mark.daily
 def test_a_failure_is_shown_with_the_faults_it_needs() -> None:
-    name = "unknown_outcome_reported_as_refusal"
+    # A short sale with few faults: each is left out in turn.
+    name = "refused_commit_reported_as_success"
     seed = finding_seed(name)
     assert seed is not None
     with pytest.MonkeyPatch.context() as patch:
@@ -92,7 +92,7 @@ def test_a_failure_is_shown_with_the_faults_it_needs() -> None:
         report = shrink(failed, lambda faults: run(seed, faults))
         assert not run(seed, report.faults).ok
         assert run(seed, []).ok
-    assert 1 <= len(report.faults) <= len(failed.faults)
+    assert 1 <= len(report.faults) < len(failed.faults)
     shown = explain(report, "sql")
     assert failed.violations[0].invariant in shown
     assert all(str(fault) in shown for fault in report.faults)

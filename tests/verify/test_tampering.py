@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from databases import new_postgres_database, new_sqlite_database
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.schema import metadata
-from holdfast.verify import history
+from holdfast.verify import history, replay
 from holdfast.verify.check import Ledger, Level
 from holdfast.verify.free_columns import FREE
 from holdfast.verify.prove import CHECKS
@@ -61,12 +61,12 @@ def books_of(sale: FinishedSale) -> dict[str, Entry]:
 
 
 def first_finding(connection: Connection, books: dict[str, Entry]) -> str | None:
-    """The chain comes last: what it alone finds, nothing else does."""
+    """The replay finds most, so it comes first. The chain comes last: what it alone finds, nothing else does."""
     ledger = Ledger(connection)
     of_sandbox = next((finding.name for finding in compare(connection, books) if not finding.ok), None)
     if of_sandbox is not None:
         return of_sandbox
-    for check in sorted(CHECKS, key=lambda check: check in history.CHECKS):
+    for check in sorted(CHECKS, key=lambda check: (check in history.CHECKS) - (check in replay.CHECKS)):
         if check.level is Level.FAILURE and not ledger.run(check).ok:
             return check.name
     return None
