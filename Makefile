@@ -76,9 +76,11 @@ edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests 
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
 PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses auto --dist worksteal
+# A test process waits much of its time for the servers it has started and for their timers: three share two processors.
+PROCESSES ?= $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
 BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
-	$(PYTEST) -m "not slow" --budget $(BUDGET)
+	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow" --budget $(BUDGET)
 
 deploy-tools: ## Install what the tests of deploy/ need if it is missing: Prometheus, Caddy (Debian and Ubuntu, as root)
 	@{ command -v promtool && command -v caddy; } >/dev/null || \

@@ -98,7 +98,8 @@ def _sqlite_template() -> Path:
 
 def _create(server_url: str, template: str) -> str:
     name = f"test_{uuid4().hex}"
-    _execute(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    # By default the copy is written to the log, block by block, which takes twice as long.
+    _execute(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy')
     return _named(server_url, name)
 
 
