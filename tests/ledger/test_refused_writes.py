@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
+from databases import new_sqlite_database
 from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.ledger.access.keys import Scope, create_key
 from holdfast.ledger.engine.database import Database
@@ -148,3 +149,18 @@ async def test_a_read_only_sqlite_file_is_a_refusal(sqlite: Database) -> None:
     with pytest.raises(Unavailable) as caught:
         await sqlite.write(put)
     assert caught.value.cause is Cause.STORE_READ_ONLY
+
+
+@pytest.mark.parametrize("is_a_file_now", [False, True])
+async def test_a_database_whose_directory_was_moved_away_refuses_writes(tmp_path: Path, is_a_file_now: bool) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    database = open_database(new_sqlite_database(directory / "holdfast.db"))
+    await database.write(put)
+    directory.rename(tmp_path / "moved")
+    if is_a_file_now:
+        directory.touch()
+    with pytest.raises(Unavailable) as caught:
+        await database.write(put)
+    assert caught.value.cause is Cause.FILE_REPLACED
+    await database.close()
