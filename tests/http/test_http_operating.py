@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
+import jsonschema_rs
 import pytest
 from http_calling import Shop, body_of, eventually, problem_of
 from http_metrics import Samples, scrape
 from http_serving import BUYER_SECRET, SERVICE_KEY, Server, on_one_engine, started
 from http_tokens import buyer_token
-from jsonschema import Draft202012Validator
 
 from holdfast.lab.log_fields import log_schema
 
@@ -164,7 +164,7 @@ def test_the_log_is_json_by_line_and_names_the_request(embedded: Server, pool: S
     pool.client.put(pool.path, json={"total_units": 1}, headers={"X-Request-Id": "find-me"})
     lines = eventually(lambda: [x for x in embedded.log_lines if x.get("request_id") == "find-me"])
     assert [(x["event"], x["method"], x["path"], x["status"]) for x in lines] == [("request", "PUT", pool.path, 200)]
-    check = Draft202012Validator(log_schema())
+    check = jsonschema_rs.Draft202012Validator(log_schema(), validate_formats=True)
     for line in embedded.log_lines:
         check.validate(line)
 
