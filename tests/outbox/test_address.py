@@ -1,5 +1,10 @@
 """Where deliveries may go, and where not."""
 
+import asyncio
+import os
+import socket
+from threading import Event
+
 import httpcore
 import pytest
 from outbox_world import OutboxWorld
@@ -67,6 +72,27 @@ async def test_a_name_is_judged_by_what_it_resolves_to_when_it_is_called(host: s
 async def test_a_name_that_nobody_knows_is_unreachable() -> None:
     with pytest.raises(httpcore.ConnectError):
         await GuardedBackend(private=True).connect_tcp("nobody.invalid", 80, timeout=2)
+
+
+async def test_names_that_are_not_resolved_for_long_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buyer's browser names its push service, and who has the name decides when to resolve it."""
+    answers = Event()
+
+    def keep_silent(*_: object, **__: object) -> None:
+        answers.wait(60)
+        raise OSError("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", keep_silent)
+    backend, most = GuardedBackend(private=True), min(32, (os.cpu_count() or 1) + 4)
+    waiting = [asyncio.create_task(backend.connect_tcp("slow.example", 443)) for _ in range(most)]
+    try:
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            assert await asyncio.to_thread(lambda: "done") == "done"
+    finally:
+        answers.set()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(each) for each in results} == {httpcore.ConnectError}
 
 
 async def test_a_private_receiver_is_not_called_unless_allowed(database: Database) -> None:

@@ -32,9 +32,9 @@ from holdfast.messages.letters import Letter, Letters
 from holdfast.messages.retry import DELAYS_S, due_again
 from holdfast.messages.smtp import SmtpSession, SmtpUnavailable
 from holdfast.messages.smtp_url import SmtpUrl
-from holdfast.messages.threads import on_thread
 from holdfast.messages.unsubscribe import Subscriber, UnsubscribeLinks
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.outgoing.threads import on_thread
 
 log = structlog.get_logger()
 

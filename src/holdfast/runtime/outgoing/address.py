@@ -5,7 +5,6 @@ network. A host name is checked by the addresses it resolves to when connecting,
 address. So a name that resolves differently the second time (DNS rebinding) gains nothing.
 """
 
-import asyncio
 import ipaddress
 import re
 import socket
@@ -14,6 +13,8 @@ from typing import Any
 
 import httpcore
 import httpx
+
+from holdfast.runtime.outgoing.threads import on_thread
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -106,7 +107,8 @@ class GuardedBackend(httpcore.AnyIOBackend):
 
     async def _allowed(self, host: str, port: int) -> list[str]:
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            # Not in the pool of threads that everything else shares: who has the name may be slow to resolve it.
+            found = await on_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as exc:
             raise httpcore.ConnectError(f"{host} cannot be resolved") from exc
         addresses = dict.fromkeys(str(where[0]) for *_, where in found)
