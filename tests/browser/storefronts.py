@@ -11,6 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 LINE = {"mode": "fifo", "rate_per_second": 1_000, "pass_seconds": 300}
 # The balance that `/demo/identity` gives to each buyer.
 PURSE = 50_000
+# As a buyer reads it to a person on the phone.
+ORDER_NUMBER = re.compile(r"[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{4}){2}")
 expect.set_options(timeout=TIMEOUT_MS)
 
 

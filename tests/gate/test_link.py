@@ -3,6 +3,8 @@
 import asyncio
 import math
 import random
+import socket
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +18,7 @@ import uvloop
 from tls_proxy import Certificates, tls_proxy
 
 from holdfast.errors import EngineError, OutcomeUnknown, Unavailable
-from holdfast.gate.redis.link.connection import Node, RedisConnection
+from holdfast.gate.redis.link.connection import Node, RedisConnection, failing_as
 from holdfast.gate.redis.link.port import RedisLink
 from holdfast.gate.redis.link.redis_link import open_link
 from holdfast.gate.redis.link.replies import RedisRefused
@@ -275,6 +277,29 @@ async def test_the_first_calls_after_a_restart_succeed(server: ValkeyProcess, ki
 
 async def test_the_first_calls_after_a_restart_succeed_on_uvloop(server: ValkeyProcess) -> None:
     assert await asyncio.to_thread(uvloop.run, _restart_under(server, kill=False)) == [True] * 50
+
+
+async def _write_after_a_reset() -> None:
+    """uvloop notices at the first write that the peer is gone; the second is on a connection that it has closed."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        _, writer = await asyncio.open_connection(*peer.getsockname())
+        accepted, _ = peer.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+
+    async def write() -> None:
+        async with failing_as(OutcomeUnknown, "the peer", loop.time() + HANG_S):
+            writer.writelines([b"PING"])
+            await writer.drain()
+
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown):
+            await write()
+
+
+async def test_a_write_on_a_connection_that_uvloop_has_closed_is_a_failure_like_any_other() -> None:
+    await asyncio.to_thread(uvloop.run, _write_after_a_reset())
 
 
 async def test_without_a_look_at_the_socket_they_would_be_of_unknown_outcome(

@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 
 from holdfast.lab.commands.demo import _next_port
 from holdfast.lab.load.engines import free_port
-from holdfast.lab.simulation.buyers import arrivals
+from holdfast.lab.simulation import buyers
+from holdfast.lab.simulation.buyers import arrivals, click_at_shop
 from holdfast.lab.simulation.service import _FILES, PAGE, STATE, Service
 from holdfast.lab.simulation.shops.order_book import Totals
 from holdfast.lab.simulation.shops.shop import Shop, Shops
@@ -129,6 +130,24 @@ async def test_a_conditional_update_sells_what_there_is_but_a_double_click_is_tw
         answers = await asyncio.gather(*(shop.buy(buyer) for buyer in ("ada", "ada", "bob", "bob")))
         assert sorted(answers) == [False, True, True, True]
         assert shop.book.totals() == Totals(UNITS, 1)
+
+
+async def test_a_buyer_whose_shop_lost_its_connection_clicks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[Exception] = [RuntimeError("the handler is closed"), OSError()]
+    monkeypatch.setattr(buyers, "CLICK_AGAIN_S", 0)
+    async with open_shop("conditional_update", tmp_path, Checkout(1)) as shop:
+        buy = shop.buy
+
+        async def failing(buyer_id: str) -> bool:
+            if failures:
+                raise failures.pop()
+            return await buy(buyer_id)
+
+        monkeypatch.setattr(shop, "buy", failing)
+        await click_at_shop(shop, "ada")
+        assert (shop.errors, shop.book.totals()) == (2, Totals(1, 0))
 
 
 async def test_storing_what_was_read_loses_the_sales_of_others(tmp_path: Path, stores: Stores) -> None:

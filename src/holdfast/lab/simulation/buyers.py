@@ -93,7 +93,7 @@ async def click_at_shop(shop: Shop, buyer_id: str) -> None:
     while monotonic() - began < PATIENCE_S:
         try:
             await shop.buy(buyer_id)
-        except (RedisError, sqlite3.Error, OSError):
+        except (RedisError, sqlite3.Error, OSError, RuntimeError):  # The last is uvloop's, for a connection that broke.
             shop.errors += 1
             await asyncio.sleep(CLICK_AGAIN_S)
         else:

@@ -115,7 +115,8 @@ async def failing_as(error: type[EngineError], what: str, until: float) -> Async
             yield
     except TimeoutError as exc:
         raise error(f"{what}: no answer in time") from exc
-    except (RedisError, OSError) as exc:
+    except (RedisError, OSError, RuntimeError) as exc:
+        # uvloop raises RuntimeError for a write on a connection that it has closed meanwhile.
         raise error(f"{what}: {exc}") from exc
 
 

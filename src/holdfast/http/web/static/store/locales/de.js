@@ -154,7 +154,6 @@ export default {
     title: "In Ihrem Warenkorb",
     heldFor: "Reserviert für",
     quantity: (count) => `${count} ×`,
-    total: "Summe",
     pay: (price) => `${price} bezahlen`,
     payAt: (shop) => `Bei ${shop} bezahlen`,
     payAgain: (price) => `Erneut versuchen: ${price} bezahlen`,

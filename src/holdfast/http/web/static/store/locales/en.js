@@ -154,7 +154,6 @@ export default {
     title: "In your cart",
     heldFor: "Reserved for",
     quantity: (count) => `${count} ×`,
-    total: "Total",
     pay: (price) => `Pay ${price}`,
     payAt: (shop) => `Pay at ${shop}`,
     payAgain: (price) => `Try again: pay ${price}`,

@@ -19,8 +19,7 @@ export function CartView(page) {
   return html`
     <${TimeLeft} ...${page} />
     <dl class="bill figures">
-      <div><dt>${t.cart.quantity(reservation.quantity)} ${sale.name}</dt><dd>${price}</dd></div>
-      <div class="total"><dt>${t.cart.total}</dt><dd>${price}</dd></div>
+      <div class="total"><dt>${t.cart.quantity(reservation.quantity)} ${sale.name}</dt><dd>${price}</dd></div>
     </dl>
     ${link && html`<a class="button main large" href=${link.href}>${t.cart.payAt(link.host)}</a>`}
     ${declined && html`<${Declined} ...${page} />`}

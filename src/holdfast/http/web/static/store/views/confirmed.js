@@ -13,7 +13,7 @@ export function ConfirmedView(page) {
     <${Tick} />
     <p class="lead">${reversed[order?.status] ?? t.confirmed.text(sale.name)}</p>
     <dl class="bill figures">
-      ${order && html`<div><dt>${t.confirmed.order}</dt><dd class="code">${order.order_id}</dd></div>`}
+      ${order && html`<div><dt>${t.confirmed.order}</dt><dd class="code">${order.number}</dd></div>`}
       <div><dt>${t.confirmed.paid}</dt><dd>${money({ amount: paid.amount, currency: paid.currency }, language)}</dd></div>
       <div><dt>${t.confirmed.at}</dt><dd>${dateTime(at, clock(), language)}</dd></div>
     </dl>

@@ -24,7 +24,7 @@ export function RefusedView(page) {
     ${orders.map(
       (order) => html`
         <dl class="bill figures">
-          <div><dt>${t.actions.order}</dt><dd class="code">${order.order_id}</dd></div>
+          <div><dt>${t.actions.order}</dt><dd class="code">${order.number}</dd></div>
           <div><dt>${t.confirmed.paid}</dt><dd>${money(order, language)}</dd></div>
         </dl>
       `,
