@@ -170,6 +170,29 @@ def test_a_header_that_cannot_be_read_is_refused(attacked: Server, queue: Store,
     assert queue.counts()[1:] == (0, 0)
 
 
+SESSION = "/v1/console/session"
+
+
+@pytest.mark.parametrize(
+    ("header", "method", "path"),
+    [
+        ("Accept-Encoding", "GET", "/openapi.json"),
+        ("If-None-Match", "GET", "{sale}/now"),
+        ("Holdfast-Console", "GET", SESSION),
+        ("Cookie", "GET", SESSION),
+        ("Origin", "GET", SESSION),
+        ("Sec-Fetch-Site", "DELETE", SESSION),
+    ],
+)
+def test_no_header_that_is_used_is_passed_over_because_it_cannot_be_read(
+    attacked: Server, store: Store, header: str, method: str, path: str
+) -> None:
+    sent = {"Cookie": "holdfast_session=a.b", "Holdfast-Console": "1"} if path == SESSION else {}
+    lines = [f"{name}: {value}".encode() for name, value in sent.items() if name != header]
+    request = get(path.format(sale=store.path), *lines, header.encode() + b": \xff").replace(b"GET", method.encode(), 1)
+    assert reason_of(answers_to(attacked, request)[0]) == (400, "invalid_header")
+
+
 def test_a_hold_with_a_key_that_cannot_be_read_is_not_granted(attacked: Server, pool: Shop) -> None:
     body = json.dumps({"owner_id": "ada", "quantity": 1}).encode()
     head = b"POST %s/reserve HTTP/1.1\r\nHost: h\r\n%s\r\n" % (pool.path.encode(), KEY)

@@ -19,7 +19,7 @@ def receipts(text: str) -> Receipts:
 
 
 def test_a_receipt_says_whose_and_which() -> None:
-    assert receipts(SECRET).read(receipts(SECRET).sign(GRANTED)) == Receipt("rsv_1_sku", "Zoë 🎟")
+    assert receipts(SECRET).read(receipts(SECRET).sign(GRANTED)) == Receipt("rsv_1_sku", "Zoë 🎟", 2, 1_700_000_000)
 
 
 def test_the_same_hold_has_the_same_receipt() -> None:

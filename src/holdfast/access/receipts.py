@@ -25,6 +25,8 @@ TYPE = "holdfast-receipt"
 class Receipt(Struct, frozen=True):
     reservation_id: str
     owner_id: str
+    quantity: int
+    created_at_s: int
 
 
 class Receipts:
@@ -47,4 +49,5 @@ class Receipts:
             return None
         if token.header.get("typ") != TYPE:
             return None
-        return Receipt(str(token.claims.get("jti")), str(token.claims.get("sub")))
+        claims = token.claims
+        return Receipt(str(claims.get("jti")), str(claims.get("sub")), int(claims["qty"]), int(claims["iat"]))

@@ -1,6 +1,7 @@
 """`holdfast recover`: what a ledger that went back lacks, and how a person continues with it.
 
-Nothing is guessed. What servers remember (their exports) is imported where there are units for it. Charges that the
+Nothing is guessed. What servers remember (their exports) is imported where there are units for it, and so are holds of
+which buyers have a receipt. A receipt does not say how long its hold lasts: as long as any hold may. Charges that the
 ledger lacks are brought back in any case: money was taken. Then a new incarnation begins, which records who decided,
 what was brought back and what was not. Servers notice that and serve again.
 """
@@ -14,8 +15,11 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from holdfast.access.receipts import Receipts
 from holdfast.bootstrap.marks import compare_marks, mark_stores
 from holdfast.bootstrap.payments import begun_since
+from holdfast.domain.stock.limits import MAX_HOLD_MS
+from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.errors import SettingsError
 from holdfast.gate.engine import Engine, Evidence
 from holdfast.ledger.engine.database import Database
@@ -32,6 +36,7 @@ from holdfast.ledger.mark.mark import (
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.journal import outrun_epochs
 from holdfast.ledger.stock.restore import restore
+from holdfast.runtime.signing import parse_signing_keys
 from holdfast.settings import Settings
 from holdfast.settlement.unknown_charges import FoundCharges, UnknownCharge, UnknownCharges
 
@@ -66,8 +71,9 @@ async def find_missing(
     engine: Engine,
     charges: UnknownCharges | None,
     exports: Sequence[Path] = (),
+    receipts: Sequence[Path] = (),
 ) -> Missing:
-    """Without `charges`, the providers are not asked."""
+    """Without `charges`, the providers are not asked. `receipts`: files with one in each line."""
     ledger = await database.read(read_mark)
     listed = [each.incarnation for each in await database.read(read_incarnations)]
     own = sorted(settings.data.glob(EXPORTS))
@@ -82,7 +88,9 @@ async def find_missing(
         if mark is not None:
             seen = [(str(await database.read(partial(went_back, seen=mark))), mark)]
     found = [finding for finding, _ in seen]
-    known = [each for loss in losses for each in loss.reservations]
+    # What is known better comes last.
+    known = await _held_by(settings, database, receipts) if receipts else []
+    known += [each for loss in losses for each in loss.reservations]
     if found and engine.evidence is not None:
         known += await engine.evidence.holds()
     lost = await database.read(lambda c: lacking(c, known)) if known else []
@@ -90,6 +98,23 @@ async def find_missing(
     unknown = charged.ours if found else []
     marks = [mark for _, mark in seen]
     return Missing(list(dict.fromkeys(found)), ledger, marks, lost, unknown, charged.of_others)
+
+
+async def _held_by(settings: Settings, database: Database, files: Sequence[Path]) -> list[Acknowledged]:
+    """The holds of these receipts that can still be live."""
+    now, ours = await database.read(database.now_ms), Receipts(parse_signing_keys(settings.signing_key_text()))
+    held = []
+    for file in files:
+        for number, line in enumerate(file.read_text().split(), 1):
+            given = ours.read(line)
+            sku_id = None if given is None else sku_of(given.reservation_id)
+            if given is None or sku_id is None:
+                raise SettingsError(f"{file}: receipt {number} was not signed with HOLDFAST_SIGNING_KEY")
+            at = given.created_at_s * 1000
+            if at + MAX_HOLD_MS > now:
+                whose = (given.reservation_id, sku_id, given.owner_id, given.quantity)
+                held.append(Acknowledged(Reservation(*whose, Status.ACTIVE, at, at + MAX_HOLD_MS)))
+    return held
 
 
 async def decide(

@@ -22,6 +22,12 @@ app = typer.Typer()
 Import = Annotated[bool, typer.Option("--import", help="Bring back what servers remember, then continue.")]
 AcceptLoss = Annotated[bool, typer.Option("--accept-loss", help="Continue without bringing anything back.")]
 From = Annotated[list[Path] | None, typer.Option("--from", metavar="FILE", help="An export of another server.")]
+FromReceipts = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--receipts", metavar="FILE", exists=True, dir_okay=False, help="Receipts that buyers have, one in each line."
+    ),
+]
 SkipProviders = Annotated[bool, typer.Option("--skip-providers", help="Do not ask payment providers for charges.")]
 By = Annotated[str | None, typer.Option(metavar="NAME", help="Who decided, for the record.  [default: your login]")]
 
@@ -31,6 +37,7 @@ def recover(
     importing: Import = False,
     accept_loss: AcceptLoss = False,
     exports: From = None,
+    receipts: FromReceipts = None,
     by: By = None,
     skip_providers: SkipProviders = False,
     data: Data = None,
@@ -52,9 +59,10 @@ def recover(
         return
     name = by or getpass.getuser()
     decides = importing or accept_loss
+    files = (exports or [], receipts or [])
     missing, decision = run(
         settings,
-        lambda db: _recover(settings, db, exports or [], name if decides else None, importing, skip_providers),
+        lambda db: _recover(settings, db, files, name if decides else None, importing, skip_providers),
         recovering=True,
     )
     if as_json:
@@ -66,11 +74,16 @@ def recover(
 
 
 async def _recover(
-    settings: Settings, database: Database, exports: list[Path], by: str | None, importing: bool, skip_providers: bool
+    settings: Settings,
+    database: Database,
+    files: tuple[list[Path], list[Path]],
+    by: str | None,
+    importing: bool,
+    skip_providers: bool,
 ) -> tuple[Missing, Decision | None]:
     async with open_engine(settings, database) as engine, open_unknown_charges(settings, database) as opened:
         charges = None if skip_providers else opened
-        missing = await find_missing(settings, database, engine, charges, exports)
+        missing = await find_missing(settings, database, engine, charges, *files)
         if not missing.findings or by is None:
             return missing, None
         return missing, await decide(database, engine.evidence, missing, charges, by, restoring=importing)
@@ -105,7 +118,7 @@ def _print_missing(missing: Missing, decision: Decision | None) -> None:
     if rows:
         print_table(["reservation", "sku id", "owner", "units", "status"], rows, title="Known to be missing")
     else:
-        typer.echo("No server remembers what is missing.")
+        typer.echo("Nobody remembers what is missing.")
     charges = [(unknown.provider, unknown.listed.charge, unknown.listed.payment.state) for unknown in missing.charges]
     taken = [(provider, charge.key, charge.buyer_id, state) for provider, charge, state in charges]
     if taken:
