@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import insert, update
-from teams import Team, Window, open_team
+from teams import PASSWORD, Team, Window, open_team
 
 from holdfast.ledger.access.approvals import finish
 from holdfast.ledger.tables.access import approvals, operator_actions
@@ -156,6 +156,20 @@ async def test_one_operator_is_enough_for_a_request_that_names_nobody_where_ther
         only, sale_id = await one.operator("admin"), await running_sale(one)
         approval_id = await asked(one.admin, f"/v1/sales/{sale_id}/close")
         assert (await only.json("POST", f"{APPROVALS}/{approval_id}/approve"))["status"] == 200
+
+
+async def test_an_approval_does_not_wait_for_a_second_operator_who_is_gone(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async with open_team(tmp_path_factory.mktemp("gone"), approvals=True) as team:
+        stays, sale_id = await team.operator("admin"), await running_sale(team)
+        goes, token = await team.invited("admin", name="Bob")
+        await Window(team.app).json("POST", "/v1/console/invitation", {"token": token, "password": PASSWORD})
+        decide = f"{APPROVALS}/{await asked(team.admin, f'/v1/sales/{sale_id}/close')}/approve"
+        assert (await stays.json("POST", decide))["state"] == "pending"
+        await team.admin.json("POST", f"/v1/ops/operators/{goes['operator_id']}/disable")
+        approved = await stays.json("POST", decide)
+        assert (approved["state"], approved["decided_by"], approved["status"]) == ("approved", "Ada admin", 200)
 
 
 async def test_a_rejected_or_expired_request_is_never_carried_out(team: Team, ada: Window, bob: Window) -> None:

@@ -127,12 +127,13 @@ def approve(connection: Connection, approval_id: str, by: Actor, now: int, *, ha
     found = find_approval(connection, approval_id, now)
     assert found is not None
     if found.state is ApprovalState.PENDING and found.requested_by_id is None:
-        if found.decided_by_id == by.operator_id:
+        is_theirs = found.decided_by_id == by.operator_id
+        if is_theirs and has_others:
             return found
         if found.decided_by_id is None and has_others:
             _decide(connection, approval_id, _is_pending(now), ApprovalState.PENDING, by, now)
             return find_approval(connection, approval_id, now)
-        if found.decided_by_id is not None:
+        if found.decided_by_id is not None and not is_theirs:
             by = Actor(f"{found.decided_by} and {by.name}", by.operator_id)
     is_unfinished = and_(approvals.c.state == ApprovalState.APPROVED, approvals.c.status.is_(None))
     guard = or_(_is_pending(now), is_unfinished)
