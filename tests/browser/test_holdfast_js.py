@@ -1,6 +1,7 @@
 """The parts of holdfast.js that need no server: states, clock, polling, wording."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +85,13 @@ def test_a_changed_clock_is_detected(modules: Page) -> None:
       return clock.offset;
     })()"""
     assert abs(run(modules, "holdfast/clock.js", script) + 7e6) <= 520
+
+
+def test_a_device_keeps_its_token_until_it_is_reset(modules: Page) -> None:
+    script = "[m.deviceToken(), m.deviceToken(), m.resetDevice(), m.deviceToken()]"
+    first, again, _, other = run(modules, "holdfast/device.js", script)
+    assert first == again != other
+    assert all(re.fullmatch("[0-9a-f]{32}", token) for token in (first, other))
 
 
 def test_polls_are_jittered_and_do_not_miss_the_opening(modules: Page) -> None:

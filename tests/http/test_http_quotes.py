@@ -48,6 +48,15 @@ def test_a_purchase_in_another_currency_is_settled_at_the_rate_of_its_quote(stor
         assert (order["amount"], order["currency"], order["quote"]) == (10_840, "USD", snapshot)
         left = body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))
         assert {"currency": "USD", "balance": 9_160}.items() <= _balance_in(left, "USD").items()
+        # A refund gives back what was paid, and not what it would be today.
+        refund = f"/v1/orders/{order['order_id']}/refund"
+        assert store.server.client.post(refund, json={}, headers={"Idempotency-Key": "r"}).is_success
+
+        def returned() -> bool:
+            wallet = body_of(store.server.client.get(f"/v1/wallets/{buyer_id}"))
+            return _balance_in(wallet, "USD")["balance"] == 20_000
+
+        eventually(returned)
 
 
 def _balance_in(wallet: dict[str, object], currency: str) -> dict[str, object]:
