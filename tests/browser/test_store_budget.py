@@ -201,3 +201,10 @@ def test_a_sale_that_does_not_exist_says_so_and_leads_on(page: Page, demo: Serve
     keep(page, "not-found")
     page.get_by_role("link", name="See all sales").click()
     expect(page.get_by_role("heading", name="On sale")).to_be_visible()
+
+
+def test_a_link_that_ends_messages_and_is_not_whole_says_so(page: Page, demo: Server) -> None:
+    page.goto(f"{demo.url}/unsubscribe/nope")
+    expect(page.get_by_role("heading", name="Link not valid")).to_be_visible()
+    assert_accessible(page)
+    keep(page, "unsubscribe")
