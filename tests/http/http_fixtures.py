@@ -19,17 +19,23 @@ from valkeys import ValkeyProcess, running_valkey
 ServerOn = Callable[[str], Server]
 # Shorter pauses are not worth a stop and a start.
 _PAUSE_S = 2.0
+# With Redis, a server reads the journal of every pool several times a second. Those of so many tests take longer than a
+# start with none.
+_TESTS_ON_REDIS_MAX = 24
 
 
 class SharedServers:
     """One server per engine and test process, started when first asked for.
 
     Servers with nothing to do need some of the processors, too. So before each test those stop that neither it nor
-    its file needs, and the ones it needs are started again, on their ports and with what they have stored.
+    its file needs, and the ones it needs are started again, on their ports and with what they have stored. Only Redis
+    is a new one for a file that begins after many tests.
     """
 
-    def __init__(self, start: Callable[[str], Server]) -> None:
+    def __init__(self, start: Callable[[str], Server], renew: Callable[[str, Server], None]) -> None:
         self._start = start
+        self._renew = renew
+        self._tests_on_redis = 0
         self._servers: dict[str, Server] = {}
         self._asleep: set[str] = set()
         self._needed: dict[str, tuple[Path, float]] = {}
@@ -41,6 +47,8 @@ class SharedServers:
 
     def prepare(self, item: pytest.Item) -> None:
         needed = _engines_of(item) & self._servers.keys()
+        if "redis" in needed:
+            self._renew_redis(item)
         for engine in needed:
             self._needed[engine] = item.path, monotonic()
             if engine in self._asleep:
@@ -50,6 +58,14 @@ class SharedServers:
             if not self._is_needed_soon(engine, item):
                 self._asleep.add(engine)
                 self._servers[engine].sleep()
+
+    def _renew_redis(self, item: pytest.Item) -> None:
+        file, _ = self._needed.get("redis", (item.path, 0.0))
+        self._tests_on_redis += 1
+        if file != item.path and self._tests_on_redis > _TESTS_ON_REDIS_MAX:
+            self._tests_on_redis = 1
+            self._asleep.discard("redis")
+            self._renew("redis", self._servers["redis"])
 
     def _is_needed_soon(self, engine: str, item: pytest.Item) -> bool:
         file, at = self._needed.setdefault(engine, (item.path, monotonic()))
@@ -89,7 +105,10 @@ def server_on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             setting = database_setting(engine, request)
             return running.enter_context(started(tmp_path_factory.mktemp(engine), settings=setting))
 
-        servers = SharedServers(start)
+        def renew(engine: str, server: Server) -> None:
+            server.move(tmp_path_factory.mktemp(engine), database_setting(engine, request))
+
+        servers = SharedServers(start, renew)
         _shared.append(servers)
         yield servers
         _shared.remove(servers)

@@ -141,6 +141,12 @@ class Server:
         self.process = _start(self._serve, self.directory, self.environment)
         eventually(self.is_ready, within_s=START_S)
 
+    def move(self, directory: Path, settings: dict[str, str]) -> None:
+        """Serve other stores, on the same port."""
+        self.sleep()
+        self.directory, self.environment = directory, settings_of(directory, settings)
+        self.wake()
+
     def stop(self) -> int:
         """Ask it to stop, and say how it exited."""
         self.process.terminate()
