@@ -1,9 +1,10 @@
 """Turns reservations that must be paid for into orders.
 
 The model. Work is a row in the ledger (`settlements`), written with the move to settling. The settler visits the pools
-that have work due, one after the other, so that a large sale does not starve a small one. What the ledger can pay by
-itself (wallets) it settles in bulk, many in one transaction, without a lease: the transaction is all there is. What a
-provider pays is leased, and each case is walked through its effects (`Interpreter`), many at once.
+that have work due side by side, a few transactions at a time, and looks for others meanwhile, so that a large sale, or
+one whose pool is locked, does not delay a small one. What the ledger can pay by itself (wallets) it settles in bulk,
+many in one transaction, without a lease: the transaction is all there is. What a provider pays is leased, and each case
+is walked through its effects (`Interpreter`), many at once.
 
 On failure. An effect that fails is retried later with backoff, and parked after `attempts_max`, with its history; the
 others go on. A worker that dies leaves leases that expire; the next one continues from what is stored, and asks the
@@ -28,6 +29,7 @@ from holdfast.ledger.money.settle_batch import DuePool, Lease
 from holdfast.runtime.agent import Agent
 from holdfast.settlement.interpreter import BATCH_MAX, Interpreter
 from holdfast.settlement.posting import Posting
+from holdfast.settlement.purchases import TRANSACTIONS_MAX
 from holdfast.settlement.throttle import Throttle
 
 log = structlog.get_logger()
@@ -37,8 +39,10 @@ SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.5
 # After a full batch in bulk, the purchases that waited for the pool have their turn for this share of its time.
 REST_SHARE = 0.5
-# Finding what is due counts all of it, so pools with much work have several turns before the next look.
+# Finding what is due counts all of it, so pools with much work have several turns before they are looked for again, and
+# while they have them, others are looked for no more often than this.
 ROUNDS = 8
+LOOK_S = 0.05
 # Far beyond the longest call to a provider: a worker that is still alive then has been asleep.
 LEASE_MS = 30_000
 
@@ -65,6 +69,9 @@ class Settler:
         self._grace_ms = grace_ms
         # By provider: one that hangs must not take the places of the others.
         self._under_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
+        # Pools that are being served. Of those with a provider one at a time, which takes its share of the free places.
+        self._serving: dict[tuple[str, str | None], asyncio.Task[int]] = {}
+        self._transactions, self._leasing = asyncio.Semaphore(TRANSACTIONS_MAX), asyncio.Lock()
         self._wake = asyncio.Event()
         self._turn = 0
         self._idle_rest_s = SHORTEST_REST_S
@@ -76,7 +83,7 @@ class Settler:
 
     def agent(self) -> Agent[int]:
         return Agent(
-            "settler", self.pass_once, SHORTEST_REST_S, rest_s=self._rest_s, wake=self._wake, close=self._cancel_all
+            "settler", self._look, SHORTEST_REST_S, rest_s=self._rest_s, wake=self._wake, close=self._cancel_all
         )
 
     def _rest_s(self, done: int) -> float:
@@ -84,8 +91,11 @@ class Settler:
         return BUSY_REST_S if done else self._idle_rest_s
 
     async def _cancel_all(self) -> None:
-        for task in self._all_under_way():
+        serving = list(self._serving.values())
+        for task in [*serving, *self._all_under_way()]:
             task.cancel()
+        # Their transactions end before the ledger is closed.
+        await asyncio.gather(*serving, return_exceptions=True)
 
     def _all_under_way(self) -> list[asyncio.Task[None]]:
         return [task for tasks in self._under_way.values() for task in tasks]
@@ -97,19 +107,47 @@ class Settler:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def pass_once(self) -> int:
-        """One turn for every pool that has work due. Returns how much was started."""
+        """Several turns for every pool that has work due. Returns how much was started."""
+        return sum(await asyncio.gather(*await self._start_due()))
+
+    async def _look(self) -> int:
+        """The same, and back as soon as there may be others to serve. Returns 0 if nothing could be started."""
+        await self._start_due()
+        serving = list(self._serving.values())
+        if not serving:
+            return 0
+        done, waiting = await asyncio.wait(serving, timeout=LOOK_S)
+        return sum(task.result() for task in done) + len(waiting)
+
+    async def _start_due(self) -> list[asyncio.Task[int]]:
+        """Start to serve what is due, except what is still being served."""
         queries, now_ms = self._posting.queries, self._database.now_ms
         due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c) - self._grace_ms))
         if not due:
-            return 0
+            return []
         # The first may use up the rate or the parallelism, so every pool is first in turn.
         self._turn += 1
         start = self._turn % len(due)
-        busy, taken = [*due[start:], *due[:start]], 0
+        started = []
+        for pool in [*due[start:], *due[:start]]:
+            key = pool.sku_id, pool.payment
+            if key not in self._serving:
+                task = self._serving[key] = asyncio.create_task(self._serve_some_turns(pool, len(due)))
+                task.add_done_callback(partial(self._served, key))
+                started.append(task)
+        return started
+
+    def _served(self, key: tuple[str, str | None], _done: "asyncio.Task[int]") -> None:
+        del self._serving[key]
+
+    async def _serve_some_turns(self, pool: DuePool, pools: int) -> int:
+        taken = 0
         for _ in range(ROUNDS):
-            served = [(pool, await self._serve(pool, len(busy))) for pool in busy]
-            taken += sum(count for _, count in served)
-            busy = [pool for pool, count in served if count >= BATCH_MAX]
+            async with self._leasing if pool.payment in PAID_BY_PROVIDER else self._transactions:
+                count = await self._serve(pool, pools)
+            taken += count
+            if count < BATCH_MAX:
+                break
         return taken
 
     async def _serve(self, pool: DuePool, pools: int) -> int:

@@ -39,7 +39,8 @@ log = structlog.get_logger()
 GROUP = "holdfast-settlement"
 POLL_MAX = 500
 POLL_S = 0.1
-IN_FLIGHT_MAX = 2_000
+# More than a drop sells at once: if those of one product fill it, others wait behind them in their partitions.
+IN_FLIGHT_MAX = 20_000
 SESSION_MS = 10_000
 CLOSE_S = 2.0
 FIRST_RETRY_MS, LONGEST_RETRY_MS = 100, 2_000
