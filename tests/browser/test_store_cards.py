@@ -128,6 +128,8 @@ def test_the_demo_offers_test_cards_and_a_bank_that_asks(browser: Browser, demo:
         phone.set_viewport_size(SMALL)  # type: ignore[arg-type]
         pay_with(panel, "Declined")
         expect(panel).to_contain_text("You can try 2 times more")
+        expect(panel.get_by_role("button", name="Try again")).to_be_in_viewport(ratio=1)
+        keep(phone, "store-test-card-declined")
         pay_with(panel, "Asks the bank")
         panel.get_by_role("link", name="Continue to your bank").click()
         expect(phone.get_by_role("heading", name="Confirm your payment of 49.99 EUR?")).to_be_visible()

@@ -5,6 +5,7 @@ import { useTime } from "../hooks.js";
 import { checkoutLink } from "../return-to.js";
 import { ConfirmButton } from "./confirm-button.js";
 import { Pay } from "./pay.js";
+import { useEffect } from "../../vendor/hooks.mjs";
 
 const HURRY_MS = 60_000;
 const EXTEND_S = 60;
@@ -50,8 +51,10 @@ function ExtendButton({ state, t, buying }) {
   </button>`;
 }
 
+/** It pushes the button to pay down; on a phone below the edge. */
 function Declined({ state, t }) {
   const { last_decline: declined, attempts_left: left } = state.reservation;
+  useEffect(() => document.querySelector("#panel .main")?.scrollIntoView({ block: "nearest" }), []);
   return html`
     <div class="note warn" role="alert">
       <p><b>${t.declined.title}.</b> ${t.declined.reasons[declined.code] ?? t.declined.reasons.other}</p>
