@@ -6,13 +6,15 @@ import pytest
 from settle_harness import PRICE, SKU, Providers, SettleHarness
 from settle_money import REMOTE, check_money, note_method
 from settle_sandbox import Sandbox
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
+from holdfast.domain.sale.quote import Quote, quoted_reservation_id
 from holdfast.domain.sale.sale import PaymentKind, payment_key_of, reacquired_id
 from holdfast.domain.stock.command import Move, Reserve, Transition
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.ledger.money.payment_notes import Method
 from holdfast.ledger.money.payment_notes import note_method as note_asked
+from holdfast.ledger.sales.quotes import claim_quote, insert_quote
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import reservations
@@ -57,6 +59,30 @@ async def test_a_partial_grant_is_charged_partially(
     assert (await harness.one(payments)).amount == (await harness.one(orders)).amount == PRICE
     assert sandbox.books()[payment_key_of(bought)]["amount"] == PRICE
     await check_money(harness, sandbox)
+
+
+async def test_a_card_is_charged_what_its_quote_says(
+    harness: SettleHarness, sandbox: Sandbox, providers: Providers
+) -> None:
+    """The note of the card was made with the sale's own price."""
+    await harness.open_sale(1, REMOTE)
+    bought = quoted_reservation_id(SKU, "ada")
+    quote = Quote(
+        quote_id=f"quo_{bought}", sale_id=REMOTE.sale_id, buyer_id="ada", quantity=1, amount=5_420, currency="USD",
+        created_at=1, expires_at=1 << 50, reservation_id=bought, base_amount=PRICE, base_currency="EUR", rate="1.0842",
+    )  # fmt: skip
+
+    def work(connection: Connection) -> None:
+        insert_quote(connection, quote)
+        assert claim_quote(connection, quote, "k")
+
+    await harness.database.write(work)
+    await note_method(harness, bought, "pm_ok")
+    await harness.buy_all([Reserve(bought, "ada", 1, 1, settle=True)])
+    await harness.settle_all(harness.settler(providers))
+    assert sandbox.books()[payment_key_of(bought)]["captured"] == 5_420
+    charged, order = await harness.one(payments), await harness.one(orders)
+    assert (charged.amount, charged.currency) == (order.amount, order.currency) == (5_420, "USD")
 
 
 async def test_a_hundred_payments_survive_random_faults(
