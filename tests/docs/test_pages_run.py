@@ -228,6 +228,7 @@ class _Login:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS:UserWarning")
 def test_mail_is_switched_on_and_asked_for_as_its_page_says(tmp_path: Path) -> None:
     port = free_port()
     mail = Controller(
