@@ -18,12 +18,15 @@ from uuid import uuid4
 import asyncpg
 from sqlalchemy import Connection, make_url
 
+from holdfast.errors import EngineError
 from holdfast.lab.load.engines import postgres
+from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.migrate import migrate
 from holdfast.ledger.schema import metadata
 
 _TEMPLATE = "holdfast_template"
+_MIGRATED_WITHIN_S = 300.0
 
 
 def sqlite_url(file: Path) -> str:
@@ -122,12 +125,23 @@ def _migrate(url: str) -> None:
     async def run() -> None:
         database = open_database(url)
         try:
-            await migrate(database)
-            await database.write(unprotect)
+            async with asyncio.timeout(_MIGRATED_WITHIN_S):
+                while not await _is_migrated(database):  # noqa: ASYNC110 - until the server answers again
+                    await asyncio.sleep(0.1)
         finally:
             await database.close()
 
     _run_apart(run())
+
+
+async def _is_migrated(database: Database) -> bool:
+    """Not if probes of the server timed out meanwhile, as they do on a busy machine: then every call is cut off."""
+    try:
+        await migrate(database)
+        await database.write(unprotect)
+    except EngineError:
+        return False
+    return True
 
 
 def _run_apart(work: Coroutine[None, None, None]) -> None:

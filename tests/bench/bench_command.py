@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 
-def run(*arguments: str, timeout_s: float = 120) -> dict[str, Any]:
+def run(*arguments: str, timeout_s: float = 600) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "bench", *arguments, "--json"],
         capture_output=True, text=True, timeout=timeout_s, check=False,

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+import databases
+from holdfast.errors import Unavailable
 from holdfast.lab.load.engines import postgres, postgres_version
+from holdfast.ledger.engine.database import Database
+from holdfast.ledger.migrate import migrate
 
 
 @pytest.mark.usefixtures("postgres_url")
@@ -28,3 +32,20 @@ def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with postgres() as url:
         assert postgres_version(url)
     assert given_up == ["pg_ctl"]
+
+
+@pytest.mark.daily
+def test_a_template_is_migrated_although_the_server_seemed_to_be_lost(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_off: list[Database] = []
+
+    async def cut_off_once(database: Database) -> object:
+        if cut_off:
+            return await migrate(database)
+        cut_off.append(database)
+        raise Unavailable("it did not answer in time")
+
+    monkeypatch.setattr(databases, "migrate", cut_off_once)
+    databases._migrate(databases.empty_postgres_database(postgres_url))
+    assert cut_off

@@ -62,7 +62,7 @@ def test_in_line_a_buyer_asks_to_be_told_by_mail_and_is(browser: Browser, mailin
         expect(panel).to_contain_text("We will write to ada@example.com when it is your turn.")
         look_at(page, "told")
     pause_room(store, paused=False)
-    eventually(lambda: "It is your turn: Tidewater No. 7" in got.to("ada"), within_s=20.0)
+    eventually(lambda: "It is your turn: Tidewater No. 7" in got.to("ada"))
 
 
 @pytest.mark.slow

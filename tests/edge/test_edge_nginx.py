@@ -14,7 +14,7 @@ import httpx
 import pytest
 from edge_serving import Edge, edge_of, front, reached
 from host_clock import host_clock
-from http_calling import eventually, problem_of
+from http_calling import eventually, problem_of, promised
 from http_rooms import person
 from http_sales import Store, body_of, store_of
 from http_serving import SERVICE_KEY, Server, started
@@ -98,8 +98,8 @@ def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Ed
         assert client.get(quick.path).json()["price"]["amount"] == 4_999
         assert "49.99" in client.get(page).text
         assert quick.change(price={"amount": 100, "currency": "EUR"}).status_code == 200
-        eventually(lambda: client.get(quick.path).json()["price"]["amount"] == 100, within_s=2.0)
-        eventually(lambda: "49.99" not in client.get(page).text, within_s=2.0)
+        promised(lambda: client.get(quick.path).json()["price"]["amount"] == 100, within_s=2.0)
+        promised(lambda: "49.99" not in client.get(page).text, within_s=2.0)
 
 
 def test_operators_see_more_of_a_sale_and_never_leave_it_in_the_cache(quick: Store, edge: Edge) -> None:
@@ -187,7 +187,7 @@ def test_sold_out_is_answered_at_the_edge_until_a_restock(through: Store, quick:
             refused_at_the_edge(late.purchase(), 409, "sold_out")
         assert reached(edge.origin) - before <= 4
         body_of(quick.act("restock", units=1))
-        eventually(lambda: late.purchase().status_code == 201, within_s=3.0)
+        promised(lambda: late.purchase().status_code == 201, within_s=3.0)
 
 
 def test_a_retry_of_a_lost_answer_finds_it_although_all_is_sold_meanwhile(through: Store, quick: Store) -> None:

@@ -14,7 +14,6 @@ import asyncio
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +32,7 @@ from joserfc.jwk import OctKey
 from postgres_process import own_postgres
 from processes import SERVICE_KEY, HoldfastProcess, WorkerProcess
 
+from forking import HOLDFAST, start
 from holdfast.lab.load.engines import free_port
 from valkeys import running_valkey
 
@@ -54,11 +54,9 @@ class SandboxProcess:
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "holdfast", "sandbox", "--port", str(self.port)]
+        command = [*HOLDFAST, "sandbox", "--port", str(self.port)]
         self._log = (directory / "sandbox.log").open("ab")
-        self.process = subprocess.Popen(
-            [*command, "--data", str(directory / "sandbox.db")], stdout=self._log, stderr=self._log
-        )
+        self.process = start([*command, "--data", str(directory / "sandbox.db")], stdout=self._log, stderr=self._log)
 
     async def until_ready(self) -> None:
         async with asyncio.timeout(60), httpx.AsyncClient(base_url=self.url, verify=False) as client:
@@ -203,13 +201,15 @@ async def until_settled(client: httpx.AsyncClient) -> None:
             await asyncio.sleep(0.2)
 
 
-async def trouble(built: Site, chance: random.Random) -> None:
-    while True:
+async def trouble(built: Site, chance: random.Random, deaths: int) -> None:
+    for _ in range(deaths):
         await asyncio.sleep(chance.uniform(*REST_S))
         await built.kill_a_worker(chance)
 
 
-async def selling_day(engine: str, purchases: int, seed: int, directory: Path) -> list[str]:
+async def selling_day(
+    engine: str, purchases: int, seed: int, directory: Path, *, deaths: int = sys.maxsize
+) -> list[str]:
     """What was found wrong; nothing, if all is well."""
     chance = random.Random(seed)
     day = Day(PRICE)
@@ -218,7 +218,7 @@ async def selling_day(engine: str, purchases: int, seed: int, directory: Path) -
             assert (await sandbox.put("/faults", json=FAULTS | {"seed": seed})).status_code == 200
         await open_sale(operator, purchases)
         started = time.monotonic()
-        killing = asyncio.create_task(trouble(built, chance))
+        killing = asyncio.create_task(trouble(built, chance, deaths))
         await sell(built.server.url, day, purchases, seed)
         sold_in = time.monotonic() - started
         await until_settled(operator)

@@ -113,7 +113,7 @@ async def short_hold_ends_in_time(engine: Engine, name: str) -> None:
     while await is_held(engine, id_):
         assert monotonic() - started < LATEST_S, f"{name}: it lives longer"
         await asyncio.sleep(0.1)
-    assert monotonic() - started > 1.9, f"{name}: it ended early"
+    assert monotonic() - started > 0.9, f"{name}: it ended early"
 
 
 async def granted(engine: Engine, reservation_id: str) -> tuple[float, Verdict]:
@@ -122,7 +122,7 @@ async def granted(engine: Engine, reservation_id: str) -> tuple[float, Verdict]:
         while True:
             started = monotonic()
             with suppress(Unavailable):
-                [verdict] = await engine.gate.apply(SKU, [reserve(reservation_id, ttl_ms=2_000)])
+                [verdict] = await engine.gate.apply(SKU, [reserve(reservation_id, ttl_ms=1_000)])
                 return started, verdict
 
 

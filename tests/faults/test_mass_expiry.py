@@ -128,7 +128,8 @@ async def test_buyers_wait_less_than_three_times_as_long_as_usual(stores: tuple[
         drainer.start(engine.drainer.agent())
     ratios: dict[str, list[float]] = {MANY: [], OTHER: []}
     try:
-        for number in range(-1, ROUNDS):
+        number = -1
+        while number < ROUNDS and not all(found and min(found) < 3 for found in ratios.values()):
             usual = await slowest_of(batcher, f"usual-{number}")
             expirer = Agents()
             expirer.start(Expirer(database, engine.gate).agent())
@@ -137,6 +138,7 @@ async def test_buyers_wait_less_than_three_times_as_long_as_usual(stores: tuple[
             if number >= 0:  # The first round compiles every statement.
                 for sku_id, found in ratios.items():
                     found.append(meanwhile[sku_id] / usual[sku_id])
+            number += 1
     finally:
         await drainer.stop()
     view = (await engine.look_at([MANY]))[MANY]

@@ -76,8 +76,12 @@ def prove(holdfast: HoldfastProcess) -> None:
 async def open_line(holdfast: HoldfastProcess) -> None:
     """The sale opens, and a good part of the line is called: never faster than the rate allows."""
     async with holdfast.client() as client:
-        starts_at = (datetime.now(UTC) + timedelta(seconds=15)).isoformat(timespec="milliseconds")
-        changed = await client.patch("/v1/sales/drop", json={"starts_at": starts_at})
+        # At least three seconds ahead when it arrives, which may be late on a busy machine.
+        for ahead_s in (5, 30):
+            starts_at = (datetime.now(UTC) + timedelta(seconds=ahead_s)).isoformat(timespec="milliseconds")
+            changed = await client.patch("/v1/sales/drop", json={"starts_at": starts_at})
+            if changed.status_code != 422:
+                break
         assert changed.status_code == 200, changed.text
         async with asyncio.timeout(60):
             while (room := await shown(client))["serving"] < RATE:  # noqa: ASYNC110 - another process calls people

@@ -1,21 +1,21 @@
 """Short runs of `selling_day.py`; the long ones are started by hand."""
 
-import os
-import subprocess
-import sys
+import asyncio
 from pathlib import Path
 
 import pytest
+from selling_day import selling_day
 
-PROGRAM = Path(__file__).with_name("selling_day.py")
-PURCHASES = 150
+pytestmark = pytest.mark.usefixtures("postgres_url")
+
+PURCHASES, DEATHS = 150, 4
+WITHIN_S = 480
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres", "redis"])
-def test_every_unit_ends_sold_or_free_and_every_charge_as_an_order_or_nothing(engine: str, seed: int) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    print(f"for longer: python {PROGRAM} --engine {engine} --seed {seed} --purchases 10000")
-    command = [sys.executable, str(PROGRAM), "--engine", engine, "--seed", str(seed), "--purchases", str(PURCHASES)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=480, check=False)
-    print(ran.stdout)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+async def test_every_unit_ends_sold_or_free_and_every_charge_as_an_order_or_nothing(
+    engine: str, seed: int, tmp_path: Path
+) -> None:
+    print(f"for longer: python tests/faults/selling_day.py --engine {engine} --seed {seed} --purchases 10000")
+    async with asyncio.timeout(WITHIN_S):
+        assert await selling_day(engine, PURCHASES, seed, tmp_path, deaths=DEATHS) == []

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import httpx
 
+from quiet_time import QuietTime
+
 T = TypeVar("T")
 
 RFC3339_UTC_MS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
@@ -114,4 +116,12 @@ def eventually(look: Callable[[], T], *, within_s: float = 60.0) -> T:
         if time.monotonic() > deadline:
             raise TimeoutError(f"nothing to see within {within_s} s; last look: {seen!r}")
         time.sleep(0.02)
+    return seen
+
+
+def promised(look: Callable[[], T], *, within_s: float) -> T:
+    """For what is promised within seconds: those in which the machine is busy do not count."""
+    quiet = QuietTime()
+    seen = eventually(look, within_s=60.0 + within_s)
+    assert quiet.seconds < within_s
     return seen

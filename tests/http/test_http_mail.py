@@ -47,7 +47,7 @@ def receiving() -> Iterator[tuple[Receiver, int]]:
 
 
 def _soon(look: Callable[[], object]) -> None:
-    eventually(look, within_s=20.0)
+    eventually(look)
 
 
 def _contact(store: Store, buyer: str, **more: object) -> dict[str, Any]:

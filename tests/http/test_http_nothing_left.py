@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from time import monotonic
 
 import pytest
-from http_calling import eventually, problem_of
+from http_calling import eventually, problem_of, promised
 from http_rooms import now_of, person
 from http_sales import Store, body_of, store_of
 from http_serving import Server, database_setting, started
@@ -28,13 +27,13 @@ def test_joining_a_sold_out_sale_is_refused_until_a_restock(store: Store) -> Non
     store.open(room=FIFO, total_units=1, payment="external")
     sold_out(store)
     with person(store, "late") as late:
-        eventually(lambda: late.join().status_code == 409, within_s=2.0)
+        promised(lambda: late.join().status_code == 409, within_s=2.0)
         joined = now_of(store)["joined"]
         for _ in range(3):
             problem_of(late.join(), 409, "sold_out")
         assert now_of(store)["joined"] <= joined <= 2
         body_of(store.act("restock", units=1))
-        eventually(lambda: late.join().status_code == 200, within_s=3.0)
+        promised(lambda: late.join().status_code == 200, within_s=3.0)
         assert late.await_pass()
 
 
@@ -61,12 +60,10 @@ def test_everyone_who_waits_is_told_within_two_seconds_and_nobody_is_called_for_
         held = body_of(winner.buy(given), 201)["reservation_id"]
         serving = now_of(store)["serving"]
         assert store.server.client.post(f"/v1/reservations/{held}/confirm").status_code == 200
-        began = monotonic()
-        eventually(lambda: now_of(store)["state"] == "sold_out", within_s=2.0)
+        promised(lambda: now_of(store)["state"] == "sold_out", within_s=2.0)
         for one in crowd:
-            eventually(lambda one=one: one.ask().status_code == 409, within_s=2.0)  # type: ignore[misc]
+            promised(lambda one=one: one.ask().status_code == 409, within_s=2.0)  # type: ignore[misc]
             problem_of(one.ask(), 409, "sold_out")
-        assert monotonic() - began < 10
         assert now_of(store)["serving"] <= serving + 1
 
 

@@ -1,7 +1,6 @@
 """A server with Kafka: what it sells arrives there, and it sells without a broker too."""
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from processes import HoldfastProcess, ask, make_pool, serving
 from holdfast.lab.load.engines import free_port
 from holdfast.lab.load.kafka_broker import Broker, kafka_broker
 from holdfast.ledger.events.stream_messages import EVENTS
+from quiet_time import QuietTime
 
 pytestmark = pytest.mark.slow
 
@@ -144,8 +144,9 @@ async def test_a_worker_stops_in_time_while_the_broker_is_frozen(tmp_path: Path)
                         await until_some_intents_are_settled(client)
                         own.freeze()
             try:
-                holdfast.process.send_signal(signal.SIGTERM)
-                assert await holdfast.exit_status(within_s=10) == 0
+                quiet = QuietTime()
+                assert await holdfast.stop() == 0
+                assert quiet.seconds < 10
             finally:
                 own.thaw()
 
