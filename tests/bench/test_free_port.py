@@ -1,8 +1,10 @@
 """Ports for servers that are started, killed and restarted on the same port."""
 
+import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 from holdfast.lab.load.engines import free_port
 
@@ -19,8 +21,15 @@ def test_a_port_in_use_is_skipped() -> None:
         assert free_port() != port + 1
 
 
-def test_two_processes_are_given_different_ports() -> None:
+def test_two_processes_are_given_different_ports_wherever_their_temporary_files_are(tmp_path: Path) -> None:
     ours = {free_port() for _ in range(100)}
-    program = "from holdfast.lab.load.engines import free_port; print(*[free_port() for _ in range(100)])"
-    theirs = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    program = f"""
+import random
+from holdfast.lab.load.engines import free_port
+random.sample = lambda blocks, _: sorted(blocks, key=lambda block: {min(ours)} not in block)
+print(*[free_port() for _ in range(500)])
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    theirs = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert not ours & set(map(int, theirs.split()))

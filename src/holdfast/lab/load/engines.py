@@ -30,6 +30,8 @@ _START_TIMEOUT_S = 60.0
 # a port between this check and the server's start, or during a restart.
 _PORTS = range(10_000, 16_000)
 _BLOCK = 500
+# The same for processes whose TMPDIR differs: they share the ports.
+_LOCKS = Path("/tmp")  # noqa: S108
 
 
 @cache
@@ -37,7 +39,7 @@ def _own_ports() -> Iterator[int]:
     """A block that no other process takes ports from, for the same reason; all of them if every block is taken."""
     blocks = [_PORTS[first : first + _BLOCK] for first in range(0, len(_PORTS), _BLOCK)]
     for block in random.sample(blocks, len(blocks)):
-        if _claim(Path(tempfile.gettempdir()) / f"holdfast-ports-{block[0]}.lock"):
+        if _claim(_LOCKS / f"holdfast-ports-{block[0]}.lock"):
             return itertools.cycle(block)
     return itertools.islice(itertools.cycle(_PORTS), random.randrange(len(_PORTS)), None)
 
