@@ -17,9 +17,9 @@ from holdfast.lab.simulate.shrink import shrink
 SEEDS_MAX = 1_000
 # The first seed that finds each.
 FOUND_BY = {
-    "unknown_outcome_reported_as_refusal": 16,
+    "unknown_outcome_reported_as_refusal": 63,
     "refused_commit_reported_as_success": 9,
-    "repeat_taken_for_another_request": 1,
+    "repeat_taken_for_another_request": 0,
     "key_forgotten": 1,
     "replay_says_sold_out": 45,
     "units_returned_twice": 13,
