@@ -65,6 +65,13 @@ def test_a_rush_of_every_kind_passes(target: Target, name: str) -> None:
     assert max(series["waiting"]) <= figures["longest_line"]
 
 
+def test_fifty_products_at_once_pass_where_redis_decides() -> None:
+    with start_target(Installation("redis", needs_sandbox=False), load_settings()) as target:
+        result = rush(target, "fifty-products", users=2 * USERS, units=2 * UNITS)
+    assert failures(result) == {}
+    assert body(result)["figures"]["sold"] > 0
+
+
 def test_the_busiest_second_may_start_at_any_bin() -> None:
     # In bins of a tenth of a second.
     assert busiest_second({5: 3, 9: 9, 18: 8, 19: 1, 40: 2}) == 17
