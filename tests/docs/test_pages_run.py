@@ -273,6 +273,8 @@ def test_plans_are_made_as_their_page_says(shop: Server) -> None:
     replaced = {
         "plan …": f"plan {options}",
         "--users 2400 --units 600 --seconds 60": "--users 120 --units 30 --seconds 2",
+        # So small a crowd does not come as forecast.
+        "--check-against rush.json": "--check-against rush.json || test $? = 1",
     }
     said = typed("PLAN.md", shop, replaced, but="^holdfast bench ")
     assert said.count("Bottleneck:") >= 4
@@ -313,15 +315,16 @@ def test_redis_mode_is_set_up_as_its_page_says(tmp_path: Path, postgres_url: str
 
 
 @pytest.mark.slow
-def test_a_crowd_is_let_loose_as_its_page_says(shop: Server) -> None:
+def test_a_crowd_is_let_loose_as_its_page_says(tmp_path: Path) -> None:
     """Without an edge, which needs nginx: tests/rush has it."""
-    (shop.directory / "mine.toml").write_text(blocks_of(DOCS / "RUSH.md", "toml")[0])
+    (tmp_path / "mine.toml").write_text(blocks_of(DOCS / "RUSH.md", "toml")[0])
     text = "".join(line for line in "".join(typed_on("RUSH.md")).splitlines(keepends=True) if " --edge " not in line)
     small = re.sub(r"^(holdfast rush[^#\n]*?) *(#.*)?$", r"\1 --users 60 --seconds 1", text, flags=re.MULTILINE)
     small = re.sub(r"^(?!.*--sale)(holdfast rush.*)$", r"\1 --units 6", small, flags=re.MULTILINE)
-    said = run_block("sh", filled(small.replace("HOLDFAST_BUYER_SECRET=…", ""), shop), shop)
+    with running_sandbox() as sandbox, shop_in(tmp_path, {"PAYMENT_SANDBOX_URL": sandbox.url}) as server:
+        said = run_block("sh", filled(small.replace("HOLDFAST_BUYER_SECRET=…", ""), server), server)
     assert '"ok": true' in said or '"ok":true' in said
-    assert (shop.directory / "rush.html").exists()
+    assert (tmp_path / "rush.html").exists()
 
 
 @pytest.mark.slow
