@@ -53,6 +53,16 @@ def exercised(name: str) -> None:
     _exercised.add(name)
 
 
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """Commands that run in the process of a test set up a log of their own. No logger may keep it for later tests."""
+    before, configure = structlog.get_config(), structlog.configure
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", lambda **given: configure(**given | {"cache_logger_on_first_use": False}))
+        yield
+    configure(**before)
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     with postgres_server() as url:

@@ -11,7 +11,8 @@ from asyncpg.prepared_stmt import PreparedStatement
 
 @contextmanager
 def statements_sent() -> Iterator[list[str]]:
-    """Every statement that is executed meanwhile on any connection, BEGIN and COMMIT included."""
+    """Every statement that is executed meanwhile on any connection, BEGIN (with an isolation level, or not) and COMMIT
+    included."""
     sent: list[str] = []
     fetch, execute = PreparedStatement.fetch, asyncpg.Connection.execute
 
@@ -20,7 +21,7 @@ def statements_sent() -> Iterator[list[str]]:
         return await fetch(prepared, *given, **options)
 
     async def executing(connection: asyncpg.Connection, query: str, *given: Any, **options: Any) -> Any:
-        sent.append(query)
+        sent.append(query.removesuffix(";"))
         return await execute(connection, query, *given, **options)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -169,7 +169,7 @@ async def test_a_transaction_that_moves_reservations_asks_nothing_about_owners(d
     await gate.apply(SKU, [Provision(5, LIMITED), *holds("a")])
     with statements_sent() as sent:
         await gate.apply(SKU, [confirm("a")])
-    assert [statement.split()[0] for statement in sent] == ["BEGIN;", "SELECT", "SELECT", "WITH", "COMMIT;"]
+    assert [statement.split()[0] for statement in sent] == ["BEGIN", "SELECT", "SELECT", "WITH", "COMMIT"]
 
 
 # --- what others do meanwhile

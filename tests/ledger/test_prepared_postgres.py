@@ -97,14 +97,14 @@ async def test_a_transaction_is_begun_once_and_a_statement_that_commits_by_itsel
 
     with statements_sent() as sent:
         await postgres.write(put_two)
-    assert [statement.split()[0] for statement in sent] == ["BEGIN;", "INSERT", "INSERT", "COMMIT;"]
+    assert [statement.split()[0] for statement in sent] == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
     with statements_sent() as sent:
         await postgres.write(putting(note_id="c"), autocommit=True)
     assert [statement.split()[0] for statement in sent] == ["INSERT"]
     # The session is an ordinary one again.
     with statements_sent() as sent:
         await postgres.write(putting(note_id="d"))
-    assert [statement.split()[0] for statement in sent] == ["BEGIN;", "INSERT", "COMMIT;"]
+    assert [statement.split()[0] for statement in sent] == ["BEGIN", "INSERT", "COMMIT"]
 
 
 @pytest.mark.parametrize("autocommit", [False, True])

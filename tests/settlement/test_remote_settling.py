@@ -38,7 +38,7 @@ pytest_plugins = ("settle_fixtures",)
 async def test_every_fault_is_resolved(
     harness: SettleHarness, sandbox: Sandbox, providers: Providers, method: str, status: str
 ) -> None:
-    sandbox.faults(pending_ms=50)
+    sandbox.faults(pending_ms=1)
     await harness.open_sale(3, REMOTE)
     bought = await harness.buy("ada")
     await note_method(harness, bought, method)
@@ -89,7 +89,7 @@ async def test_a_hundred_payments_survive_random_faults(
     harness: SettleHarness, sandbox: Sandbox, providers: Providers, seed: int
 ) -> None:
     sandbox.faults(
-        seed=seed, decline=0.1, lost_reply=0.1, error=0.1, pending=0.05, pending_ms=20, slow=0.05, slow_ms=50
+        seed=seed, decline=0.1, lost_reply=0.1, error=0.1, pending=0.05, pending_ms=1, slow=0.05, slow_ms=50
     )
     await harness.open_sale(100, REMOTE)
     await harness.buy_all([Reserve(new_reservation_id(SKU, f"b{n}"), f"b{n}", 1, 1, settle=True) for n in range(100)])
