@@ -88,9 +88,7 @@ async def test_a_card_is_charged_what_its_quote_says(
 async def test_a_hundred_payments_survive_random_faults(
     harness: SettleHarness, sandbox: Sandbox, providers: Providers, seed: int
 ) -> None:
-    sandbox.faults(
-        seed=seed, decline=0.1, lost_reply=0.1, error=0.1, pending=0.05, pending_ms=1, slow=0.05, slow_ms=50
-    )
+    sandbox.faults(seed=seed, decline=0.1, lost_reply=0.1, error=0.1, pending=0.05, pending_ms=1, slow=0.05, slow_ms=50)
     await harness.open_sale(100, REMOTE)
     await harness.buy_all([Reserve(new_reservation_id(SKU, f"b{n}"), f"b{n}", 1, 1, settle=True) for n in range(100)])
     await asyncio.gather(*[harness.settle_all(harness.settler(providers, attempts_max=40)) for _ in range(2)])
