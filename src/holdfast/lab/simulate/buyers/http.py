@@ -138,7 +138,13 @@ def _in_room(method: str, what: str, buyer_id: str, body: Any, ticket: str | Non
 def _move(method: str, path: str, buyer_id: str | None, body: Any = None) -> Handle:
     async def handle(process: Process, client: Client) -> Any:
         answer = await _send(process, client, method, path, buyer_id, body)
-        return Verdict(Outcome.MOVED if answer.status < 300 else _outcome(answer))
+        try:
+            return Verdict(Outcome.MOVED if answer.status < 300 else _outcome(answer))
+        except Problem as exc:
+            # Overtaken by a payment of the same buyer, which was declined.
+            if str(exc) == "payment_method_required":
+                return str(exc)
+            raise
 
     return handle
 
