@@ -62,14 +62,14 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
 async def lose_with_the_pool_locked(
     observer: asyncpg.Connection, client: httpx.AsyncClient, lose: Callable[[], None]
 ) -> "asyncio.Task[httpx.Response]":
-    """A cancel has locked the pool when it writes the event; that is where it is stopped and then lost."""
-    held = (await ask(client, "held")).json()["reservation_id"]
+    """A change of the total takes a transaction, and has locked the pool when it writes the event; that is where it is
+    stopped and then lost."""
     async with observer.transaction():
         await observer.execute("LOCK TABLE events IN SHARE MODE")
-        cancelling = asyncio.create_task(client.delete(f"/v1/reservations/{held}"))
+        changing = asyncio.create_task(client.put("/v1/inventory/sku", json={"total_units": 101}))
         await until_blocked(observer)
         lose()
-    return cancelling
+    return changing
 
 
 async def sells_again(client: httpx.AsyncClient) -> None:
@@ -95,12 +95,12 @@ async def test_others_sell_again_within_seconds_of_a_host_that_is_lost_with_the_
         observer = await stack.enter_async_context(connected(postgres.url))
         await make_pool(client, 100)
 
-        cancelling = await lose_with_the_pool_locked(observer, theirs, lambda: lose(lost, wire))
+        changing = await lose_with_the_pool_locked(observer, theirs, lambda: lose(lost, wire))
         await sells_again(client)
 
         signal_all(lost, signal.SIGCONT)
         wire.flows.set()
-        answer = await cancelling
+        answer = await changing
         assert (answer.status_code, answer.json()["reason"]) in {(503, "not_ready"), (503, "outcome_unknown")}
         await lost.until_ready()
         assert (await ask(theirs, "afterwards")).status_code == 200

@@ -96,7 +96,7 @@ async def test_what_a_lost_host_has_locked_is_free_again_without_any_configurati
         observer: asyncpg.Connection = await stack.enter_async_context(connected(postgres.url))
         await make_pool(client, 100)
         wire = Wire(postgres.data)
-        cancelling = await lose_with_the_pool_locked(observer, theirs, lambda: freeze(lost, wire))
+        changing = await lose_with_the_pool_locked(observer, theirs, lambda: freeze(lost, wire))
         await sells_again(client)
         signal_all(lost, signal.SIGCONT)
-        assert (await cancelling).status_code == 503
+        assert (await changing).status_code == 503
