@@ -239,7 +239,14 @@ def test_the_first_of_two_approvals_is_not_taken_for_the_outcome(console: Page) 
     console.unroute_all()
 
 
-def test_an_operator_is_invited_joins_and_is_disabled(console: Page, browser: Browser) -> None:
+def test_an_operator_is_invited_joins_and_is_disabled(page: Page, browser: Browser, tmp_path: Path) -> None:
+    """At a server of its own: where there are operators, the console asks for their password first."""
+    with started(tmp_path) as server:
+        sign_in(page, server)
+        invite_join_and_disable(page, browser)
+
+
+def invite_join_and_disable(console: Page, browser: Browser) -> None:
     go(console, "team", "Team")
     expect(console.get_by_text("You are using the admin key")).to_be_visible()
     console.get_by_label("Email address").fill("kim@shop.example")
