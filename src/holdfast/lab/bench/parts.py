@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Timer
 from typing import Any
 
@@ -130,11 +131,12 @@ def _stop(child: "subprocess.Popen[str]") -> None:
         return
     # It handles SIGTERM as Ctrl-C, even where SIGINT is ignored.
     child.terminate()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         child.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
+    # It, if it does not end, and a server whose start was interrupted before it was known.
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+    child.wait()
 
 
 def _body(status: int, printed: bytes, last_words: Sequence[str]) -> dict[str, Any]:
