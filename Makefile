@@ -75,12 +75,12 @@ edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests 
 # Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
-PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses auto --dist worksteal
 # A test process waits much of its time for the servers it has started and for their timers: three share two processors.
 PROCESSES ?= $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
+PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
-	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow" --budget $(BUDGET)
+	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
 deploy-tools: ## Install what the tests of deploy/ need if it is missing: Prometheus, Caddy (Debian and Ubuntu, as root)
 	@{ command -v promtool && command -v caddy; } >/dev/null || \

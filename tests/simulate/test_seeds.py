@@ -12,7 +12,7 @@ from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.run import Report, run
 from holdfast.lab.simulate.shrink import shrink
 
-DAILY, DAILY_REDIS = 120, 30
+DAILY, DAILY_REDIS = 252, 48
 # So many that a test stays well within its budget: Redis takes three times as long.
 AT_ONCE, AT_ONCE_REDIS = 4, 1
 ALL, ALL_REDIS = 600, 60
