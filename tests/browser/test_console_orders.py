@@ -47,9 +47,10 @@ def test_a_row_leads_to_its_buyer_by_click_and_keyboard_and_the_buyer_to_the_ord
     row = orders.locator("tbody tr", has_text="eve")
     row.locator("time").click(force=True)  # By the mouse, at the place where the time is shown.
     expect(orders.get_by_role("heading", name="Buyer eve")).to_be_visible()
-    order = orders.locator(".card.order")
+    order = orders.locator(".card.order", has_text=store.sale_id)
     order.locator("b").click(force=True)
     expect(orders.get_by_label("Order number or ID")).to_have_value(re.compile("^ord_"))
+    expect(orders.locator("tbody tr")).to_have_count(1)
     orders.get_by_role("button", name="Search").focus()
     orders.keyboard.press("Tab")
     expect(row.get_by_role("link", name="eve")).to_be_focused()
