@@ -184,10 +184,6 @@ def pool_from(sku_id: str, values: Sequence[Any]) -> Pool:
     return Pool(sku_id, total, held, sold, active, ready, rules)
 
 
-def reservation_values(r: Reservation) -> list[object]:
-    return [r.reservation_id, r.owner_id, r.quantity, r.status, r.created_at, r.expires_at, r.attempts]
-
-
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
     """The last two may be missing: attempts from before they were counted, and when it was confirmed if it was not."""
     owner_id, quantity, status, created_at, expires_at, *rest = values

@@ -171,12 +171,6 @@ def lock_enabled_operator(connection: Connection, operator_id: str) -> bool:
     return connection.execute(select(operators.c.operator_id).where(*is_it).with_for_update()).scalar() is not None
 
 
-def count_enabled(connection: Connection) -> int:
-    """Operators who have joined and may act."""
-    is_active = (operators.c.disabled_at.is_(None), operators.c.joined_at.is_not(None))
-    return int(connection.execute(select(func.count()).select_from(operators).where(*is_active)).scalar_one())
-
-
 def _one(connection: Connection, is_it: Any) -> Operator | None:
     row = connection.execute(select(operators).where(is_it)).one_or_none()
     return None if row is None else _from_row(row)

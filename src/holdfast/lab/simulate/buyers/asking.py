@@ -1,7 +1,7 @@
 """What buyers ask a process for, in one of two ways: of its use cases, or of its HTTP application."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.checkout.purchase import Wanted
 from holdfast.lab.simulate.buyers.client import Client
@@ -11,15 +11,6 @@ from holdfast.ledger.money.payment_notes import Method
 
 # Carried out on the host of the process.
 Handle = Callable[[Process, Client], Awaitable[Any]]
-
-
-class Asking(Protocol):
-    def purchase(self, wanted: Wanted) -> Handle: ...
-    def extend(self, id_: str, buyer_id: str, seconds: int) -> Handle: ...
-    def cancel(self, id_: str, buyer_id: str) -> Handle: ...
-    def pay(self, id_: str, buyer_id: str, method: Method | None) -> Handle: ...
-    def confirm(self, id_: str) -> Handle: ...
-    def look(self, id_: str, buyer_id: str) -> Handle: ...
 
 
 class Direct:

@@ -158,9 +158,6 @@ class RedisModel:
             self._keys.values.update(_copied(found.values))
             self._keys.expires_at.update(found.expires_at)
 
-    def evict(self, key: bytes) -> None:
-        self.evicted_keys += self._keys.unlink([key])
-
     def keys(self) -> list[bytes]:
         return sorted(self._keys.values)
 
