@@ -1,1 +1,4 @@
-"""Authentication: buyers' tokens, service keys, console sessions, receipts. Bootstrap and http may import it."""
+"""Authentication: buyers' tokens, service keys, operators, console sessions, receipts.
+
+Every layer above may import it.
+"""

@@ -1,4 +1,4 @@
 """Refusals: recorded off the hot path, archived in compact segments, searched on demand.
 
-Bootstrap, http, the CLI and lab may import it.
+Every layer above may import it.
 """

@@ -1,1 +1,1 @@
-"""Builds running services from the settings. Nothing else wires services. The CLI, http and lab may import it."""
+"""Builds running services from the settings. Nothing else wires services. Every layer above may import it."""

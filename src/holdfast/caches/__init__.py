@@ -1,4 +1,4 @@
-"""The caches in front of Holdfast: what empties them when a sale changes, and what fills them before it opens.
+"""Purges the caches in front of Holdfast when a sale changes, and warms them before it opens.
 
-Bootstrap, http, edge, cli and lab may import it.
+Every layer above may import it.
 """

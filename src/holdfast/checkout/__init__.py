@@ -1,1 +1,1 @@
-"""The use cases of buyers: reserve, purchase, look up, confirm, extend, cancel. Bootstrap and http may import it."""
+"""The use cases of buyers: reserve, purchase, look up, confirm, extend, cancel. Every layer above may import it."""

@@ -1,4 +1,1 @@
-"""The edge: configurations for the proxies in front of Holdfast, and what fills and empties their caches.
-
-The command line and the lab may import it.
-"""
+"""Configuration for proxies and CDNs in front of Holdfast. The CLI and lab may import it."""

@@ -1,1 +1,1 @@
-"""The API and the pages over HTTP. The CLI and lab may import http.server, http.contract and http.web."""
+"""The API and the pages over HTTP. The edge, the CLI and lab may import it."""

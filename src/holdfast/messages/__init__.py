@@ -1,1 +1,1 @@
-"""Messages to buyers who asked for them: by mail, once per event. Bootstrap, http and the CLI may import it."""
+"""Messages to buyers who asked for them: by mail or web push, once per event. Every layer above may import it."""

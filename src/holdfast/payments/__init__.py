@@ -1,4 +1,4 @@
 """Payment providers behind one port.
 
-Settlement, bootstrap, http and lab may import it. It imports only runtime, errors and the providers' libraries.
+Every layer above may import it. It imports only runtime, domain, errors and the providers' libraries.
 """

@@ -1,4 +1,1 @@
-"""The waiting room: joining, advancing, tickets, passes, proof of work.
-
-Checkout, bootstrap, http and lab may import it.
-"""
+"""The waiting room: joining, advancing, tickets, passes, proof of work. Every layer above may import it."""

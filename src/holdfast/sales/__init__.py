@@ -1,1 +1,1 @@
-"""Sales: create, change, open, pause, restock and close them. Checkout and every layer above it may import it."""
+"""Sales: create, change, open, pause, restock and close them. Every layer above may import it."""

@@ -1,4 +1,4 @@
 """From a reservation to a paid order: settling, refunds, parked items, the audit of payments.
 
-Bootstrap, http, the CLI and lab may import it. It imports payments, the gate and the packages below.
+Every layer above may import it. It imports payments, the gate and the packages below.
 """

@@ -1,1 +1,1 @@
-"""Live events for clients that stay connected. Only bootstrap may import it."""
+"""Live events for connected clients, Kafka, and the click stream. Every layer above may import it."""

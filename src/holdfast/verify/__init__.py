@@ -1,1 +1,1 @@
-"""The checks of `holdfast verify`: find inconsistencies in a ledger. The CLI and lab may import it."""
+"""The checks of `holdfast verify`: find inconsistencies in a ledger. Every layer above may import it."""

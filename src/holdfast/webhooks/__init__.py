@@ -1,1 +1,1 @@
-"""Webhooks: turns events into deliveries, sends and retries them. Bootstrap, http and the CLI may import it."""
+"""Webhooks: turns events into deliveries, sends and retries them. Every layer above may import it."""

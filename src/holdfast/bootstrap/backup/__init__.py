@@ -1,1 +1,1 @@
-"""Backups: the ledger and the files of the data directory in one archive, taken while servers run."""
+"""Backups: one archive of the ledger and the data directory, taken while servers run. The CLI may import it."""

@@ -1,1 +1,4 @@
-"""Cells: whole sets of services with stores of their own, and the map that says which sells what (docs/CELLS.md)."""
+"""Cells: sets of services with their own stores, and the map from a sale to its cell (docs/CELLS.md).
+
+Every layer above bootstrap may import it.
+"""

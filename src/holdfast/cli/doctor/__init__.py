@@ -1,1 +1,1 @@
-"""The checks of `holdfast doctor`, which are read-only. Only its command may import them."""
+"""The read-only checks of `holdfast doctor`. Only its command may import them."""

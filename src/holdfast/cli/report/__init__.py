@@ -1,1 +1,1 @@
-"""The report of a sale: an HTML page without scripts, a summary, rows for analysis. Imported by commands."""
+"""The report of a sale: an HTML page without scripts, a summary, and rows for analysis. Only commands may import it."""

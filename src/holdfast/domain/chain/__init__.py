@@ -1,1 +1,1 @@
-"""What proves that a history is complete and unchanged: Merkle trees. No I/O."""
+"""Merkle trees, which prove that a history is complete and unchanged. Every package may import it."""

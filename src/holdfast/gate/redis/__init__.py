@@ -1,4 +1,4 @@
 """The gate on Redis or Valkey: client, functions, journal, drainer, rebuilder.
 
-Bootstrap, settings, the CLI and lab may import it.
+Bootstrap opens it; settings, access and the CLI may import its addresses and checks.
 """

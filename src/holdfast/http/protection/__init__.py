@@ -1,1 +1,1 @@
-"""Rate limits, load shedding, slow clients and cookies. http.server and http.endpoints may import it."""
+"""Rate limits, load shedding, slow clients and cookies. The rest of http may import it."""

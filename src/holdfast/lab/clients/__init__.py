@@ -1,4 +1,7 @@
-"""Generates the Python and the TypeScript client from the endpoint table, as part of `make docs`."""
+"""Generates the Python and the TypeScript client from the endpoint table, as part of `make docs`.
+
+Imported by documents.
+"""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Load clients, engines and servers started for a measurement. Imported by bench, rush, demo and commands."""
+"""Load clients, engines and servers started for a measurement. Imported by the other tools of lab."""

@@ -1,2 +1,4 @@
-"""Simulated buyers against a real server, and the ledger checked against what they saw. Imported by demo and
-commands."""
+"""Simulated buyers against a real server, and checks of the ledger against their records.
+
+Imported by demo and commands.
+"""

@@ -1,1 +1,1 @@
-"""A payment service with faults on demand, for demos, load tests and tests. Imported by commands."""
+"""A payment service with faults on demand, for demos, load tests and tests. Imported by simulate and commands."""

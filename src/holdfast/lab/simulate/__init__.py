@@ -1,4 +1,4 @@
-"""The whole system in one process on a virtual clock, from a seed, with faults; the invariants are checked all along.
+"""The whole system in one process on a virtual clock, from a seed, with faults; invariants are checked throughout.
 
-Read `run.py` first. Nothing but the command line and the tests imports it.
+Read `run.py` first. Only commands may import it.
 """

@@ -1,2 +1,4 @@
-"""The page `/simulation` of `holdfast demo`: a sale on a real server with faults at the push of a button, and beside
-it what simpler shops sell to the same buyers."""
+"""The page `/simulation` of `holdfast demo`: a sale on a real server with faults on demand, beside simpler shops.
+
+The demo starts it; nothing imports it.
+"""

@@ -1,1 +1,1 @@
-"""Queries on service keys and console sessions. Access, http and the CLI may import it."""
+"""Queries on service keys, operators, approvals and console sessions. Every layer above the ledger may import it."""

@@ -1,1 +1,1 @@
-"""Archives of ended months: Parquet files beside the ledger, and what is dropped once it is in them."""
+"""Archives of past months as Parquet files, and what is then deleted. Every layer above the ledger may import it."""

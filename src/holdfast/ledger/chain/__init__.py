@@ -1,1 +1,1 @@
-"""The chain over the events, and its checkpoints. The ledger's subjects and every package above may import it."""
+"""The hash chain over the events, and its checkpoints. The ledger and every layer above may import it."""

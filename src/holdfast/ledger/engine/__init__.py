@@ -1,4 +1,4 @@
 """How transactions run on SQLite and PostgreSQL: connections, clocks, locks and row types.
 
-Every package that uses the ledger may import it. It knows no subject.
+The ledger and every layer above may import it. It knows no subject.
 """

@@ -1,1 +1,4 @@
-"""Erasing a buyer: their ID becomes a pseudonym in the books and in the history, and the rest is deleted (ADR 20)."""
+"""Erases a buyer: their ID becomes a pseudonym in the ledger and its history, and the rest is deleted (ADR 20).
+
+Every layer above the ledger may import it.
+"""

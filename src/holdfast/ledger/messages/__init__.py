@@ -1,1 +1,1 @@
-"""Queries on messages to buyers: contacts, the log, and who is to be told of what."""
+"""Queries on messages to buyers: contacts, recipients and the log. Every layer above the ledger may import it."""

@@ -1,4 +1,4 @@
 """Queries on settlements, payments, refunds, wallets and mismatches between them.
 
-Every package above the ledger may import it.
+Every layer above the ledger may import it.
 """

@@ -1,1 +1,4 @@
-"""Read replicas: reads that need not be done by the primary, and never say less than was known when they began."""
+"""Read replicas: reads that the primary need not serve, and that never miss what was known when they began.
+
+Every layer above the ledger may import it.
+"""

@@ -1,1 +1,1 @@
-"""Queries on the waiting room: places, tickets, spent challenges. Every package above the ledger may import it."""
+"""Queries on the waiting room: places, tickets, spent challenges. Every layer above the ledger may import it."""

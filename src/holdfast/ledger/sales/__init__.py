@@ -1,1 +1,1 @@
-"""Queries on sales, their lists, restocks and shortages. Every package above the ledger may import it."""
+"""Queries on sales, their lists, restocks and shortages. Every layer above the ledger may import it."""

@@ -1,1 +1,1 @@
-"""Web Push: notifications in browsers, for buyers who asked for them."""
+"""Web Push: browser notifications for buyers who asked for them. Every layer above messages may import it."""

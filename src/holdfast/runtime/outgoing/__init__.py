@@ -1,1 +1,4 @@
-"""Calls to addresses that others chose: where they may lead, how long they may take, how much is read."""
+"""Calls to addresses chosen by others: allowed targets, timeouts, size limits.
+
+Every layer above runtime may import it.
+"""

@@ -1,1 +1,4 @@
-"""Traces: what belongs to which, and the tracer that sends spans. Only `otel` imports OpenTelemetry."""
+"""Traces: trace contexts, and the tracer that sends spans. Every layer above runtime may import it.
+
+Only `otel` imports OpenTelemetry.
+"""

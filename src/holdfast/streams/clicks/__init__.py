@@ -1,1 +1,4 @@
-"""The click stream: what visitors of a sale do, for analysis. It may lose clicks, and never delays anyone."""
+"""The click stream: what visitors of a sale do, for analysis. It may lose clicks, but never delays anyone.
+
+Every layer above streams may import it.
+"""

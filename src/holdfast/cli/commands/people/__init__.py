@@ -1,1 +1,1 @@
-"""Commands about people: buyers, operators, and what operators approve."""
+"""Commands about people: buyers, operators, approvals. The CLI loads them by name; nothing may import them."""

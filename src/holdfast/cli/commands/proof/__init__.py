@@ -1,1 +1,4 @@
-"""What happened, and proof of it: verify, audit, report, lottery. Imported by the application, by name."""
+"""Commands that show what happened and prove it: verify, audit, report, lottery.
+
+The CLI loads them by name; nothing may import them.
+"""

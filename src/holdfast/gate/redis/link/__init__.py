@@ -1,4 +1,4 @@
 """The transport to Redis: addresses, connections, topologies, and the durability check.
 
-Only gate.redis, settings and `holdfast doctor` may import it.
+gate.redis, `holdfast doctor`, and code that validates addresses may import it.
 """

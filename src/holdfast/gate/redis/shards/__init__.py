@@ -1,4 +1,4 @@
-"""One pool split over several keys, so that a cluster decides it on more than one node.
+"""A pool split over several keys, so that more than one node of a cluster decides it.
 
 Only gate.redis may import it.
 """

@@ -1,1 +1,1 @@
-"""Messages to buyers: contacts, and the log."""
+"""Endpoints for messages to buyers: contacts and the log. Only http.server may import it."""

@@ -1,1 +1,1 @@
-"""For operators and shops: how far behind, what is on."""
+"""Endpoints for operators: health, metrics, lag, features. http.endpoints, http.server and lab may import it."""

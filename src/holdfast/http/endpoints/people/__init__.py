@@ -1,1 +1,4 @@
-"""Who operates: signing in by name, operators, their sessions, the record of what they did."""
+"""Endpoints about operators: sign-in, invitations, sessions, approvals, the record of their actions.
+
+http.server and the CLI may import it.
+"""

@@ -1,1 +1,4 @@
-"""Serving several cells: one application for each, and a router above them (docs/CELLS.md)."""
+"""Serves several cells: one application for each, and a router above them (docs/CELLS.md).
+
+Only http.server may import it.
+"""

@@ -1,4 +1,4 @@
-"""Processes that speak HTTP, the fronts, and one that decides, the core (docs/adr/0017-fronts-and-a-core.md).
+"""Several processes that speak HTTP, the fronts, and one that decides, the core.
 
-The rest of `http.server` starts it, and imports nothing else of it.
+Only http.server may import it (docs/adr/0017-fronts-and-a-core.md).
 """

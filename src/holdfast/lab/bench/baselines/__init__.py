@@ -1,1 +1,1 @@
-"""The usual ways to take a unit from a hot counter, to compare with. Imported by the suites."""
+"""The usual ways to take a unit from a hot counter, as baselines. Imported by the suites."""

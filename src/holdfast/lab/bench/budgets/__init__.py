@@ -1,1 +1,1 @@
-"""What a request costs in calls of functions, which does not depend on the machine. Imported by `bench budgets`."""
+"""The cost of a request in function calls, which does not depend on the machine. Imported by commands."""

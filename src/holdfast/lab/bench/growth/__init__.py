@@ -1,1 +1,4 @@
-"""How figures change as more is waiting, requested, held or queued. Imported by commands and document."""
+"""How figures change with the number of pools, holds, settlements and people in line.
+
+Imported by bench and commands.
+"""

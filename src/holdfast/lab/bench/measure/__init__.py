@@ -1,1 +1,1 @@
-"""How a figure is measured and reported: rounds, closed loops, progress, results. The bottom of bench."""
+"""How a figure is measured and reported: rounds, closed loops, progress, results. Imported by the rest of bench."""

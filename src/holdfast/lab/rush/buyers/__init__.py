@@ -1,1 +1,1 @@
-"""One simulated buyer, and the worker process that runs many of them. The bottom of rush."""
+"""One simulated buyer, and the worker process that runs many of them. Imported by the rest of rush."""

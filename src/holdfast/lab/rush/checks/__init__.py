@@ -1,1 +1,1 @@
-"""Compares what the ledger says with what the buyers saw. Pure; imported by run and report."""
+"""Compares the ledger with the buyers' records. Pure; imported by the rest of rush."""

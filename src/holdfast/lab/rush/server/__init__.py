@@ -1,1 +1,1 @@
-"""The server under test: start it, create sales, sample stock, read its ledger. Imported by checks and run."""
+"""The server under test: start it, create sales, sample stock, read its ledger. Imported by rush and demo."""

@@ -1,1 +1,1 @@
-"""Those who buy, what they ask the servers for, and what each of them was told."""
+"""Simulated buyers, their requests to the servers, and the answers each of them got. Imported by simulate."""

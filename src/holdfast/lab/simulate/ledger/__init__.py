@@ -1,1 +1,1 @@
-"""The ledger of a run, what may happen to it, and the operator who recovers it."""
+"""The ledger of a run, its faults, and the operator who recovers it. Imported by simulate."""

@@ -1,1 +1,1 @@
-"""The simple shops: ways to sell that tutorials show, each on a real SQLite file or a real Redis."""
+"""Simple shops as tutorials show them, each on a real SQLite file or a real Redis. Imported by simulation."""

@@ -1,1 +1,1 @@
-"""Batches on PostgreSQL in fewer round trips than a transaction takes. Imported by the gate."""
+"""Batches on PostgreSQL in fewer round trips than a transaction takes. Only the gate may import it."""
