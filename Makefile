@@ -37,24 +37,24 @@ browser: ## Install Chromium for the browser tests if it is missing (Debian and 
 	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
-# Of no consequence where it cannot be installed: the test that needs it says so and is skipped.
-firefox: ## Install Firefox for the browser test in it if it is missing (Debian and Ubuntu, as root)
+# Optional: the test that needs it is skipped without it.
+firefox: ## Install Firefox for its browser test if it is missing (Debian and Ubuntu, as root)
 	@{ command -v firefox-esr || command -v firefox; } >/dev/null || \
 		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends firefox-esr; } || \
 		echo "Firefox could not be installed: apt-get install firefox-esr"
 
-edge-tools: ## Install nginx with njs, and wrk, for the tests of the edge (Debian and Ubuntu, as root)
+edge-tools: ## Install nginx with njs, and wrk, for the edge tests (Debian and Ubuntu, as root)
 	@{ command -v nginx && command -v wrk && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
 		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js wrk; } || \
 		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js wrk"; exit 1; }
 
-# Kafka itself is fetched by the tests that need it.
-broker: ## Install Java and Maven for the tests with Kafka if they are missing (Debian and Ubuntu, as root)
+# The tests fetch Kafka itself.
+broker: ## Install Java and Maven for the Kafka tests if they are missing (Debian and Ubuntu, as root)
 	@{ command -v java && command -v mvn; } >/dev/null || \
 		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
 		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
 
-pgbouncer: ## Install PgBouncer for the tests behind it if it is missing (Debian and Ubuntu, as root)
+pgbouncer: ## Install PgBouncer for its tests if it is missing (Debian and Ubuntu, as root)
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
 		{ apt-get update --quiet && apt-get install --yes --quiet pgbouncer; } || \
 		{ echo "PgBouncer is missing and could not be installed: apt-get install pgbouncer"; exit 1; }
@@ -63,8 +63,8 @@ node: ## Install Node and npm for the tests of the middleware and the TypeScript
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
-# Of no consequence where it cannot be installed: the tests that need it say so and are skipped.
-stripe-mock: $(BIN)/python ## Install Stripe's mock server for the tests of its API if Go is there
+# Optional: the tests that need it are skipped without it.
+stripe-mock: $(BIN)/python ## Install Stripe's mock server for the Stripe tests (needs Go)
 	@test -x $(BIN)/stripe-mock || ! command -v go >/dev/null || \
 		GOBIN=$(abspath $(BIN)) timeout 300 go install github.com/stripe/stripe-mock@latest || echo "stripe-mock could not be installed"
 
@@ -72,10 +72,10 @@ edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests 
 	@test -d edge/node_modules/miniflare || timeout 300 npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
 		{ echo "miniflare could not be installed: npm install --prefix edge"; exit 1; }
 
-# Files of tests are kept in memory where 8 GB are free for them: what a slow disk delays says nothing about the code.
+# Test files are kept in memory if 8 GB are free there, so that a slow disk does not slow the tests down.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
-# A test process waits much of its time for the servers it has started and for their timers: three share two processors.
+# Test processes mostly wait for servers and timers, so three of them share two processors.
 PROCESSES ?= $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
 PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 BUDGET ?= fail
@@ -87,7 +87,7 @@ deploy-tools: ## Install what the tests of deploy/ need if it is missing: Promet
 		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
 		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
 
-# Not part of test-all: building it takes minutes.
+# Not part of test-all, because building Helm takes minutes.
 helm: ## Build helm into build/tools, for the tests of the Helm chart (needs Go)
 	@test -x build/tools/helm || { mkdir -p build/tools && GOBIN=$(CURDIR)/build/tools go install helm.sh/helm/v3/cmd/helm@v3.18.6; }
 
@@ -95,13 +95,13 @@ test-all: install-dev deploy-tools browser firefox node edge-tools edge-worker b
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile all --seeds 5
 
 SEEDS ?= 5
-faults: install-dev broker pgbouncer edge-tools edge-worker ## Inject every family of faults, from SEEDS=5 seeds each
+faults: install-dev broker pgbouncer edge-tools edge-worker ## Inject every family of faults, with SEEDS=5 seeds each
 	$(PYTEST) --faults --seeds $(SEEDS) --hypothesis-profile all
 
-# One process, because the last test of each engine judges all requests before it. Another SEED sends other requests.
+# One process, because the last test of each engine checks all requests before it. SEED selects the requests.
 REQUESTS ?= 10000
 SEED ?= 1
-fuzz: install-dev ## Send REQUESTS=10000 odd requests to each engine
+fuzz: install-dev ## Send REQUESTS=10000 malformed and unusual requests to each engine
 	HOLDFAST_TEST_FUZZ_REQUESTS=$(REQUESTS) HOLDFAST_TEST_FUZZ_SEED=$(SEED) $(BIN)/pytest -rP \
 		--hypothesis-profile fuzz --hypothesis-seed $(SEED) \
 		tests/http/test_http_openapi.py::test_the_server_keeps_to_the_document tests/http/test_http_fuzz.py
@@ -118,7 +118,7 @@ docs: install-dev ## Regenerate the clients, and the tables and figures in READM
 	$(BIN)/python -m holdfast.lab.documents
 	$(BIN)/python tools/architecture.py
 
-docs-site: install-dev ## Build the documentation of this version as a website in build/site, beside older versions there
+docs-site: install-dev ## Build the documentation website of this version in build/site, beside older versions
 	$(BIN)/python -m holdfast.lab.site build
 
 format: install-dev ## Auto-fix lint and formatting
@@ -130,7 +130,7 @@ bench: install-dev ## Benchmark the gate and the server against their baselines
 	$(BIN)/holdfast bench gate --engine postgres
 	$(BIN)/holdfast bench http
 
-budgets: install-dev ## Compare what a request costs, in function calls, with its budget (part of test-all)
+budgets: install-dev ## Compare the cost of requests, in function calls, with their budgets (part of test-all)
 	$(BIN)/holdfast bench budgets
 
 # The docs are regenerated even if a benchmark failed; BENCHMARKS.md names it.
