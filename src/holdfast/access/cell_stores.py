@@ -77,7 +77,7 @@ def _checked(name: str, database_url: str, redis_url: str) -> CellStores:
 
 
 def _refuse_shared(cells: Mapping[str, CellStores]) -> None:
-    """Two cells in one database would be lost together, and each would take the other's sales for its own."""
+    """Two cells in one database would fail together, and each would treat the other's sales as its own."""
     for key in _STORES:
         urls = [url for url in (getattr(stores, key) for stores in cells.values()) if url]
         if len(set(urls)) < len(urls):

@@ -38,12 +38,12 @@ from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 log = structlog.get_logger()
 
 REMEMBERED_S = 5.0
-# Of keys and sessions that are looked up again, in one read.
+# Keys and sessions that one read looks up again.
 CHECKS_MAX, QUEUE_MAX = 1_024, 65_536
 REMEMBERED_MAX = 50_000
 # The longest tokens in use (RS256, a few claims) have about 1.5 KiB. Longer headers are not cached.
 REMEMBERED_HEADER_MAX = 4096
-# Of all headers together: what 50,000 usual tokens need, whatever buyers send.
+# For all headers together: enough for 50,000 usual tokens.
 REMEMBERED_BYTES = 32 * 1024**2
 SKEW_S = 30
 PUBLIC_ALGORITHMS = ["RS256", "ES256", "EdDSA", "Ed25519"]
@@ -59,9 +59,9 @@ JWKS_MAX_BYTES = 64 * 1024
 # stolen, so it is refused.
 MAX_TOKEN_LIFE_S = 30 * 24 * 3600
 MAX_BUYER_ID = 200
-# Far beyond any time, and small enough to reckon with.
+# Far beyond any real time, and small enough for arithmetic.
 LATEST = 2**53
-# Whatever else the same keys sign (refresh tokens, ID tokens for others, our own receipts) is not a buyer's token.
+# Other tokens signed with the same keys (refresh tokens, ID tokens for others, our receipts) are not buyers' tokens.
 TOKEN_TYPES = frozenset({"jwt", "at+jwt"})
 _CUSTOMER = re.compile(r"cus_[A-Za-z0-9]{1,100}")
 
@@ -76,14 +76,14 @@ class Caller(Struct, frozen=True):
     key_id: str | None = None
     session_id: str | None = None
     is_legacy: bool = False
-    # Of a service: its key's or its operator's name. The admin key has none.
+    # For a service: the name of its key or its operator. The admin key has none.
     name: str | None = None
     operator_id: str | None = None
     # Stripe's ID of the buyer as a customer, whose saved cards may be charged.
     stripe_customer: str | None = None
     # When the buyer's account was made, in seconds since 1970, as their token says.
     account_created_at: int | None = None
-    # Of a buyer's token (`jti`), by which it can be revoked.
+    # The ID of a buyer's token (`jti`), by which it can be revoked.
     token_id: str | None = None
 
     @property
@@ -92,7 +92,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def shown_name(self) -> str:
-        """Of a service, for the record."""
+        """The actor to record for a service."""
         if self.operator_id is None and self.name is not None:
             return f"key {self.name}"
         return self.name or "the admin key"
@@ -105,7 +105,7 @@ class Unauthorized(Exception):
 class _Known(Struct, frozen=True):
     caller: Caller
     until: float
-    # By the wall clock, which may be set, and goes on while the machine is suspended.
+    # By the wall clock, which may be set, and continues while the machine is suspended.
     expires_at: float
 
 
@@ -124,7 +124,7 @@ class BuyerKeys:
         self._refresh: asyncio.Task[None] | None = None
 
     def check_origin(self, audience: object, issuer: object) -> None:
-        """A token that the same keys signed for somebody else is not for us."""
+        """Refuses tokens that the same keys signed for other audiences."""
         named = audience if isinstance(audience, list) else [audience]
         if self._audience and self._audience not in named:
             raise Unauthorized("The token's `aud` does not name this service.")
@@ -209,7 +209,7 @@ class BuyerKeys:
 
 
 async def _download(client: httpx.AsyncClient, url: str) -> bytes:
-    """At most so much, and nothing is unpacked: a small answer could unpack to gigabytes."""
+    """Reads a limited size, without decompression: a small response could unpack to gigabytes."""
     content = bytearray()
     async with client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
         answer.raise_for_status()
@@ -235,7 +235,7 @@ class Authenticator:
         self._checks: KeyedBatcher[Caller, bool] = KeyedBatcher(self._check, batch_max=CHECKS_MAX, queue_max=QUEUE_MAX)
 
     def recognise(self, authorization: str | None) -> Caller | None:
-        """The caller, if this exact header was accepted a moment ago, or has the admin key. Asks no store."""
+        """The caller, if this exact header was accepted a moment ago, or has the admin key. Needs no store."""
         if authorization is None:
             return None
         known = self._known.get(authorization)
@@ -247,7 +247,7 @@ class Authenticator:
         return None
 
     async def is_still_valid(self, authorization: str, caller: Caller) -> bool:
-        """Of a recognised caller that can be revoked."""
+        """Looks up again a recognised caller that can be revoked."""
         is_valid = await self._checks.submit(ONE_QUEUE, caller)
         if not is_valid:
             self.forget(authorization)
@@ -271,7 +271,7 @@ class Authenticator:
         return self.recognise(authorization) or await self.look_up(authorization)
 
     async def look_up(self, authorization: str) -> Caller:
-        """The caller of a header that is not recognised. Raises `Unauthorized`."""
+        """The caller of a header that is not cached. Raises `Unauthorized`."""
         scheme, _, token = authorization.partition(" ")
         if scheme == SESSION:
             return await self._session(authorization, token)

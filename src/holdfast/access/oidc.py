@@ -1,8 +1,8 @@
 """Sign-in by OpenID Connect: the authorization code flow with PKCE, for any issuer.
 
-The model. `begin` makes the issuer's URL, and a cookie for the browser that has what the answer must fit: `state`
-against forged answers, `nonce` against replayed ID tokens, and the verifier of the code challenge. The cookie is
-sealed, so nothing is kept at the server, and any server can finish what another began. `finish` exchanges the code and
+The model. `begin` builds the issuer's URL, and a cookie for the browser with the values that the answer must match:
+`state` against forged answers, `nonce` against replayed ID tokens, and the verifier of the code challenge. The cookie
+is sealed, so the server stores nothing, and any server can finish a sign-in. `finish` exchanges the code and
 verifies the ID token: its signature with the issuer's published keys, and `iss`, `aud`, `azp`, `exp`, `nonce`.
 
 On failure: `SignInRefused`, with a reason that is safe to show. An issuer that does not answer is a failure too.
@@ -32,7 +32,7 @@ from holdfast.runtime.sealing import Sealer
 
 log = structlog.get_logger()
 
-# How long somebody may take to sign in at the issuer.
+# How long a sign-in at the issuer may take.
 PENDING_S = 600
 TIMEOUT_S = 5.0
 # Discovery documents, key sets and token answers have a few kilobytes.
@@ -54,7 +54,7 @@ class SignInRefused(Exception):
 class Identity(Struct, frozen=True):
     issuer: str
     subject: str
-    # None unless the issuer says that it is theirs.
+    # None unless the issuer has verified it.
     email: str | None
 
 

@@ -21,7 +21,7 @@ class Operators:
         self._passwords = Passwords()
 
     async def accept(self, token: str, password: str) -> Begun | None:
-        """Take up an invitation. None if there is none (any more)."""
+        """Accept an invitation. None if it does not exist or was used."""
         database = self._database
         if not await database.read(lambda c: ledger.is_open_invitation(c, token, database.now_ms(c))):
             return None
@@ -52,7 +52,7 @@ class Operators:
         return await self._database.write(work)
 
     async def sign_in_as(self, identity: Identity) -> Begun:
-        """By OIDC. Raises `SignInRefused` for somebody who was not invited, or is disabled."""
+        """Sign in by OIDC. Raises `SignInRefused` for an account that was not invited, or is disabled."""
 
         def work(connection: Connection) -> Begun:
             operator = self._operator_of(connection, identity)

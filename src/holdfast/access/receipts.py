@@ -1,7 +1,7 @@
 """A signed receipt for every hold granted by Redis: proof for its owner in case the hold is lost.
 
-Redis may be flushed, or fail over to a lagging replica, before a hold reaches the ledger. Then only its owner knows of
-it. With the receipt they get a clear answer (`reservation_lost`: it was granted, it is gone, nothing was charged)
+Redis may be flushed, or fail over to a lagging replica, before a hold reaches the ledger. Then only its owner knows
+about it. With the receipt they get a clear answer (`reservation_lost`: it was granted, it is gone, nothing was charged)
 instead of `not_found`.
 
 A receipt is a JWT (HS256). Signing is our own code, because every grant needs it and a library takes twenty times as

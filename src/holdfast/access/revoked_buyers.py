@@ -1,8 +1,8 @@
-"""Buyers whose tokens are refused although they are valid: revoked by an operator, until the revocation expires.
+"""Buyers whose valid tokens are refused, because an operator revoked them, until the revocation expires.
 
 The model. Every process has the whole list in memory, so a request costs two look-ups in a set, or none while the list
 is empty. Twice a second the process asks the ledger for the list's revision (counts and sums), and reads the list again
-if that changed. The process that takes a revocation knows it before it answers.
+if that changed. The process that handles a revocation applies it before it responds.
 
 When it fails. While the ledger does not answer, the list stays as it was last read.
 """

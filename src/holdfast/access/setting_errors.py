@@ -1,4 +1,4 @@
-"""What is wrong with a setting, by the name it was given: an environment variable, or a key of `holdfast.toml`."""
+"""Errors in settings, under the name that was used: an environment variable, or a key of `holdfast.toml`."""
 
 import os
 import re

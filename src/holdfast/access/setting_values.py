@@ -26,7 +26,7 @@ def is_webhook_secret(secret: str) -> bool:
 
 
 def _is_public(key: str) -> str:
-    """It is sent to every browser, so a secret key here would be given away."""
+    """It is sent to every browser, so a secret key here would be disclosed."""
     if key and not key.startswith("pk_"):
         raise ValueError("must be a publishable key, pk_…")
     return key

@@ -22,7 +22,7 @@ class AddressLimits:
         )
 
     async def decided(self, command: Reserve, deciding: Awaitable[Verdict]) -> Verdict:
-        """The verdict, once the address has as many units as were granted."""
+        """The verdict, once exactly the granted units count for the address."""
         return await decided(command, deciding, self._set)
 
     async def _set(self, reservation_id: str, units: int) -> None:

@@ -12,7 +12,7 @@ from holdfast.errors import Busy
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.allowances import UNDECIDED_MS, Exceeded, claim_units, set_claimed
 
-# A process that was stopped for longer between its claim and the gate must not go on: its claim may count no more.
+# A process that was paused for longer between its claim and the gate must not continue: its claim may have expired.
 BEGUN_WITHIN_S = UNDECIDED_MS / 1000 / 5
 
 
@@ -36,8 +36,8 @@ class Allowances:
         return await decided(command, decide(), self._set)
 
     async def _claim(self, sale: Sale, command: Reserve) -> Exceeded | None:
-        """Before a refusal the ledger is brought up to date: units may have returned that it still counts, and claims
-        that are old and have no reservation then came to nothing."""
+        """Before a refusal the ledger is brought up to date: it may still count returned units, and old claims
+        without a reservation."""
         exceeded = await self._try(sale, command, 0)
         if exceeded is None or not exceeded.sku_ids:
             return exceeded

@@ -1,4 +1,4 @@
-"""What is claimed of a limit before the gate decides, and what remains of the claim afterwards."""
+"""Units claimed from a limit before the gate decides, and adjusted to the verdict afterwards."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,7 +12,7 @@ SetUnits = Callable[[str, int], Awaitable[None]]
 
 
 async def decided(command: Reserve, deciding: Awaitable[Verdict], set_units: SetUnits) -> Verdict:
-    """The verdict, once as many units are claimed as were granted. While that is unknown all of them count."""
+    """The verdict, once exactly the granted units are claimed. While the outcome is unknown, all of them count."""
     try:
         verdict = await deciding
     except OutcomeUnknown:
@@ -30,7 +30,7 @@ async def decided(command: Reserve, deciding: Awaitable[Verdict], set_units: Set
     is_it = found is not None and found.reservation_id == command.reservation_id
     granted = found if verdict.outcome is Outcome.RESERVED or is_it else None
     if granted is None or granted.quantity != command.quantity:
-        # Rather counted too high than a grant that is not answered.
+        # A count that is too high is better than a grant without a response.
         with suppress(EngineError):
             await set_units(command.reservation_id, 0 if granted is None else granted.quantity)
     return verdict

@@ -31,11 +31,11 @@ class Denied(Enum):
     # The pool is not in a sale. There is nothing to pay, so only a service may confirm.
     NOTHING_TO_PAY = auto()
     EXTERNAL_PAYMENT = auto()
-    # The sale is paid here, so nobody confirms without a payment.
+    # The sale is paid here, so a confirm needs a payment.
     PAYMENT_REQUIRED = auto()
-    # The last card was declined, and the buyer names none.
+    # The last card was declined, and the buyer named no other.
     METHOD_REQUIRED = auto()
-    # The buyer's tier is too low by now.
+    # The buyer's tier is too low now.
     TIER_REQUIRED = auto()
 
 
@@ -76,7 +76,7 @@ class Holds:
         return await self._submit(Move(Transition.CONFIRM, reservation_id), wait)
 
     async def _is_paid_here(self, reservation_id: str) -> bool:
-        """Whether it waits for a payment of ours. Of a pool that is in no sale, no reservation is looked up."""
+        """Whether it waits for a payment through Holdfast. Reservations of pools without a sale are not looked up."""
         sku_id = sku_of(reservation_id)
         if sku_id is None:
             return False
@@ -117,7 +117,7 @@ class Holds:
         attempt = found.attempts + 1
         if method is not None and found.status is Status.ACTIVE:
             await self._methods.note(sale, reservation_id, found.owner_id, found.quantity, method, attempt)
-        # Of the attempt that the card was named for: any later one would charge the card that was declined meanwhile.
+        # Only the attempt that the card was named for: a later one would charge a card that was declined meanwhile.
         settled = await self._settle(Move(Transition.SETTLE, reservation_id, buyer_id, attempt=attempt), wait)
         return Denied.METHOD_REQUIRED if _is_still_active(settled) else settled
 

@@ -16,7 +16,7 @@ from holdfast.runtime.batching import KeyedBatcher
 from holdfast.sales.catalogue import Catalogue
 
 SHOWN_MAX = 100
-# Refused buyers whose holds are read together; so many, and so long, may wait. The others are refused without a list.
+# Holds of refused buyers are read in batches; at most this many buyers wait, this long. Others get no list.
 REFUSED_TOGETHER, REFUSED_MAX, REFUSED_WAIT_S = 32, 512, 1.0
 _LIVE = (Status.ACTIVE, Status.SETTLING)
 
@@ -44,9 +44,9 @@ class FindMine:
         return await self._reads.read(lambda connection: self._read(connection, sale, buyer_id), seen)
 
     async def live_ids(self, sale: Sale, buyer_id: str) -> list[str]:
-        """The buyer's holds, for one who was refused because of them.
+        """The holds because of which a buyer was refused.
 
-        Those who are refused meanwhile share the next catch-up and read: buyers who insist cost one at a time per pool.
+        Buyers refused during a read share the next one, so persistent buyers cost one read at a time per pool.
         """
         return await self._refused.submit(sale.sku_id, (sale, buyer_id))
 

@@ -41,7 +41,7 @@ class Passes:
         return _ADMITTED if is_valid else Admission.EXPIRED
 
     async def recheck(self, sale: Sale, text: str | None) -> Admission:
-        """Of a pass that is valid as far as this process knows: its holder may have left through another one."""
+        """For a pass that this process considers valid; its holder may have left through another process."""
         given = None if text is None else self._tokens.read_any_pass(text, self._now_ms() / 1000)
         if given is None or not await self._rooms.was_returned(sale.line_id, given.jti):
             return _ADMITTED

@@ -1,7 +1,7 @@
 """What a buyer's payment needs next: nothing, some time, or an answer to the bank (3-D Secure).
 
-What the browser needs to ask the bank is fetched from the provider for each request and kept nowhere: with it a payment
-can be confirmed.
+The secret that the browser needs for the bank is fetched from the provider for each request and never stored: it can
+confirm a payment.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,7 +30,7 @@ class PaymentStep(Struct, frozen=True):
 
 
 class _Asked(Struct, frozen=True):
-    """A payment whose buyer the bank asks."""
+    """A payment that waits for the buyer's answer to the bank."""
 
     payment_key: str
     provider: str

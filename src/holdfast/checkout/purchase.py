@@ -85,7 +85,7 @@ class Denied(Enum):
     SALE_NOT_FOUND = auto()
     ADMISSION_REQUIRED = auto()
     AMOUNT_TOO_HIGH = auto()
-    # Too much is behind: nothing new begins.
+    # Background work is too far behind to begin anything new.
     BUSY = auto()
 
 
@@ -104,7 +104,7 @@ class AttemptLimitReached(Struct, frozen=True):
 
 
 class DropLimitReached(Struct, frozen=True):
-    """The buyer has as many units in the drop as one may have."""
+    """The buyer has reached the drop's limit."""
 
     sale: Sale
     exceeded: Exceeded
@@ -173,8 +173,8 @@ class PurchaseUnits:
         return await self._decide(sale, wanted, wait)
 
     async def _decide(self, sale: Sale, wanted: Wanted, wait: Wait) -> Result:
-        """What the gate decides. A limit, or a quote, may rule it out before; what was granted under this key then is
-        not one more."""
+        """The gate's decision. A limit or a quote may rule it out first; then the key can only return an earlier
+        grant."""
         quote = None if wanted.quote_id is None else await self._find_quote(sale, wanted)
         if quote is None and wanted.quote_id is not None:
             return QuoteNotUsable(sale, QuoteRefused.MISMATCH)
@@ -195,7 +195,7 @@ class PurchaseUnits:
         return None if verdict.reservation is None else self._granted(sale, verdict, verdict.reservation, quote)
 
     def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
-        """What the gate is known to answer in this moment. It counts once it is told, by `refuse`."""
+        """The gate's current answer, if it is known. It is counted when it is sent, by `refuse`."""
         sale = self._catalogue.cached(sale_id)
         if (
             sale is None
@@ -237,7 +237,7 @@ class PurchaseUnits:
         return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
 
     async def _refusal(self, sale: Sale, wanted: Wanted, wait: Wait) -> Verdict | None:
-        """What the gate is known to answer. Limits that are not the gate's are checked before it."""
+        """The gate's answer, if it is known. Limits outside the gate are checked before it."""
         if _is_limited_before(sale) or sale.state is _CLOSED:
             return None
         known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
@@ -246,7 +246,7 @@ class PurchaseUnits:
     async def _reserve_within_limit(
         self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait
     ) -> Verdict | Exceeded | None:
-        """None if the address has as many units as it may have."""
+        """None if the address has reached its limit."""
         address = None if sale.units_per_address is None else wanted.address()
         if address is None:
             return await self._reserve_in_drop(sale, command, wanted, wait)
@@ -301,7 +301,7 @@ def _asks_for_proof(sale: Sale) -> bool:
 
 
 def _is_limited_before(sale: Sale) -> bool:
-    """Whether something counts before the gate decides."""
+    """Whether a limit claims units before the gate decides."""
     return sale.units_per_address is not None or sale.purchase_attempts_max is not None
 
 

@@ -29,7 +29,7 @@ class QuoteRefused(Enum):
     """Why a purchase cannot use a quote."""
 
     EXPIRED = auto()
-    # It is unknown, for another buyer, sale or quantity, or was used for another purchase.
+    # It is unknown, belongs to another buyer, sale or quantity, or was used for another purchase.
     MISMATCH = auto()
 
 
@@ -71,14 +71,14 @@ class Quotes:
         return await self._database.write(work)
 
     async def find(self, sale: Sale, buyer_id: str, quantity: int, quote_id: str) -> Quote | None:
-        """Only one that is for this purchase."""
+        """The quote, if it is for this purchase."""
         found = await self._database.read(lambda connection: find_quote(connection, quote_id))
         asked = (sale.sale_id, buyer_id, quantity)
         is_for_it = found is not None and (found.sale_id, found.buyer_id, found.quantity) == asked
         return found if is_for_it else None
 
     async def claim(self, quote: Quote, key: str) -> QuoteRefused | None:
-        """None: the purchase with this key has it."""
+        """None if the purchase with this key already uses it."""
 
         def work(connection: Connection) -> QuoteRefused | None:
             if quote.expires_at <= self._database.now_ms(connection):
@@ -88,6 +88,6 @@ class Quotes:
         return await self._database.write(work)
 
     async def prices_of(self, reservation_ids: Iterable[str]) -> Mapping[str, QuotedPrice]:
-        """Of those that were made with a quote; without any there is no query."""
+        """Prices of the reservations made with a quote; without any there is no query."""
         ids = [id_ for id_ in reservation_ids if may_be_quoted(id_)]
         return await self._database.read(lambda connection: prices_of(connection, ids)) if ids else {}

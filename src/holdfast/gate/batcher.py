@@ -7,13 +7,13 @@ idempotency key finds out what happened.
 Sold-out cache. After a refusal for lack of stock, attempts within `cache_s` get the same answer from the cache, so a
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key may repeat one that was granted,
 in this process or another, and the same key must get the same answer. So it is answered from the cache only if its
-owner is known to have nothing in the pool (`winners.py`), and if no rule can tell it from the attempt that was refused.
-Where other processes grant, too, the store is asked once for all that arrive meanwhile (`confirmed_refusals.py`).
-While the cache lasts, batches of that pool start at least `GATHER_S` apart: nothing is gained by being quick, and the
-attempts that gather share one look at their keys. An attempt that comes after a pause does not wait.
+owner is known to have nothing in the pool (`winners.py`), and if every rule treats it like the attempt that was
+refused. Where other processes grant, too, one read of the store confirms the refusal for all waiting attempts
+(`confirmed_refusals.py`). While the cache lasts, batches of that pool start at least `GATHER_S` apart, so that more
+attempts share one look-up of their keys. An attempt that comes after a pause does not wait.
 
-Latency. How long the last batch of a pool took, counted from the arrival of its first command, is kept for a moment:
-the pace of a waiting room slows down by it.
+Latency. The duration of a pool's last batch, from the arrival of its first command, is kept for a moment: it slows down
+the pace of a waiting room.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ from holdfast.runtime.batching import KeyedBatcher, Pending, log_failed_batch
 # At 5,000 attempts per second, 15 share a batch. A batch of some hundreds takes longer than this and is not delayed.
 GATHER_S = 0.003
 
-# How long the duration of a batch says something about the gate.
+# The duration of a batch is an indicator of the gate's load for this long.
 SLOWNESS_S = 1.0
 
-# A batch with nothing but these found the pool as it was.
+# A batch with only these outcomes left the pool unchanged.
 _NOTHING_NEW = frozenset({Outcome.REPLAYED, Outcome.KEY_REUSED})
 
 
-# Once so many were refused from the cache, one attempt is decided before the cache ends. Otherwise all would have to be
-# that come until the pool was found empty again, and at such a rate they are many.
+# After this many refusals from the cache, one attempt is decided before the cache entry expires. Otherwise all attempts
+# would reach the gate until the pool was found empty again, and at such a rate they are many.
 REFRESHED_AFTER = 32
 
 
@@ -110,7 +110,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         return self._give(sku_id, cached)
 
     def certain_refusal(self, sku_id: str, owner_id: str, min_quantity: int, tier: int) -> CachedRefusal | None:
-        """As `cached_refusal_with_key`, if nobody has to be asked. It counts once it is told, by `tell`."""
+        """As `cached_refusal_with_key`, if memory suffices. `tell` counts it when it is sent."""
         cached = self._cached(sku_id)
         if cached is None or not cached.covers(min_quantity, tier) or self._is_refresh_due(cached):
             return None
@@ -147,7 +147,8 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             await self._confirmed.drain()
 
     def slowness_ms(self) -> dict[str, float]:
-        """By pool with recent commands: how long the last answer took, or the oldest command has waited if longer."""
+        """For each pool with recent commands: the latency of the last answer, or the age of the oldest command if
+        higher."""
         now = monotonic()
         self._took = {key: took for key, took in self._took.items() if now - took.at < SLOWNESS_S}
         slowest: dict[str, float] = {}
@@ -190,7 +191,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             metrics.count_outcome(outcome, number)
         metrics.flush_outcomes()
         if outcomes.keys() == {Outcome.POOL_NOT_FOUND}:
-            return  # Anyone can make up a pool. It must not cost a row that is kept.
+            return  # Callers can name pools that do not exist. They must not cost a row.
         self._took[key] = _Took(now - batch[0].since, now)
         if not outcomes.keys() <= _NOTHING_NEW:
             self._cache(key, batch[-1].item, verdicts[-1], started)

@@ -1,4 +1,4 @@
-"""The last refusal for lack of stock, which others get without being decided."""
+"""The last refusal for lack of stock, which later attempts get without a decision."""
 
 from msgspec import Struct
 
@@ -14,14 +14,14 @@ class CachedRefusal(Struct):
     verdict: Verdict
     since: float
     until: float
-    # Of the attempt that was refused: it was within the limit per owner, and of a sufficient tier.
+    # Facts of the refused attempt: it was within the limit per owner, and of a sufficient tier.
     min_quantity: int
     tier: int
     # How many were refused from the cache; None once an attempt was sent to be decided.
     given: int | None = 0
 
     def covers(self, min_quantity: int, tier: int) -> bool:
-        """Whether no rule can tell such an attempt, of an owner who has nothing, from the one that was refused."""
+        """Whether every rule treats this attempt, of an owner without reservations, like the one that was refused."""
         return min_quantity <= self.min_quantity and tier >= self.tier
 
 

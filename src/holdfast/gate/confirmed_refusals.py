@@ -1,19 +1,18 @@
-"""Refuses attempts with keys at an empty pool that other processes grant from, too, with one small read for many.
+"""Refuses attempts with idempotency keys at an empty pool that other processes grant from, too: one read for many.
 
-The model. As in `winners.py`, a pool that was found empty gets a filter of everybody who has a reservation in it. Other
-processes may grant at any moment, so memory alone is never enough. Instead, those who arrive while a read is under way
-share the next one. It says of one moment whether the pool is still empty, and who has got something since the filter
-was last complete. Who is not in the filter then has nothing: no key of theirs can be known and no limit counts against
-them, so the refusal of that moment is their answer, and their keys are not looked up. Who may be in it is left to the
-gate.
+The model. As in `winners.py`, a pool that was found empty gets a filter of all owners of a reservation in it. Other
+processes may grant at any moment, so memory alone is not enough. Instead, attempts that arrive during a read share the
+next one. A read says, for one moment, whether the pool is still empty and who got something since the filter was last
+complete. An owner who is not in the filter then has nothing: none of their keys can be known and no limit counts
+against them, so they are refused without looking up their keys. The gate decides for owners who may be in the filter.
 
-The invariants. A read begins after everybody whom it answers has arrived, so a grant that any process has acknowledged
-before is in it. The filter is complete up to a mark, which only a read moves forward, together with the owners in
-between. Whatever cannot be told (the pool has changed, the store no longer knows what came after the mark, it does not
-answer) is answered None, and the gate decides. `term` is None while what the ledger says is doubted, and changes after;
-the filters of before are worthless then.
+The invariants. A read begins after every attempt that it answers has arrived, so it sees every grant that any process
+has acknowledged before. The filter is complete up to a mark, which only a read moves forward, together with the owners
+in between. If anything is uncertain (the pool has changed, the store does not answer or no longer has what came after
+the mark), the result is None, and the gate decides. `term` is None while the ledger is doubted, and changes afterwards;
+older filters are then invalid.
 
-When it fails. A filter that could not be filled or followed is dropped, and made again after a later refusal.
+When it fails. A filter that could not be filled or updated is dropped, and built again after a later refusal.
 """
 
 import asyncio
@@ -32,14 +31,14 @@ from holdfast.runtime.log import log_failure
 
 # At 5,000 attempts per second, 15 share a read, as they share a batch.
 GATHER_S = 0.003
-# A filter that was not followed for so long is made anew: history is deleted after two days.
+# A filter that was not updated for this long is built again: history is deleted after two days.
 FOLLOWED_S = 600.0
 # A pool whose filter could not be filled is not tried again at once.
 RETRY_S = 1.0
 
-# How long a read may take before the gate decides instead: longer than any of a store that is well.
+# How long a read may take before the gate decides instead: longer than any read of a healthy store.
 LOOK_TIMEOUT_S = 0.5
-# So many wait for the next read of a pool, as many as may wait in a queue; the gate decides for, or drops, the others.
+# At most this many wait for the next read of a pool, as in a queue; the gate decides or drops the others.
 WAITING_MAX = 8192
 
 # How far a store was read; each has its own kind.
@@ -52,7 +51,7 @@ class Seen(Struct, frozen=True):
 
     # On the attempt in question; None if it would change anything.
     verdict: Verdict | None
-    # Who has got something since the mark, and the new mark.
+    # The owners who got something since the mark, and the new mark.
     owner_ids: Sequence[str]
     mark: Mark
 
@@ -63,8 +62,8 @@ class OwnerFeed(Protocol):
         if that cannot be told."""
 
     async def look(self, sku_id: str, mark: Mark, attempt: Reserve) -> Seen | None:
-        """How an attempt of somebody who has nothing would be answered. None if what came after the mark is not known
-        any more."""
+        """The answer to an attempt of an owner who has nothing. None if what came after the mark is no longer
+        known."""
 
 
 class _Followed:
@@ -105,7 +104,7 @@ class ConfirmedRefusals:
         return answer
 
     def prepare(self, sku_id: str) -> None:
-        """Of a pool that was found empty."""
+        """The filter of a pool that was found empty."""
         term, found = self._term(), self._pools.get(sku_id)
         if term is None or (found is not None and found.term == term):
             return
@@ -154,7 +153,7 @@ class ConfirmedRefusals:
                 if verdict is not None:
                     count_refusals(sku_id, verdict.outcome, refused)
         finally:
-            # However this ended, the gate decides for those who are left.
+            # However this ended, the gate decides for the rest.
             followed.reading = None
             _answer([*waiting, *followed.waiting], None, followed.owners)
             followed.waiting = []
@@ -168,11 +167,11 @@ class ConfirmedRefusals:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 seen = await self._feed.look(sku_id, followed.mark, attempt)
         except TimeoutError:
-            # Those who come next do not wait for a store that does not answer.
+            # Later attempts do not wait for a store that does not answer.
             self._drop(sku_id, followed)
             return None
         except EngineError:
-            return None  # The gate says what is wrong.
+            return None  # The gate reports what is wrong.
         if seen is None:
             self._drop(sku_id, followed)
             return None

@@ -63,7 +63,7 @@ class Restocker(Protocol):
 
 
 class Evidence(Protocol):
-    """What a gate outside the ledger knows about a ledger that went back. It keeps marks too."""
+    """What a gate outside the ledger knows about a ledger that went back. It keeps marks, too."""
 
     async def read(self) -> KeptMark | None: ...
 

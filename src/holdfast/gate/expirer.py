@@ -1,10 +1,10 @@
 """Returns units whose deadline has passed to their pool.
 
-A batch that runs short returns overdue holds by itself; the expirer returns them when nobody asks. Every pass finds the
-pools with overdue holds and starts to return them through the same gate as everything else: a portion of one pool, then
-a portion of the next. So a million holds due in one pool do not delay the deadlines of the others, and delay buyers of
-that pool no longer than a portion takes. Passes go on meanwhile, and a pool that does not answer keeps one turn only.
-Several expirers may run: the pool's lock makes them take turns, and the second finds nothing left to do.
+A batch that runs short returns overdue holds itself; the expirer returns them when no commands arrive. Every pass finds
+the pools with overdue holds and returns them through the gate in portions, taking turns between pools. So a million
+holds due in one pool do not delay the others, and delay buyers of that pool only for one portion. Passes continue
+meanwhile, and a pool that does not answer occupies only one turn. Several expirers may run: the pool's lock serialises
+them, and the second finds nothing left to do.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PASS_INTERVAL_S = 0.2
 LONGEST_REST_MS = 800
 # Holds, in some milliseconds.
 PORTION = 100
-# Where one writer serves all pools, nobody else writes meanwhile.
+# Where one writer serves all pools, all other writes wait meanwhile.
 PORTION_OF_ONE_WRITER = 50
 LONGEST_PAUSE_S = 0.01
 # Pools that return a portion at the same time.
@@ -57,8 +57,7 @@ class Expirer:
         )
 
     async def pass_once(self, wait_s: float = PASS_INTERVAL_S) -> int:
-        """Start to return all units overdue now; returns how many were back after `wait_s` at most, in pools of which
-        all are."""
+        """Start to return all units overdue now; wait up to `wait_s`, and count those of pools that are finished."""
         now, soon = await self._database.read(self._pools_due_soon)
         due = [(sku_id, earliest) for sku_id, earliest in soon if earliest <= now]
         first_ms = min((earliest - now for _, earliest in soon), default=LONGEST_REST_MS)
@@ -104,5 +103,5 @@ class Expirer:
             returned += verdict.units
             if verdict.units < self._portion:
                 return returned
-            # Buyers of this pool get half of its time, unless it is the machine that is slow.
+            # Buyers of this pool get half of its time, unless the machine itself is slow.
             await asyncio.sleep(min(took_s, LONGEST_PAUSE_S))

@@ -1,4 +1,4 @@
-"""How far background work is behind: how many items wait, and for how long the oldest of them has."""
+"""How far background work is behind: the number of waiting items, and the age of the oldest."""
 
 from msgspec import Struct
 
@@ -13,5 +13,5 @@ class Lag(Struct, frozen=True):
         return cls(items, 0.0 if oldest_at is None or not items else max(now - oldest_at, 0) / 1000)
 
     def beside(self, other: "Lag") -> "Lag":
-        """Of two kinds of work that make one backlog."""
+        """The sum of two kinds of work that form one backlog."""
         return Lag(self.items + other.items, max(self.seconds, other.seconds))

@@ -1,15 +1,15 @@
-"""Pools whose lock was not had in time: another server is lost or slow, or an operator has locked the table."""
+"""Pools whose lock timed out: another server is lost or slow, or an operator has locked the table."""
 
 from collections.abc import Callable
 from time import monotonic
 
 from holdfast.ledger.engine.limits import LockLimits
 
-# A batch has the lock for some milliseconds.
+# A batch holds the lock for some milliseconds.
 BATCH = LockLimits(hold_ms=2_000)
 # Once a pool is known to be locked, each batch only tries whether it still is.
 RETRY = LockLimits(wait_ms=250, hold_ms=2_000)
-# How long one is remembered that nobody tried again.
+# How long a pool is remembered that was not tried again.
 REMEMBERED_S = 10.0
 
 

@@ -11,7 +11,7 @@ _MASK = FILTER_BITS - 1
 
 
 class OwnerFilter:
-    """One bit for each owner. The size is fixed, so that memory is bounded; with very many owners it is of no use."""
+    """One bit per owner. The size is fixed to bound memory, so the filter is useless for very many owners."""
 
     def __init__(self) -> None:
         self._bits = bytearray(FILTER_BITS // 8)

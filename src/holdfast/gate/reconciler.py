@@ -29,7 +29,7 @@ RECHECK_S = 0.5
 AT_ONCE = 3
 # Reports that are older are renewed before they are shown.
 FRESH_S = 5.0
-# A confirm claims right after Redis granted it, and the journal follows within a second; this is far beyond both.
+# A confirm claims right after Redis grants it, and the journal follows within a second; this is far longer than both.
 CLAIM_CONFIRMED_WITHIN_MS = 10_000
 
 

@@ -40,9 +40,9 @@ from holdfast.runtime import metrics
 
 # Pools whose last batch changed nothing. Beyond this many, all are forgotten.
 UNCHANGED_MAX = 10_000
-# Batches whose verdicts are remembered: the only record of what a ledger that went back has lost.
+# Batches whose verdicts are kept: if the ledger goes back in time, they are the only record of what it lost.
 REMEMBERED_BATCHES = 256
-# And for how long: what has ended may be deleted from the ledger after two days (`ledger/stock/pruning.py`).
+# And for how long: ended reservations may be deleted from the ledger after two days (`ledger/stock/pruning.py`).
 REMEMBERED_S = 24 * 3_600.0
 _ACKNOWLEDGED = frozenset({Outcome.RESERVED, Outcome.REPLAYED, Outcome.MOVED})
 
@@ -93,9 +93,9 @@ class SqlGate:
         return verdicts
 
     def acknowledged(self, count: int) -> list[Acknowledged]:
-        """What was granted, repeated or moved lately, as it was last seen: the latest `count`, latest first.
+        """The reservations last granted, repeated or moved, as last seen: up to `count`, latest first.
 
-        A repeat is the first answer again, so it says nothing of a later state; its grant may be unknown here."""
+        A repeat returns the first answer, so it does not show a later state; the grant itself may be unknown here."""
         latest: dict[str, Acknowledged] = {}
         changed: set[str] = set()
         since = monotonic() - REMEMBERED_S

@@ -35,7 +35,7 @@ class SqlAudit:
         return {}
 
     def is_due(self, sku_id: str, *, thorough: bool) -> bool:
-        """Whether the reservations of a pool are to be read now."""
+        """Whether to read the reservations of a pool now."""
         now = monotonic()
         if not thorough and now - self._audited.get(sku_id, 0.0) <= AUDIT_INTERVAL_S:
             return False
@@ -48,7 +48,7 @@ class SqlAudit:
             self._contradicted.discard(sku_id)
             return None
         if sku_id not in self._contradicted:
-            # An event once, not at every check.
+            # Report once, not at every check.
             await self._database.write(lambda c: record_drift(c, self._database, sku_id))
             self._contradicted.add(sku_id)
         return "ledger_contradiction"

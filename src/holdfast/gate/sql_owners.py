@@ -29,7 +29,7 @@ def see_new_owners(connection: Connection, sku_id: str, mark: OwnersMark) -> New
 
 
 async def load_owners(database: Database, sku_id: str, add: Add) -> None:
-    """Everybody who had a reservation when this was called, and perhaps some who got one since."""
+    """All owners who had a reservation when this was called, and perhaps some who got one since."""
     portion = START
     while True:
         after = portion
@@ -61,7 +61,7 @@ class SqlOwners:
 
 
 def _verdict(sku_id: str, pool: Row[Any], attempt: Reserve, now: int) -> Verdict | None:
-    """As `decide_without_lock` has it, for somebody who has nothing."""
+    """The result of `decide_without_lock` for an owner who has nothing."""
     earliest = {r.reservation_id: r for r in first_in(pool)}
     if any(reservation.is_due(now) for reservation in earliest.values()):
         return None

@@ -1,18 +1,18 @@
-"""Knows without asking the store who cannot have won anything in a pool that is empty.
+"""Knows, without asking the store, which owners cannot have a reservation in an empty pool.
 
-The model. An attempt with an idempotency key at an empty pool may repeat one that was granted, and must get the first
-answer then. So a pool that was found empty gets a filter: a bit for each owner of a reservation in it, ended ones too.
-Whose bit is not set has nothing there: no key of theirs can be known and no limit counts against them, so the cached
-refusal is their answer. Whose bit is set, be it by chance, asks the store. The filter has a fixed size, so that memory
-is bounded, and with very many owners it only becomes useless.
+The model. An attempt with an idempotency key at an empty pool may repeat one that was granted, and must then get the
+first answer. So a pool that was found empty gets a filter with a bit for each owner of a reservation in it, including
+ended ones. An owner whose bit is not set has nothing there: none of their keys can be known and no limit counts against
+them, so they get the cached refusal. For an owner whose bit is set, perhaps by a collision, the store decides. The
+filter has a fixed size to bound memory; with very many owners it becomes useless, but never wrong.
 
-The invariants. A filter answers once it is complete. It is filled with the owners that the ledger has, read after it
-was made; and with those whom this process grants something after that, before anybody is told of the grant. Attempts
-that are queued or being decided may be granted, so their owners count too; those of a batch whose outcome is unknown
-count for good. Nobody else may grant: `term` is None unless this process is the only one that does, and changes
-whenever it was not, which makes the filters of before worthless. Where others grant, too, see `confirmed_refusals.py`.
+The invariants. A filter answers once it is complete. It contains the owners in the ledger, read after the filter was
+created, and every owner to whom this process has granted something since, added before the grant is acknowledged.
+Attempts that are queued or being decided may be granted, so their owners count too; owners of a batch whose outcome is
+unknown count permanently. No other process may grant: `term` is None unless this process is the only one, and changes
+whenever it was not, which invalidates older filters. Where others grant, too, see `confirmed_refusals.py`.
 
-When it fails. If the ledger cannot be read, the filter is dropped, and made again after the next refusal.
+When it fails. If the ledger cannot be read, the filter is dropped, and built again after the next refusal.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ class Winners:
         self._loads: set[asyncio.Task[None]] = set()
 
     def may_include(self, sku_id: str, owner_id: str) -> bool:
-        """Whether an attempt of this owner may be answered differently from one of somebody who has nothing."""
+        """Whether this owner's attempt may get another answer than that of an owner who has nothing."""
         found = self._filters.get(sku_id)
         if found is None or not found.is_complete or found.term != self._term():
             return True
         return found.may_have(owner_id)
 
     def prepare(self, sku_id: str, queued: Iterable[Command]) -> None:
-        """Of a pool that was found empty, and the commands that wait for its next batch."""
+        """Start the filter of a pool that was found empty, given the commands that wait for its next batch."""
         term, found = self._term(), self._filters.get(sku_id)
         if term is None or (found is not None and found.term == term):
             return

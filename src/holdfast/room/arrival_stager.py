@@ -1,8 +1,8 @@
-"""Takes arrivals that the store does not take now, and stages them as soon as it does.
+"""Accepts arrivals while the store is unavailable, and stages them as soon as it is back.
 
 An arrival gets a stamp and a signed provisional ticket, from memory alone, and is kept here until it is written to the
 store. If this process is killed before that, the ticket is the record: its owner shows it to any server, which stages
-it then. So what is kept here is a help and no promise, and may be bounded.
+it then. So the arrivals kept here are an optimisation, and may be bounded.
 """
 
 import secrets
@@ -25,11 +25,11 @@ STAGED_AT_ONCE = 5_000
 # About 300 bytes each.
 KEPT_MAX = 1_000_000
 STAGED_KNOWN_MAX = 200_000
-# A ticket without a place so long after it was staged is staged again: the store may have lost it.
+# A ticket without a place this long after staging is staged again: the store may have lost it.
 STAGED_AGAIN_S = 30.0
 INTERVAL_S, IDLE_S = 0.2, 5.0
-# After a failed join, others neither wait for the store for this long nor get a place: when it is back, all processes
-# first stage what they have, which they try every second.
+# After a failed join, later ones neither wait for the store nor get a place for this long: when it is back, all
+# processes first stage their arrivals, which they try every second.
 AWAY_S = 2.0
 
 # Less than the skew in which arrivals have no defined order, together with what the ledger allows (`MAY_OVERTAKE_MS`).
@@ -49,7 +49,7 @@ class ArrivalStager:
         self._database, self._wakeup = database, wakeup
         self.node = secrets.token_hex(4)
         self._sequence = count()
-        # A plain dict whose first entries were deleted is slow to find its first.
+        # A plain dict finds its first entry slowly after earlier ones were deleted.
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         # When each was staged, by the monotonic clock.
         self._staged: OrderedDict[str, float] = OrderedDict()
@@ -68,17 +68,17 @@ class ArrivalStager:
 
     @property
     def is_holding(self) -> bool:
-        """Newcomers are to be stamped: a place now would be ahead of somebody who came well before. Those who came just
-        now do not count: a busy room always has some, and would never be normal again."""
+        """Whether new arrivals must be stamped, because a place would put them ahead of earlier ones. The most recent
+        arrivals do not count: a busy room always has some, and would never return to normal."""
         return self.is_away or (bool(self._kept) and monotonic() - next(iter(self._kept.values())).at > HELD_AFTER_S)
 
     @property
     def is_away(self) -> bool:
-        """The store has just failed, and is left alone for a while."""
+        """Whether the store has just failed and is not tried for a while."""
         return monotonic() < self._away_until
 
     def note_failure(self) -> None:
-        """The store did not take a join."""
+        """The store failed to take a join."""
         self._away_until = monotonic() + AWAY_S
 
     @property
@@ -96,7 +96,7 @@ class ArrivalStager:
         return arrival
 
     def show(self, arrival: Arrival) -> None:
-        """Somebody shows a provisional ticket that has no place yet. Those from elsewhere may not be staged."""
+        """Accept a provisional ticket that has no place yet. One from another process may not be staged."""
         known = self._known(arrival.sale_id, arrival.buyer_id)
         is_staged = monotonic() - self._staged.get(arrival.ticket_id, float("-inf")) < STAGED_AGAIN_S
         if not is_staged and (known is None or arrival.arrived_at < known.arrived_at):
@@ -123,7 +123,7 @@ class ArrivalStager:
         stage(connection, portion, self._database.now_ms(connection))
 
     def _forget(self, portion: Iterable[Arrival]) -> None:
-        """Unless an earlier stamp came meanwhile."""
+        """Remove it, unless an earlier stamp replaced it meanwhile."""
         for arrival in portion:
             key = (arrival.sale_id, arrival.buyer_id)
             if self._known(*key) is arrival:

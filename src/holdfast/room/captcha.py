@@ -1,4 +1,4 @@
-"""Proofs by captcha: how a token is told from a puzzle's solution, under what it is spent, and what a verifier says.
+"""Captcha tokens as proofs: how to recognise them, the key they are spent under, and the verifier's results.
 
 The verifier itself is in `site_verify.py`, which needs an HTTP client: it is imported only where one is configured.
 """
@@ -35,5 +35,5 @@ def token_of(proof: str) -> str | None:
 
 
 def id_of(token: str) -> str:
-    """Under which it is spent."""
+    """The key under which it is spent."""
     return f"captcha-{sha256(token.encode()).hexdigest()[:40]}"

@@ -7,7 +7,7 @@ of one attempt. A challenge is made for one sale, expires after two minutes, and
 One requested without a token belongs to the buyer who spends it first.
 
 Invariants. A challenge is spent by one buyer, once, across all processes and restarts. Verifying anything that is not
-signed by one of our keys costs no more than a hash.
+signed by one of our keys costs at most one hash.
 
 What happens when it fails. Spent challenges are stored in the ledger; while it is unavailable nobody joins, and nothing
 is spent. A buyer whose answer was lost sends the same proof again and is recognised (`REPEATED`): they keep the place
@@ -57,7 +57,7 @@ class Entry(StrEnum):
 
     NOT_ASKED = "not_asked"
     MISSING = "missing"
-    # A captcha is asked for, and this is a puzzle.
+    # A captcha is required, and this is a puzzle.
     CAPTCHA_ASKED = "captcha_asked"
     # The captcha service did not answer: a puzzle is accepted instead.
     UNVERIFIED = "unverified"
@@ -65,7 +65,7 @@ class Entry(StrEnum):
     EXPIRED = "expired"
     # Made for another sale, or for another buyer.
     FOREIGN = "foreign"
-    # Of a lower level than is asked of this buyer.
+    # Of a lower level than this buyer needs.
     TOO_EASY = "too_easy"
     SPENT = "spent"
     # Spent before by the same buyer.
@@ -81,7 +81,7 @@ class Secret(Struct, frozen=True):
 
 
 class _Proven(Struct, frozen=True):
-    """What is to be spent."""
+    """A proof to be spent."""
 
     challenge_id: str
     expires_at: int
@@ -113,11 +113,11 @@ class Challenges:
         )
         self._demand: dict[str, Demand] = {}
         self._unspent: dict[str, str] = {}
-        # Creating one costs an attempt, which releases the interpreter lock, so the event loop goes on meanwhile.
+        # Creating one costs an attempt, which releases the interpreter lock, so the event loop is not blocked.
         self._maker = ThreadPoolExecutor(1, "challenges")
 
     async def make(self, sale: Sale, buyer_id: str | None, level: int = USUAL) -> dict[str, Any]:
-        """A new challenge for a sale that requires proof, in ALTCHA's format. Every sale has harder ones."""
+        """A new challenge for a sale that requires proof, in ALTCHA's format. Harder ones exist for every sale."""
         demand = self._demand.get(sale.sale_id, Demand()).per_second(monotonic())
         attempts = attempts_for(_cost(sale, level), demand, sale.room.rate_per_second)
         made_for: dict[str, Any] = {"sale": sale.sale_id, "buyer": _mark(buyer_id)}
@@ -156,7 +156,7 @@ class Challenges:
         return await self._spendings.submit(ONE_QUEUE, spending)
 
     async def check_unspent(self, sale: Sale, buyer_id: str, proof: str | None, level: int = USUAL) -> Entry:
-        """As `check`, without the store: nothing is spent, and `admits_unspent` has the last word."""
+        """As `check`, without the store: nothing is spent, and `admits_unspent` decides."""
         proven = await self._prove(sale, buyer_id, proof, level, asks_store=False)
         return proven if isinstance(proven, Entry) else Entry.ADMITTED
 

@@ -1,7 +1,8 @@
 """How many accounts may join a sale from one device.
 
-A device is known by a token that its page made up (holdfast.js) and can reset, so this is a price and not a wall. The
-token itself is not stored: only a keyed hash that differs in every sale, so that nobody is followed to another one.
+A device is identified by a random token that the page creates (holdfast.js) and can reset, so this limit deters abuse
+but cannot prevent it. Only a keyed hash of the token is stored, different in every sale, so that nobody can be tracked
+across sales.
 """
 
 import hmac
@@ -25,11 +26,11 @@ class DeviceAccounts:
         self._claims: KeyedBatcher[DeviceClaim, bool] = KeyedBatcher(
             self._claim, batch_max=CLAIMED_TOGETHER_MAX, queue_max=CLAIMS_MAX
         )
-        # Who this process let in, by device: also while the store is away.
+        # The buyers that this process accepted, by device; used while the store is unavailable.
         self._known: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
 
     async def claim(self, sale_id: str, device: str, buyer_id: str) -> bool:
-        """Whether the buyer is among the first accounts of the device; then they stay so."""
+        """Whether the buyer is among the first accounts of the device. The answer stays the same."""
         claim = DeviceClaim(sale_id, self._mark(sale_id, device), buyer_id)
         if buyer_id in self._known.get((sale_id, claim.device), ()):
             return True
@@ -37,7 +38,7 @@ class DeviceAccounts:
         return is_ours and self._note(claim)
 
     def claim_here(self, sale_id: str, device: str, buyer_id: str) -> bool:
-        """While the store is away: among those that this process knows."""
+        """The same while the store is unavailable, among the accounts that this process knows."""
         return self._note(DeviceClaim(sale_id, self._mark(sale_id, device), buyer_id))
 
     def _note(self, claim: DeviceClaim) -> bool:

@@ -69,8 +69,8 @@ class JoinQueue(KeyedBatcher[RoomAsk, Stand]):
         return self._queries.apply(connection, sale_id, asks, self._database)
 
     def note_use(self, sale_id: str, use: Use, more_tries: int = NOTES_MORE_TRIES) -> None:
-        """Nobody waits for it, so a use that was dropped under load is noted again a moment later. A lost one makes the
-        pace keep a unit for a buyer who has bought, until their pass expires."""
+        """No caller waits for it, so a use that was dropped under load is recorded again a moment later. A lost use
+        would reserve a unit in the pace for a buyer who has bought, until their pass expires."""
         try:
             noted = self.submit(sale_id, use)
         except Busy:
@@ -79,7 +79,7 @@ class JoinQueue(KeyedBatcher[RoomAsk, Stand]):
         noted.add_done_callback(partial(self._note_again_if_dropped, sale_id, use, more_tries))
 
     def _note_again_if_dropped(self, sale_id: str, use: Use, more_tries: int, answer: "asyncio.Future[Stand]") -> None:
-        """Only what was certainly not worked on is noted again. Any other failure has been logged."""
+        """Record again only what was certainly not processed. Any other failure has been logged."""
         if not answer.cancelled() and isinstance(answer.exception(), Busy):
             self._note_later(sale_id, use, more_tries)
 

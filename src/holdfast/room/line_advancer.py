@@ -9,11 +9,11 @@ The stock is read before the counts, so units taken in between would look free w
 inside. Units that were recorded as taken meanwhile are therefore subtracted. Too few are called rather than too many.
 
 The lottery. Its list is closed in one short transaction at opening; the digest of the list is computed after that, in
-portions, because it may take seconds. Until the draw is stored nobody is called, and the seed stays sealed. A sale that
-named a public value waits for an operator to enter it.
+portions, because it may take seconds. Until the draw is stored nobody is called, and the seed stays sealed. A sale with
+a public value waits for an operator to enter it.
 
-Arrivals that were staged (ledger/room/arrivals.py) are merged here too, before anyone is called. After the store was
-away, nobody is called and no list is closed until every server had time to stage what it has.
+Staged arrivals (ledger/room/arrivals.py) are merged here, too, before anyone is called. After an outage of the store,
+nobody is called and no list is closed until every server had time to stage its arrivals.
 
 What happens when it fails. If the store or the gate does not answer, nobody is called, and everyone keeps their place.
 """
@@ -65,7 +65,7 @@ LEASE_MS = 3_000
 STOCK_FRESH_S = 1.0
 SLOWNESS_FRESH_MS = 2_000
 ENTRIES_AT_ONCE = 2_000
-# Arrivals that one transaction makes places of, and how long a pass goes on with it.
+# How many arrivals one transaction merges, and how long a pass continues with it.
 MERGED_AT_ONCE, MERGE_S = 5_000, 1.0
 # While nobody waits the stock is read this often, for the odds shown to the next buyer.
 IDLE_MS = 5_000
@@ -82,7 +82,7 @@ class Looked(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """The rules of a waiting line, and the sales that those in it may buy in."""
+    """The rules of a waiting line, and the sales its people may buy in."""
 
     sale: Sale
     sales: Sequence[Sale]
@@ -92,7 +92,7 @@ class Line(Struct, frozen=True):
         return [sale.sku_id for sale in self.sales]
 
     def sells(self, sale: Sale, now: int) -> bool:
-        """Whether nobody in line waits for it in vain. A line of one sale has rules of its own for that."""
+        """Whether the line can still be served. A line of one sale has its own rules for that."""
         return sale is self.sale or sale.phase(now, None) is Phase.OPEN
 
 
@@ -139,7 +139,7 @@ class LineAdvancer:
         return self._database.now_ms(connection), live_rooms(connection), find_staged(connection)
 
     async def _merge(self, sale_id: str) -> None:
-        """Not all of a crowd at once: meanwhile those ahead are called."""
+        """In portions, so that people ahead are called meanwhile."""
         until, merged = monotonic() + MERGE_S, MERGED_AT_ONCE
         while merged == MERGED_AT_ONCE and monotonic() < until:
             merged = await self._database.write(lambda c: merge(c, sale_id, self._database, limit=MERGED_AT_ONCE))
@@ -237,14 +237,14 @@ class LineAdvancer:
             **counted,
             "serving": moved.serving,
             "left": room.left - moved.skipped,
-            # Nobody waits for those who left to come.
+            # People who left are not waited for.
             "answered": room.answered + moved.skipped,
             "admit": 0,
             "advancer_state": advancer_state.to_json(),
         }
 
     async def _draw(self, sale: Sale, room: RoomState) -> None:
-        """The digest first, because it is published before the value is known that the beacon needs."""
+        """The digest first, because it is published before the public value in the beacon is known."""
         value = "" if sale.room.beacon is None else room.beacon_value
         if room.digest is not None and value is None:
             return
@@ -356,7 +356,7 @@ def wanted_pace(pace: Pace, sale: Sale, room: RoomState) -> Pace:
 def observation(room: RoomState, looked: Looked, slowness_ms: float, lag_ms: int) -> Observation:
     taken_since = max(room.units_taken - looked.units_taken, 0)
     return Observation(
-        # As many as are still to be called, as if nobody had left.
+        # The number of people still to be called, as if nobody had left.
         joined=room.serving + room.waiting,
         called=max(room.called, 0),
         passes=max(room.passes, 0),

@@ -10,7 +10,8 @@ PARTS = 5
 
 
 def outlook_of(sale: Sale, room: RoomState, place: int | None, now: int, ahead: int | None = None) -> Outlook:
-    """`place` counts from 0. It is None before the draw. `ahead` is what the room's state says, unless it is newer."""
+    """`place` counts from 0; None before the draw. `ahead` comes from the room's state unless the caller has a newer
+    one."""
     if place is None:
         middles = [int(room.waiting * (part + 0.5) / PARTS) for part in range(PARTS)]
         told = [odds for middle in middles if (odds := _odds(sale, room, middle, middle)) is not None]

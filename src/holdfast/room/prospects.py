@@ -1,7 +1,7 @@
 """Whether a sale, or any sale of a drop, can still serve anyone who waits.
 
-Once all is sold, and nothing is held that could come back, it cannot. This is looked up at most a few times a second
-for each pool, however many ask. If the pool cannot be read, people may join and wait: they lose nothing by it.
+Once everything is sold and nothing is held that could return, it cannot. Each pool is read at most a few times a
+second, however many callers there are. If the pool cannot be read, people may join and wait, which costs them nothing.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,7 +29,7 @@ class Prospects:
         self._kept: dict[str, _Kept] = {}
 
     async def are_gone(self, sales: Iterable[Sale]) -> bool:
-        """Everything is sold for good, in all of these sales. A restock is noticed within `FRESH_S`."""
+        """Whether everything is permanently sold in all of these sales. A restock is noticed within `FRESH_S`."""
         phases = [await self._phase(sale) for sale in sales]
         return Phase.SOLD_OUT in phases and all(phase in (Phase.SOLD_OUT, Phase.ENDED) for phase in phases)
 

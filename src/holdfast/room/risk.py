@@ -1,11 +1,11 @@
-"""Asks a service of the shop's whether somebody who joins is to be trusted (docs/RATE_LIMITS.md).
+"""Asks the shop's risk service about each person who joins (docs/RATE_LIMITS.md).
 
 The model. One POST with a `Visit`, within a budget of some 50 ms, and one of four verdicts. A verdict is kept for some
-minutes for the same buyer and sale, so that a page that joins again is treated alike and costs no call.
+minutes for the same buyer and sale, so that a page that joins again is treated the same and costs no call.
 
 What happens when it fails. It fails open: a call that is late, refused or not understood allows the join. After several
-failures in a row the breaker opens, and joins do not wait for the service any more, except for a probe now and then. A
-crowd larger than the service takes is allowed too. All of that is counted (`holdfast_risk_checks_total`).
+failures in a row the breaker opens, and only a probe now and then waits for the service. Joins beyond the service's
+capacity are allowed, too. All of that is counted (`holdfast_risk_checks_total`).
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class RiskHook:
         return answer.verdict
 
     async def _ask(self, visit: Visit, request_id: str) -> _Answer | None:
-        """None if there was no answer in time that could be understood."""
+        """None if there was no valid answer in time."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = _read(await self._call(visit, request_id))
@@ -122,6 +122,6 @@ class RiskHook:
 
 
 def _allowed(result: str) -> RiskVerdict:
-    """Without a verdict."""
+    """Allow it without a verdict."""
     metrics.RISK_CHECKS.labels(result).inc()
     return RiskVerdict.ALLOW

@@ -4,8 +4,8 @@ The model. A buyer sends `captcha:` and the widget's token as `proof`, instead o
 service whether the token is genuine; it says so once. That a token admits one buyer once is kept in the ledger, like
 that of a puzzle (room/challenge.py).
 
-What happens when it fails. A service that is late, broken or misconfigured verifies nothing: buyers solve the puzzle
-instead, also where a captcha is required. After several failures in a row nobody waits for it (the breaker).
+What happens when it fails. If the service is late, broken or misconfigured, buyers solve the puzzle instead, even where
+a captcha is required. After several failures in a row the breaker opens, and joins do not wait for it.
 """
 
 import asyncio

@@ -4,8 +4,8 @@ It is read again a few times a second (less often while nobody waits), in one qu
 reading a place and waiting for a turn need no query. Each pass also stores the gate latency that this process
 measures, which the line advancer uses to set the pace.
 
-Only a purchase asks whether its pass was returned meanwhile through another process: purchases that arrive together
-share one read. SQLite has no other process.
+Only a purchase checks whether its pass was returned through another process meanwhile; concurrent purchases share one
+read. SQLite has no other process.
 """
 
 import secrets
@@ -90,7 +90,7 @@ class RoomSnapshot:
         return None if room is None else self._with_leaves(connection, room)
 
     def _with_leaves(self, connection: Connection, room: RoomState) -> RoomState:
-        """Read again only if somebody left, or the end of what was read comes closer."""
+        """Read again only if somebody left, or the cursor approaches the end of what was read."""
         if not room.leaves:
             return room
         known = self._rooms.get(room.sale_id)
@@ -113,7 +113,7 @@ class RoomSnapshot:
         return self._rooms.get(sale_id)
 
     def return_pass(self, ticket_id: str) -> None:
-        """Its holder left through this process."""
+        """Note that its holder left through this process."""
         if len(self._returned) >= KEPT_MAX:
             self._returned.pop(next(iter(self._returned)))
         self._returned[ticket_id] = None
@@ -123,8 +123,8 @@ class RoomSnapshot:
         return ticket_id in self._returned or (room is not None and ticket_id in room.returned_passes)
 
     async def was_returned(self, sale_id: str, ticket_id: str) -> bool:
-        """Asks the ledger, because its holder may have left through another process. In Redis mode sales go on without
-        a ledger: then the last refresh decides."""
+        """Asks the ledger, because its holder may have left through another process. Redis mode sells without the
+        ledger, too: then the last refresh decides."""
         if not self._has_others:
             return False
         try:
@@ -146,7 +146,7 @@ class RoomSnapshot:
         return returned_passes(connection, sale_id, self._database.now_ms(connection))
 
     async def find(self, sale_id: str) -> RoomState:
-        """The room as it was a moment ago at most. Raises `Unavailable` if that is not known."""
+        """A recent state of the room. Raises `Unavailable` if there is none."""
         room = self._rooms.get(sale_id)
         if room is None:
             room = await self._database.read(lambda c: self._find(c, sale_id))

@@ -7,7 +7,7 @@ HMAC that nginx verifies in microseconds: with it a proxy drops forgeries, and i
 Provisional tickets are signed with a key of their own, derived from the secret too, because a proxy may issue them;
 with that key nothing else can be signed. A key ID implies one algorithm and one kind, whatever the token claims. The
 first key signs, all keys verify. To rotate, put a new key first and remove the old one after its last ticket has
-expired. Nobody is logged out.
+expired; all tokens stay valid.
 
 Signing is our own code, because a library takes several times as long. Reading uses the library, because reading is
 where mistakes are made. Reading a pass takes about half a millisecond, more than the rest of a purchase, so tokens that
@@ -44,7 +44,7 @@ _ID_BYTES, _IDS_AT_ONCE = 16, 256
 _HKDF_INFO = b"holdfast pass signing key 1"
 _EDGE_HKDF_INFO = b"holdfast edge key 1"
 _PROVISIONAL_HKDF_INFO = b"holdfast provisional ticket key 1"
-# More than anybody guesses in the life of a pass, and 24 characters of base64 without a rest.
+# Impossible to guess in the life of a pass, and 24 characters of base64 without padding.
 _EDGE_TAG_BYTES = 18
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +76,7 @@ class Provisional(Struct, frozen=True):
     seq: int
     iat: int
     exp: int
-    # Behind everybody who came before the opening.
+    # Placed behind everybody who came before the opening.
     last: bool = False
 
 

@@ -5,13 +5,13 @@ as long as `rest_s` says after a pass. A wake event ends a rest early, but not b
 announced meanwhile shares the next pass. Rests are jittered, so that processes started together do not stay in step.
 
 What happens when it fails. A pass that raises is logged and counted, and the agent rests twice as long after each
-failure in a row, up to `longest_backoff_s` give or take half, awake or not: a store that is down is not hammered, and
-one that is back is used within a second. The loop survives every exception, so an agent that ends by itself is a
-defect. Nobody would miss it: units would stop returning while everything else goes on. So it is logged, and the process
-is no longer ready.
+failure in a row, up to `longest_backoff_s` ± 50 %, even if it is woken: this spares a store that is down, and one that
+is back is used within a second. The loop survives every exception, so an agent that ends on its own is a defect that
+could go unnoticed: units would stop returning while everything else works. So it is logged, and the process is no
+longer ready.
 
 Health. Each agent exports when it last succeeded and how often it failed (`holdfast_agent_*`). `trouble` names an agent
-that ended, whose passes fail again and again, or whose pass has not come back for `longest_pass_s`.
+that ended, that keeps failing, or whose pass has not returned for `longest_pass_s`.
 """
 
 import asyncio
@@ -146,17 +146,17 @@ class Agents:
 
     @property
     def ended(self) -> list[str]:
-        """Those that ended without being told to."""
+        """Agents that ended without being stopped."""
         return [] if self._stopping else [agent.name for agent, task in self._agents if task.done()]
 
     @property
     def failing(self) -> dict[str, int]:
-        """Those whose last passes failed, and how many in a row."""
+        """Agents whose last passes failed, and how many in a row."""
         return {agent.name: agent.failures for agent, _ in self._agents if agent.failures}
 
     @property
     def troubles(self) -> dict[str, str | None]:
-        """Of every agent; None for one that works."""
+        """The trouble of every agent; None for one that works."""
         return {agent.name: "stopped" if task.done() else agent.trouble for agent, task in self._agents}
 
     def _notice_end(self, task: "asyncio.Task[None]") -> None:
@@ -171,5 +171,5 @@ class Agents:
         for task in tasks:
             task.cancel()
         if tasks:
-            # One that waits for a store that does not answer is left to the end of the process.
+            # An agent that waits for a store that does not answer ends with the process.
             await asyncio.wait(tasks, timeout=STOP_S)

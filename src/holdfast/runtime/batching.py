@@ -1,4 +1,4 @@
-"""One queue for everything that is cheaper together: items that arrive during a batch share the next one.
+"""One batching queue: items that arrive during a batch share the next one.
 
 The model. Each key (a pool, a room, SQLite's one writer) has a queue. A batch starts as soon as none of that key is in
 flight, with every item then waiting, in arrival order, up to `batch_max`. So a lone item is a batch of one that starts
@@ -11,8 +11,8 @@ items. `submit` raises `Busy` at once when `queue_max` items are waiting. An ite
 cancelled), or which has waited longer than `timeout_s`, is dropped before its batch starts, never after. Every future
 is resolved, whatever happens.
 
-What happens when it fails. An exception from `run` goes to every caller in the batch, and the queue goes on with the
-next. Where nobody can tell what happened (`run` was cancelled, or returned too few results), every caller in the batch
+What happens when it fails. An exception from `run` goes to every caller in the batch, and the queue continues with the
+next. If the outcome is unknown (`run` was cancelled, or returned too few results), every caller in the batch
 gets `OutcomeUnknown`, and those still queued get `Unavailable`, because nothing was done for them. An overdue item gets
 `Busy` in time even while the batch before it hangs: one timer serves all keys.
 
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 Item_contra = TypeVar("Item_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
-# A timer may fire slightly early; setting it again for no time at all would spin.
+# A timer may fire slightly early; setting it again with no delay would spin.
 SHORTEST_TIMER_S = 0.005
 
 # The key of a batcher that has only one queue.
@@ -113,7 +113,7 @@ class KeyedBatcher(Generic[Item, Result]):
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
-            # It serves everyone who comes, so it must not belong to the trace of the first.
+            # It serves all callers, so it must not belong to the trace of the first.
             self._serving[key] = loop.create_task(self._serve(key, queue), context=Context())
         elif len(queue) >= self._queue_max:
             self._on_drop("queue_full")
@@ -148,7 +148,7 @@ class KeyedBatcher(Generic[Item, Result]):
                 if batch:
                     await self._run_batch(key, queue, batch)
         finally:
-            # However this ended, the next `submit` must find no queue, and start one that is served.
+            # However this ended, the next `submit` must not find this queue, and must start a new one.
             del self._queues[key], self._serving[key]
             _fail_all(queue, Unavailable("the queue was stopped"))
             self._on_queue()
@@ -201,7 +201,7 @@ class KeyedBatcher(Generic[Item, Result]):
         queue.extendleft(reversed(not_started))
 
     def _drop(self, pending: Pending[Item, Result], too_old: float) -> bool:
-        """Whether the item is not to be worked on any more."""
+        """Whether the item must be dropped."""
         if pending.future.done():
             self._on_drop("caller_gone")
             return True

@@ -1,9 +1,8 @@
 """The client's address, behind the proxies that the settings trust.
 
-A proxy adds the address it heard from to the end of `X-Forwarded-For`. Everything before that was written by somebody
-else, perhaps by the client itself. So the list is read from the right, for as long as the hop that wrote an entry is a
-trusted proxy; the first address that is not one is the client's. Clients whose address a proxy does not tell, or not so
-that it can be read, are counted together.
+A proxy appends its peer's address to `X-Forwarded-For`. Everything before that was written by others, perhaps by the
+client itself. So the list is read from the right, for as long as the hop that wrote an entry is a trusted proxy; the
+first address that is not one is the client's. Clients whose proxy sends no readable address are counted together.
 """
 
 from functools import lru_cache
@@ -11,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Protocol
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
-# A home or a phone has a network of this size to itself, with more addresses than anyone could count.
+# A home or a phone has a network of this size, with more addresses than could be counted one by one.
 IPV6_PREFIX = 64
 # Providers give a home or a company up to this many networks of that size: 256, and 65,536.
 WIDER_PREFIXES = (48, 56)
@@ -20,7 +19,7 @@ UNKNOWN = "unknown"
 UNIX = "unix"
 # An IPv6 address in brackets with its port has at most 53 characters. Longer text is not looked at, nor cached.
 ENTRY_MAX = 64
-# More proxies than anybody has in a row.
+# More proxies than anyone chains.
 HOPS_MAX = 32
 
 
@@ -42,7 +41,7 @@ class ClientAddresses:
         self._limit_loopback = limit_loopback
 
     def limited(self, connection: Connection) -> str | None:
-        """By what a limit counts this client; None for one that is exempt: on loopback, without a proxy between."""
+        """The key under which limits count this client; None if it is exempt: on loopback, without a proxy."""
         host, is_forwarded = self.client_of(connection)
         if not self._limit_loopback and not is_forwarded and _is_loopback(host):
             return None
@@ -55,7 +54,7 @@ class ClientAddresses:
         return None if address is not None and any(address in network for network in self._shared) else counted
 
     def client_of(self, connection: Connection) -> tuple[str, bool]:
-        """The host, and whether a proxy named it."""
+        """The host, and whether a proxy reported it."""
         peer = _host(connection.peer())
         if not self._trusted or not self._trusts(peer):
             return peer, False
@@ -134,6 +133,6 @@ def _counted(host: str) -> str:
 
 
 def _is_zoned(host: str) -> bool:
-    """An address of this machine's own network, which the server heard from by itself."""
+    """An address of this machine's own network, as the peer of a connection."""
     address, zone, _ = host.partition("%")
     return bool(zone) and len(host) <= ENTRY_MAX and _parsed(address) is not None and ":" in address

@@ -13,13 +13,13 @@ and there is always room to finish a payment.
 A server that decides in batches works best when many requests wait together, so answers that take twice as long as a
 lone one are no sign of overload. Latency below `unnoticed_ms` is never a reason to refuse. It also bounds how far the
 limit shrinks: the best rate seen, times that long, may always be in flight (Little's law). Where refusing itself keeps
-the machine busy, answers get no quicker however few are admitted, and a limit that kept shrinking would end with a
+the machine busy, answers get no faster however few are admitted, and a limit that kept shrinking would end with a
 server that only refuses. The best rate decays by half in a quarter of a minute.
 
 Only comparable requests may be measured: a server that mixes instant reads with purchases that wait for a disk passes
 `None` for those that must not count.
 
-Invariants. No request is admitted beyond its share of the limit, except those that finish something already begun; the
+Invariants. No request is admitted beyond its share of the limit, except requests that finish work in progress; the
 limit stays between `least` and MOST. A finishing request is refused only when MOST are in flight: a limit that has just
 shrunk is below what was admitted before, and that must not cost anybody their payment.
 
@@ -36,7 +36,7 @@ LEAST, MOST = 8, 4_096
 # own, which is normal.
 TOLERANCE = 2.0
 WINDOW_MS = 100
-# With fewer answers than this the window goes on.
+# With fewer answers than this the window continues.
 WINDOW_ANSWERS = 10
 SHRINK_AT_MOST = 0.5
 # Per window: after 140 of them, half of the best rate is left.

@@ -23,14 +23,14 @@ log = structlog.get_logger()
 
 # Unlike CLOCK_MONOTONIC it keeps counting while the machine sleeps, as deadlines do.
 ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-# Time servers correct less than this without a step, and no reply that is of use takes longer.
+# Time servers correct less than this without a step, and slower replies prove nothing.
 STEP_MS = 2_000
 READ_EVERY_MS = 1_000
 # Longer than it takes to notice that a clock was set by mistake.
 CONFIRMED_AFTER_MS = 60_000
 # A ledger in use was written to within this time.
 RECENT_MS = 60_000
-# And one with a live process, or a sale that is going on, within this.
+# And one with a live process, or an open sale, within this.
 BUSY_MS = 5_000
 
 

@@ -7,7 +7,7 @@ _COLLECT_AFTER = 50_000
 
 
 def tune_gc() -> None:
-    """What is loaded now stays: walking it again and again took a quarter of the time."""
+    """Freeze what is loaded now: collecting it again and again took a quarter of the CPU time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 100)

@@ -1,7 +1,7 @@
 """Structured logs: one JSON object per line on stderr, or readable columns when a person is watching.
 
-A line that cannot be written (a full disk, a closed pipe) is lost and does nothing else: it must not turn an answer
-that is already durable into a failure, nor end the work that logged it.
+A line that cannot be written (full disk, closed pipe) is lost without further effect: it must not turn a durable
+result into a failure, nor end the work that logged it.
 """
 
 import logging
@@ -67,7 +67,7 @@ def _log_warning(message: Warning | str, category: type[Warning], filename: str,
 
 
 def printable(text: str) -> str:
-    """What a client sent, for a log: cut, and without control characters, which a terminal would obey."""
+    """A client's text for the log: truncated, and without control characters, which a terminal would interpret."""
     text = text[:CLIENT_TEXT_MAX]
     return text if text.isprintable() else text.encode("unicode_escape").decode()[:CLIENT_TEXT_MAX]
 

@@ -155,7 +155,7 @@ def timings_of(endpoint: str) -> Timings:
 
 
 def time_request(timings: Timings, status: int, seconds: float) -> None:
-    """Counts it too. As above: a histogram of Prometheus would cost more than many a request."""
+    """Counts it too. A Prometheus histogram would cost more than many requests do."""
     row = timings.get(status)
     if row is None:
         row = timings[status] = [0.0] * _ROW
@@ -185,12 +185,12 @@ def _flush_exemplars() -> None:
     while _exemplars:
         (endpoint, kind), exemplar = _exemplars.popitem()
         histogram = HTTP_SECONDS.labels(endpoint, f"{kind}xx")
-        # As above: `observe` would count it again.
+        # `observe` would count it again.
         histogram._buckets[bisect_left(_SECONDS, exemplar.value)].set_exemplar(exemplar)  # noqa: SLF001
 
 
 def count_outcome(outcome: str, number: int = 1) -> None:
-    """As above, and for the same reason."""
+    """Counts in a dictionary first, as `time_request` does."""
     _outcomes[outcome] = _outcomes.get(outcome, 0) + number
 
 

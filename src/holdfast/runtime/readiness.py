@@ -2,10 +2,10 @@
 
 The model. Heartbeats write to every store by the path that real work takes, once a second, and note here when that last
 succeeded. A check is one store or one role of background work; it passes while its last success is fresh and nothing
-failed since. A capability (selling, settling, joining) is a check that passes if all the checks it needs do. So asking
+failed since. A capability (selling, settling, joining) is a check that passes if all the checks it needs do. So a probe
 costs no store call, and silence is a failure.
 
-Anything else that must not go wrong in silence can be added with `report`.
+Anything else that must not fail silently can be added with `report`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ from time import monotonic
 
 from msgspec import Struct
 
-# Heartbeats come once a second; a store that hangs is found out when one is missing.
+# Heartbeats come once a second; a missing one reveals a store that hangs.
 FRESH_S = 2.0
 
-# The capability without which a load balancer should send nobody here.
+# Without this capability a load balancer should send no requests here.
 SELLING = "selling"
 
 
@@ -31,7 +31,7 @@ class _Beat(Struct):
     fresh_s: float
     succeeded_at: float
     reason: str | None = "starting"
-    # Why it fails once it is no longer fresh.
+    # The reason to report once it is no longer fresh.
     silence: str = "no_answer"
 
 

@@ -25,7 +25,7 @@ class Sealer:
         self._ciphers = [AESGCM(HKDF(SHA256(), 32, None, _HKDF_INFO).derive(key.secret.encode())) for key in keys]
 
     def seal(self, secret: bytes, about: str) -> str:
-        """`about` is needed to open it again: a sealed text is of no use elsewhere."""
+        """`about` is needed to open it, so a sealed text cannot be used elsewhere."""
         nonce = token_bytes(_NONCE_BYTES)
         sealed = nonce + self._ciphers[0].encrypt(nonce, secret, about.encode())
         return SEALED + urlsafe_b64encode(sealed).decode()

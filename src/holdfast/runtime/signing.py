@@ -16,7 +16,7 @@ class SigningKey(Struct, frozen=True):
 
 
 def parse_signing_keys(text: str) -> list[SigningKey]:
-    """`secret`, or `id:secret,id:secret`: the first signs, all of them verify."""
+    """`secret`, or `id:secret,id:secret`: the first signs, all verify."""
     keys = []
     for part in text.split(","):
         key_id, colon, secret = part.strip().partition(":")

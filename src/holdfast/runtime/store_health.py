@@ -1,6 +1,6 @@
 """Detects that a store does not answer before its callers time out.
 
-The model. A frozen server does not refuse, it is silent, and a caller learns that only when its own time is up. So one
+The model. A frozen server does not refuse, it is silent, and a caller notices only when its own timeout expires. So one
 timer watches all calls in flight. When the oldest has taken longer than SUSPECT_S and nothing has succeeded for as
 long, or when one failed, the store is probed on a separate connection. A store that answers is merely busy, and nothing
 happens. One that fails the probes is considered down: the breaker opens, the calls in flight are cancelled, and new

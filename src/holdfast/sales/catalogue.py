@@ -27,7 +27,7 @@ from holdfast.runtime.batching import NOT_STARTED, ONE_QUEUE, KeyedBatcher, NotS
 from holdfast.runtime.log import log_failure
 
 REFRESH_S = 1.0
-# A transaction may become visible later than the time it was written at, but by no more than a transaction may last.
+# A transaction becomes visible later than its timestamp, by at most the longest duration of a transaction.
 OVERLAP_MS = 10_000
 SALES_MAX = 10_000
 # Requests for unknown IDs gather for this long, and one query looks for at most this many of them.
@@ -42,7 +42,7 @@ class Catalogue:
         self._database = database
         self._sales: dict[str, Sale] = {}
         self._by_sku: dict[str, list[tuple[int, str]]] = {}
-        # Pools that the ledger had in no sale, for as long as that is not asked again.
+        # Pools without a sale, cached until the ledger is asked again.
         self._in_no_sale_until: dict[str, float] = {}
         self._newest = 0
         self._drops: dict[str, Drop] = {}
@@ -103,12 +103,12 @@ class Catalogue:
         return [self._sales[sale_id] for _, sale_id in self._by_drop.get(drop_id, ())]
 
     async def line_of(self, sale: Sale) -> Sale:
-        """What the waiting line of its buyers goes by: the sale itself, or all sales of its drop as one."""
+        """The sale that its line is for: the sale itself, or all sales of its drop merged into one."""
         drop = None if sale.drop_id is None else await self.find_drop(sale.drop_id)
         return sale if drop is None else line_of(drop, self.sales_of_drop(drop.drop_id))
 
     def sold_to_line_of(self, sale: Sale) -> list[Sale]:
-        """What those in its waiting line may buy."""
+        """The sales that people in its line may buy from."""
         return [sale] if sale.drop_id is None else self.sales_of_drop(sale.drop_id)
 
     def cached(self, sale_id: str) -> Sale | None:
@@ -132,8 +132,8 @@ class Catalogue:
         return None if sale is None or sale.drop_id is None or sale.state is SaleState.CLOSED else sale
 
     async def learns_of_sale(self, sku_id: str) -> bool:
-        """Whether this pool is in a sale after all, which another process may have created a moment ago. It is known
-        then. If the ledger does not answer, what is known has to do: no sale is created meanwhile either."""
+        """Whether another process has just created a sale on this pool; if so, it is cached. If the ledger does not
+        answer, the cache is right: no sale can be created meanwhile either."""
         now = monotonic()
         if self._in_no_sale_until.get(sku_id, 0.0) > now:
             return False

@@ -43,7 +43,7 @@ LOADS_MAX = 2
 
 
 class Obstacle(StrEnum):
-    """What only a person, or time, can resolve."""
+    """An obstacle that only a person, or time, can resolve."""
 
     BELOW_COMMITTED = "more units of the pool are held or sold than the sale is to have"
     OTHERS_HOLD = "units of the pool are still held, by buyers of the sale before or through the inventory"
@@ -65,7 +65,7 @@ class Loader:
         catch_up: CatchUp,
         reload: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`reload`: where the gate is not the ledger, has it load a pool again."""
+        """`reload`: makes a gate that is not the ledger load a pool again."""
         self._database = database
         self._gate = gate
         self._inspector = inspector

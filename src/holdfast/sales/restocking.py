@@ -4,7 +4,7 @@ If the database is the gate, the key is written in the transaction that changes 
 transaction writes added units as a transfer (`Restocker`), which the pool takes now or, if Redis is away, later.
 Removing free units is requested from Redis only once. If that answer is lost, the outcome is unknown, and a retry with
 the same key returns `restock_unknown`. A caller that sends no key gets a new one here: it cannot retry, but nothing is
-done by halves.
+done partially.
 """
 
 from enum import StrEnum
@@ -29,7 +29,7 @@ class Unrestocked(StrEnum):
 
 
 class _Refused(Exception):
-    """Rolls back what was written before the gate said no."""
+    """Rolls back what was written before the gate refused."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict

@@ -1,10 +1,10 @@
-"""How sales went that are sold out: read once for everyone who asks, and kept.
+"""How sold-out sales went: read once for all requests, and cached.
 
 The ledger may be a moment behind the pool. So what was read right after the last unit is read again soon, and what was
 read an hour later is kept for half an hour: each time for half as long as the sale has been sold out.
 
-When it fails. Many ask how a sale stands, and this is the least of it: nobody waits long for the ledger. What it says
-later is in the next answer.
+When it fails. This is the least important part of a sale's facts, so no request waits long for the ledger; a late reply
+is in the next response.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Reads the providers' lists of charges every few minutes, so that none stays unknown to the ledger.
+"""Reads the providers' lists of charges every few minutes, so that the ledger learns of every charge.
 
 Apart from the payment audit: a busy provider lists for minutes, and the audit's checks must not wait for it.
 """

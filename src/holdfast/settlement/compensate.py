@@ -5,13 +5,12 @@ can be wrong. A sale can deliver what an operator declared (`deliverable_units`)
 all. If the standing orders exceed that, the sale's policy applies, at once when an operator declares it and in every
 payment audit: `cancel_last` cancels the newest orders, as many as necessary, and refunds them; `fulfil_first` keeps all
 of them, uses the sale's `buffer_units`, and flags the newest of the rest, whose units have to be sourced; `report` only
-reports. More than `review_above_percent` of what was sold is never cancelled by itself: it waits until an operator has
-looked at it and approves. Flags are removed when there are
-enough units again.
+reports. More than `review_above_percent` of what was sold is never cancelled automatically: that needs an operator's
+approval. Flags are removed when there are enough units again.
 
 On failure. The affected orders are read once, each is checked again under its lock, a few per transaction, and the
-excess is counted again each time. So it can be interrupted, repeated and run concurrently while purchases go on. What
-was cancelled stays cancelled. The pool keeps counting the units as sold: they are not for sale.
+excess is counted again each time. So it can be interrupted, repeated and run concurrently with purchases. Cancelled
+orders stay cancelled. The pool keeps counting the units as sold: they are not for sale.
 """
 
 from collections.abc import Sequence
@@ -140,8 +139,8 @@ class Compensator:
         return cancelled
 
     def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str], is_approved: bool) -> list[str]:
-        """Under the sale's lock, and counted again: others may have cancelled or refunded some meanwhile, or declared
-        so few that a person has to decide."""
+        """Counted again under the sale's lock: orders may have been cancelled or refunded meanwhile, or so few units
+        declared that a person has to decide."""
         lock_sale(connection, sale_id)
         cancelled, short = [], shortage.of_sale(connection, sale_id)
         must_wait = short is None or (short.needs_review and not is_approved)

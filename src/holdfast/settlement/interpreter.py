@@ -1,8 +1,8 @@
-"""Runs the effects of settlement: posts an event to the ledger, runs the call that follows, posts its result, and so on
+"""Runs the effects of settlement: posts an event to the ledger, makes the resulting call, posts its result, and repeats
 until the case is closed or has to wait.
 
-Whatever many cases do at one pool at the same time is done for all of them at once: events are posted in one
-transaction, and the gate is notified in one call.
+Concurrent work of many cases at one pool is batched: events are posted in one transaction, and the gate is notified in
+one call.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -45,7 +45,7 @@ BATCH_MAX = 64
 MOVES_MAX = 512
 # The buyer was admitted when the first reservation was made.
 ANY_TIER = 2**31 - 1
-# Calls for one case in a row: the longest path has six. More means that two lead to each other.
+# Calls for one case in a row: the longest path has six, so more means a loop.
 CALLS_MAX = 12
 
 
@@ -69,7 +69,7 @@ class Interpreter:
         await self._guarded(lease, self._settle(lease, event))
 
     async def proceed(self, record: Record) -> None:
-        """The same, from a case that is posted already."""
+        """As `walk`, for a case that is already posted."""
         await self._guarded(record.lease, self._walk(record))
 
     async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:
@@ -82,7 +82,7 @@ class Interpreter:
             log.warning("settlement_interrupted", error=str(exc), reservation_id=lease.reservation_id)
         except Exception as exc:
             log.exception("settlement_failed", reservation_id=lease.reservation_id)
-            # If this fails too, the lease expires.
+            # If this fails, too, the lease expires.
             with suppress(Exception):
                 await self._post(lease, EffectFailed(Effect.RETRY_LATER, repr(exc)))
 
@@ -111,7 +111,7 @@ class Interpreter:
         return records
 
     def note_outcomes(self, records: Sequence[Record]) -> None:
-        """What was posted is durable now."""
+        """Continue now that the event is durable."""
         for record in records:
             if record.outcome is not None:
                 kind = "unknown" if record.sale is None else record.sale.payment
@@ -129,7 +129,7 @@ class Interpreter:
                 case _:
                     return await self._call_provider(effect, record)
         except EngineError as exc:
-            # Not reached, or the outcome is unknown: either way the next worker starts from what is stored.
+            # Not reached, or outcome unknown: either way the next worker continues from what is stored.
             return EffectFailed(effect, str(exc) or type(exc).__name__)
         except Exception as exc:
             log.exception("settlement_effect_failed", reservation_id=record.reservation_id, effect=effect)
@@ -143,7 +143,7 @@ class Interpreter:
         verdict = await self._moves.submit(record.work["sku_id"], move)
         if verdict.outcome in (Outcome.MOVED, Outcome.ALREADY):
             return GateAcknowledged()
-        # A failure that is illegal or not found was ended by someone else, or lost by the gate. The ledger will say.
+        # If the move is illegal or not found, the reservation ended elsewhere or the gate lost it. The ledger decides.
         return EffectFailed(Effect.NOTIFY_GATE, f"the gate says {verdict.outcome}")
 
     async def _apply_all(self, sku_id: str, moves: Sequence[Move]) -> list[Verdict]:

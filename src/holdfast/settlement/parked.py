@@ -2,11 +2,11 @@
 
 A drop keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is certain
 that no money was taken: the provider is asked, an authorisation is voided, and then the units return. If money was
-taken, or the outcome is unknown, the drop is refused. Only if the sale is gone, as after the ledger went back, money
-that was taken is refunded: nothing else can become of it. A refund is dropped only while its order stands, and once it
-is certain that the money did not go back after all: otherwise it could be requested and paid a second time. Dropping an
-order without payment lets it stand as paid externally. A journal entry was stored as far as it could be, so it can only
-be dropped, once somebody has looked at it; so can a message that no consumer can read.
+taken, or the outcome is unknown, the drop is refused. Only if the sale no longer exists, as after the ledger went back,
+is the money refunded. A refund is dropped only while its order stands, and once it is certain that the money was not
+paid back: otherwise it could be requested and paid a second time. Dropping an order without payment accepts it as paid
+externally. A journal entry was stored as far as possible, so after a review it can only be dropped, like a message that
+no consumer can read.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 LIST_MAX = 100
 KINDS = tuple(PARKED_TABLES)
-# Nothing would change if they were tried again.
+# A retry would not change anything.
 ONLY_DROPPED = ("journal", "message")
 _MAYBE_TAKEN = (PaymentStatus.ATTEMPTED, PaymentStatus.AUTHORISED, PaymentStatus.CLAIMED)
 
@@ -174,7 +174,7 @@ class Parked:
             raise DropRefused(f"It is unknown whether money {what}: {exc}") from exc
 
     def _take(self, connection: Connection, reservation_id: str, by: str) -> Lease:
-        """Lease it: from now on no other worker writes to it."""
+        """Lease it, so that no other worker writes to it."""
         now = self._database.now_ms(connection)
         is_it = [settlements.c.reservation_id == reservation_id, settlements.c.state == "parked"]
         history = connection.execute(select(settlements.c.history).where(*is_it)).scalar()

@@ -106,7 +106,7 @@ class PaymentAudit:
         return known
 
     async def _is_only_declined(self, payment_key: str) -> bool:
-        """Whether the provider only repeats a decline, which buyers were told of when it was new."""
+        """Whether the provider only repeats a decline that the buyer already knows."""
         query = select(payments).where(payments.c.payment_key == payment_key, payments.c.state == "declined")
         declined = await self._database.read(lambda c: c.execute(query).one_or_none())
         provider = None if declined is None else self._providers.get(declined.provider)

@@ -70,7 +70,7 @@ class SettlementBatch:
         record.advance(
             event,
             self.now,
-            # Where the database is the gate, the units of a settling reservation are held and can go to no one else.
+            # Where the database is the gate, the units of a settling reservation are held and cannot go to anyone else.
             has_units=not self.notifies_gate or quantity <= self._units_left,
             has_funds=not amount or self.balances.get(record.account, 0) >= amount,
             is_over_limit=not had_claimed and self._exceeds_limit(record, bought + quantity),
@@ -143,7 +143,7 @@ class Posting:
         return self._resume(connection, locked, due, now)
 
     def settle_these(self, connection: Connection, sku_id: str, ids: Sequence[str]) -> list[Record]:
-        """The same, of these only."""
+        """As `resume_due`, for these only."""
         locked = self._pools.lock(connection, sku_id, ())
         now = locked.now(connection, self._database)
         return self._resume(connection, locked, self.queries.due_of(connection, sku_id, ids, now), now)
@@ -153,7 +153,7 @@ class Posting:
         return [record for record in records if record is not None]
 
     def settle(self, connection: Connection, sku_id: str, posted: Sequence[Posted]) -> list[Record | None]:
-        """Apply these events; None where the lease is lost."""
+        """Apply these events; None for cases whose lease is lost."""
         locked = self._pools.lock(connection, sku_id, ())
         return self._settle(connection, locked, posted, locked.now(connection, self._database))
 
@@ -187,7 +187,7 @@ class Posting:
             known = self.queries.reservations(connection, list(replacements.values()))
             payments = self.queries.payments_of_replacements(connection, replacements) | payments
         returned = self.queries.returned(connection, payments.values())
-        # There is no order as long as a reservation is settling and nothing was captured for it.
+        # A settling reservation without a captured payment has no order.
         may_have_order = [
             id_ for id_ in ids if id_ in payments or id_ not in reservations or reservations[id_].status in _ENDED
         ]
@@ -235,7 +235,7 @@ class Posting:
             self._end(connection, batch)
 
     def _end(self, connection: Connection, batch: SettlementBatch) -> None:
-        """Decide as the gate would, from what is read already: all of it is under the pool's lock."""
+        """Decide as the gate would, from rows already read under the pool's lock."""
         ended = [*batch.sold, *batch.returned, *batch.reopened]
         moves: list[Command] = [Move(Transition.CONFIRM, r.reservation_id) for r in batch.sold]
         moves += [Move(Transition.FAIL, r.reservation_id) for r in batch.returned]
@@ -260,7 +260,7 @@ class Posting:
 
 
 def _facts(record: Record, batch: SettlementBatch) -> dict[str, list[dict[str, object]]]:
-    """The rows of its money, as they are written."""
+    """Its payment rows, as written."""
     written = {
         settlements: [{name: record.work[name] for name in SETTLEMENT}],
         payments: [record.payment] if record.payment else [],

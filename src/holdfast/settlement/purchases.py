@@ -1,7 +1,7 @@
 """Settles the purchases that intents name (`HOLDFAST_SETTLEMENT_SOURCE=kafka`).
 
 The model. An intent is a wake-up: what there is to do is the settlement's row in the ledger, which is claimed under its
-pool's lock or by a lease. So an intent that comes twice, or to two workers, settles nothing twice. Each product has a
+pool's lock or by a lease. So an intent that arrives twice, or at two workers, settles nothing twice. Each product has a
 queue of its own, with one batch in flight, so a hot product does not delay the others. What the ledger can pay by
 itself (wallets) is settled in bulk; what a provider pays is leased and walked, and the product's next batch does not
 wait for the provider's answers.
@@ -70,7 +70,8 @@ class Purchases:
         )
 
     async def settle(self, sku_id: str, reservation_id: str) -> None:
-        """As far as it goes now. Raises an EngineError if the ledger does not answer: nothing is known to be done."""
+        """Settle as far as possible now. Raises an EngineError if the ledger does not answer; then the result is
+        unknown."""
         walk = await self._batcher.submit(sku_id, reservation_id)
         if walk is not None:
             await asyncio.shield(walk)
@@ -96,7 +97,7 @@ class Purchases:
         except EngineError:
             raise
         except Exception:
-            # Something in the batch cannot be settled, and must not keep the rest from it.
+            # One item in the batch cannot be settled, and must not block the rest.
             log.exception("settlement_batch_failed", sku_id=group.sku_id)
             leases = await self._leases(group.ids)
             await asyncio.gather(*[self._interpreter.settle(lease, Resumed()) for lease in leases])

@@ -1,4 +1,4 @@
-"""One settlement as the ledger stores it, and the case (`domain/sale/settling.py`) it stands for."""
+"""One settlement as the ledger stores it, and the case (`domain/sale/settling.py`) that it represents."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ CHECK_AGAIN_MS = 1_000
 NOTIFY_AGAIN_MS = 10_000
 # How long a buyer has to answer the bank, at least: a hold may end sooner. Banks give between five and ten minutes.
 ANSWER_WITHIN_MS = 300_000
-# The webhook and the buyer's return come first. This finds what they missed, and costs the provider a call each.
+# Usually the webhook or the buyer's return comes first. This finds what they missed, at one call to the provider.
 ANSWER_LOOK_MS = 30_000
 
 _COUNTED_AS = {
@@ -103,7 +103,7 @@ class Record:
 
     @property
     def has_ended(self) -> bool:
-        """Whether something was written that stays so: a payment that is decided, or work that is closed."""
+        """Whether something final was written: a decided payment, or closed work."""
         is_decided = self.is_payment_changed and self.case.payment in _DECIDED
         return is_decided or (self.is_work_changed and not self.case.is_open)
 
@@ -139,7 +139,7 @@ class Record:
 
     @property
     def has_claimed(self) -> bool:
-        """Whether its units are, or will be, the buyer's: from here on the money is taken."""
+        """Whether its units are, or will be, the buyer's, so that the money may be taken."""
         return self.case.payment in (PaymentStatus.CLAIMED, PaymentStatus.CAPTURED)
 
     @property
@@ -149,7 +149,7 @@ class Record:
         return max(0 if self.reservation is None else self.reservation.expires_at, asked_at + ANSWER_WITHIN_MS)
 
     def advance(self, event: Event, now: int, **facts: bool) -> None:
-        """`facts` are what the case has to know of the ledger: `has_units`, `has_funds`, and so on."""
+        """`facts` are what the case needs from the ledger: `has_units`, `has_funds`, and so on."""
         before = self.case
         self.case, self.effects = advance(replace(before, **facts), event)
         self.outcome = _outcome(before, self.case, self.effects)
@@ -182,7 +182,7 @@ class Record:
             "sale_id": self.sale.sale_id,
             "buyer_id": self.work["buyer_id"],
             "provider": self.sale.payment.value,
-            # Buyers name a declined card again (`checkout/holds.py`): this is for those who never named one.
+            # For buyers who never named a card; a declined card is named again (`checkout/holds.py`).
             "method": None if last is None else last.method,
             "customer": None if last is None else last.customer,
             "created_at": now,
@@ -203,7 +203,7 @@ class Record:
             if case.work is Work.NOTIFYING:
                 changes["due_at"] = min(changes["due_at"], now + NOTIFY_AGAIN_MS)
         elif last in (Effect.CHECK_SOON, Effect.NOTIFY_GATE):
-            # This worker notifies the gate now; others do only if that came to nothing.
+            # This worker notifies the gate now; others do so only if that failed.
             changes |= {"due_at": now + CHECK_AGAIN_MS, "leased_until": 0}
         elif last is Effect.AWAIT_BUYER:
             changes |= {"due_at": min(now + ANSWER_LOOK_MS, self.answer_until), "leased_until": 0}
@@ -232,7 +232,7 @@ def _current(
 
 
 def _is_paid_otherwise(payment: Row[Any] | None, spendable: Sequence[Row[Any]]) -> bool:
-    """What two captures are for is decided when the second becomes known."""
+    """What to do with two captures is decided when the second becomes known."""
     return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(spendable)
 
 
@@ -253,7 +253,7 @@ def _order_source(order: str | None, sale: Sale | None) -> OrderSource | None:
 
 
 def _outcome(before: Case, after: Case, effects: list[Effect]) -> str | None:
-    """What to count it as, once."""
+    """The metric to count it under, once."""
     ended = [_COUNTED_AS[effect] for effect in effects if effect in _COUNTED_AS]
     if ended:
         return ended[0]

@@ -2,8 +2,8 @@
 
 The model. A refund is a row, written while the order is locked, so that all refunds together never exceed what was
 paid. The refunder leases it and pays the money back under the refund's own key: to a wallet in the transaction that
-ends the refund, through a provider first, asked as often as it takes. In a sale that is paid externally it only records
-what the caller does; in any other sale an order without a payment has nothing to pay back from, and is parked. Units
+ends the refund, or first through a provider, with retries. In a sale that is paid externally it only records the
+caller's refund; in any other sale an order without a payment has nothing to pay back, and is parked. Units
 return exactly once: in the transaction that ends the refund where the database is the gate; where Redis is, by a
 restock that carries the refund's id (`Restocker`).
 
@@ -167,7 +167,7 @@ class Refunder:
             attempts = refund.attempts + 1
             now = self._database.now_ms(connection)
             values = deferred(refund.history, "refund", error, attempts, now)
-            # Once the money is back only units have to return, which no operator can help with: retry for ever.
+            # Once the money is back only units have to return, and no operator can help with that: retry indefinitely.
             if refund.state == "waiting" and (is_final or attempts >= self._attempts_max):
                 values["state"] = "parked"
             ledger.store_if_leased(connection, refund, **values)

@@ -1,4 +1,4 @@
-"""What is stored with work that failed and is due again later."""
+"""The columns that are stored with failed work until its next attempt."""
 
 import msgspec
 

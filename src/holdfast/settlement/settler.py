@@ -7,7 +7,7 @@ many in one transaction, without a lease: the transaction is all there is. What 
 is walked through its effects (`Interpreter`), many at once.
 
 On failure. An effect that fails is retried later with backoff, and parked after `attempts_max`, with its history; the
-others go on. A worker that dies leaves leases that expire; the next one continues from what is stored, and asks the
+others continue. A worker that dies leaves leases that expire; the next one continues from what is stored, and asks the
 provider where that does not tell enough. One that slept past its lease is fenced: its number is not on the row any
 more, and its events are not applied.
 """
@@ -37,10 +37,10 @@ log = structlog.get_logger()
 BUSY_REST_S = 0.001
 SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.5
-# After a full batch in bulk, the purchases that waited for the pool have their turn for this share of its time.
+# After a full bulk transaction, purchases that wait for the pool get this share of its time.
 REST_SHARE = 0.5
-# Finding what is due counts all of it, so pools with much work have several turns before they are looked for again, and
-# while they have them, others are looked for no more often than this.
+# Finding due work counts all of it, so pools with much work get several turns before the next search, and meanwhile the
+# searches are at least this far apart.
 ROUNDS = 8
 LOOK_S = 0.05
 # Far beyond the longest call to a provider: a worker that is still alive then has been asleep.
@@ -67,7 +67,7 @@ class Settler:
         self._parallel = parallel
         self._lease_ms = lease_ms
         self._grace_ms = grace_ms
-        # By provider: one that hangs must not take the places of the others.
+        # By provider: one that hangs must not occupy the slots of the others.
         self._under_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
         # Pools that are being served. Of those with a provider one at a time, which takes its share of the free places.
         self._serving: dict[tuple[str, str | None], asyncio.Task[int]] = {}
@@ -77,7 +77,7 @@ class Settler:
         self._idle_rest_s = SHORTEST_REST_S
 
     def nudge(self) -> None:
-        """There may be work now."""
+        """Signal that there may be work now."""
         if not self._grace_ms:
             self._wake.set()
 
@@ -101,7 +101,7 @@ class Settler:
         return [task for tasks in self._under_way.values() for task in tasks]
 
     async def settle_all(self) -> None:
-        """Until nothing is due any more. What was deferred is left for later."""
+        """Until nothing is due any more; deferred work is left."""
         while await self.pass_once() or self._all_under_way():
             if under_way := self._all_under_way():
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -125,7 +125,7 @@ class Settler:
         due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c) - self._grace_ms))
         if not due:
             return []
-        # The first may use up the rate or the parallelism, so every pool is first in turn.
+        # The first may use up the rate or the parallelism, so pools take turns at being first.
         self._turn += 1
         start = self._turn % len(due)
         started = []
@@ -208,6 +208,6 @@ class Settler:
 
     def _finished(self, under_way: set[asyncio.Task[None]], task: "asyncio.Task[None]") -> None:
         under_way.discard(task)
-        # Looking for due work after every single one would cost more than it gains.
+        # Searching for due work after every single case would cost more than it gains.
         if len(under_way) <= self._parallel * 3 // 4:
             self.nudge()

@@ -1,6 +1,6 @@
-"""Settlement that goes on with the traces of the requests that began it.
+"""Settlement that continues the traces of the requests that started it.
 
-Spans of what the ledger does are recorded after the commit, so that none tells of an order that there is not.
+Spans of ledger work are recorded after the commit, so that none shows an order that does not exist.
 """
 
 from collections.abc import Awaitable, Collection, Sequence
@@ -42,7 +42,7 @@ class TracedInterpreter(Interpreter):
     def __init__(self, tracer: Tracer, traces: TraceStore, *args: Any) -> None:
         super().__init__(*args)
         self._tracer, self._traces = tracer, traces
-        # By reservation: the span of the settlement that is under way.
+        # By reservation: the span of the settlement in progress.
         self._walking: dict[str, TraceContext] = {}
 
     async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:

@@ -1,4 +1,4 @@
-"""Charges that a provider has and the ledger does not: it went back, or somebody else made them.
+"""Charges that a provider has and the ledger lacks, because it went back in time or they were made elsewhere.
 
 Each becomes work for the settler, which looks the payment up under its key and finishes it: an order where there are
 units for it, else a refund or a void. A charge that cannot be matched with a sale is parked for a person. The key of
@@ -43,7 +43,7 @@ class UnknownCharge(Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, str | int]:
-        """What a person needs to find it at the provider."""
+        """The facts with which a person finds it at the provider."""
         charge, incarnation = self.listed.charge, "" if self.mark is None else self.mark.incarnation
         return {
             "provider": self.provider,
@@ -55,7 +55,7 @@ class UnknownCharge(Struct, frozen=True):
 
 
 class FoundCharges(Struct, frozen=True):
-    """`of_others` seem to be of another ledger at the same provider, and are left to it."""
+    """`of_others` seem to belong to another ledger at the same provider, and are left to it."""
 
     ours: list[UnknownCharge] = []
     of_others: list[UnknownCharge] = []
@@ -131,7 +131,7 @@ class UnknownCharges:
 
     @staticmethod
     def _reservation(connection: Connection, unknown: UnknownCharge) -> Reservation | None:
-        """As it was when it was charged."""
+        """The reservation as it was charged."""
         charge, at = unknown.listed.charge, unknown.listed.created_at
         sale, sku_id = find_sale(connection, charge.sale_id), sku_of(charge.reservation_id)
         if sale is None or sku_id is None or sale.price_amount <= 0 or not pool_exists(connection, sku_id):
@@ -208,7 +208,7 @@ def _note_payment(connection: Connection, unknown: UnknownCharge, now: int) -> N
     charge = unknown.listed.charge
     money: dict[str, object] = {"amount": charge.amount, "currency": charge.currency, "provider": unknown.provider}
     money["reference"] = unknown.listed.payment.reference
-    # A note of a method has what was asked for; fewer units may have been reserved and charged.
+    # A stored method has the requested amount; fewer units may have been reserved and charged.
     if connection.execute(update(payments).where(payments.c.payment_key == charge.key).values(money)).rowcount:
         look_up_again(connection, charge.key, now)
         return

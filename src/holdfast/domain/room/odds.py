@@ -9,7 +9,7 @@ approximated as normal, that leaves enough. tests/simulation checks that about 7
 something.
 
 When it fails. At the very beginning there are no observations, and a number would be made up: until enough outcomes
-are known, people are told nothing but what is certain (`told_odds`). If people late in the line behave differently from
+are known, people see only what is certain (`told_odds`). If people late in the line behave differently from
 early ones, the odds lag behind. They are a forecast, never a refusal: a person whose odds are near zero may stay.
 """
 
@@ -20,7 +20,7 @@ from msgspec import Struct
 
 # Below this the page says that the sale will likely sell out first, so that people can leave.
 LIKELY_SOLD_OUT_BELOW = 0.01
-# So many people bought or did not before anybody is told odds that follow from what people do.
+# Odds that depend on people's behaviour are shown only after this many people bought or did not.
 OUTCOMES_MIN = 10
 
 

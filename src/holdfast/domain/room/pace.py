@@ -11,7 +11,7 @@ people who request their pass, `buys` the share of passes that are used (lower f
 while, see `Lingering`), and `units_each` the units per buyer. All three are measured over the last minutes and start
 with the safe assumption that everybody comes and buys. More people are called while the expected demand fits the
 available stock, so with 90 % no-shows ten times as many are called. When units return or are added, the line moves on.
-The last units must not wait for people who left without a word. Called people who have not come after three seconds
+The last units must not wait for people who silently left. Called people who have not come after three seconds
 are **late**, and each unit kept for them is offered to one more person. People with a pass get longer: while units are
 free and nobody was called for two seconds, one more person is called. Either way no more than four are inside for each
 free unit.
@@ -64,10 +64,9 @@ FRESH_PART = 0.25
 # A called person who is there comes at the next poll, after two seconds at most in an ordinary line, and the page buys
 # at once. Slightly less, because `advance` runs five times a second.
 OFFER_EVERY_MS = 1_750
-# Two polls, and a second in a cache on the way. Most of those who have not come by then are gone.
+# Two polls, and a second in a cache on the way. Most people who have not come by then are gone.
 LATE_MS = 3_000
-# Those who are admitted so may find nothing left. Among this many people for a unit there is somebody who buys it in
-# almost every line.
+# People admitted this way may find nothing left. Among this many people per unit, almost every line has a buyer.
 OFFERED_MAX = 4
 # Units per buyer is an average over about this many recent buyers.
 BUYERS_AVERAGED = 50
@@ -294,7 +293,7 @@ def room_for(pace: Pace, seen: Observation) -> int:
 
 
 def _offers(pace: Pace, seen: Observation, now: int) -> int:
-    """How many more are called for free units, because those who were called for them do not come."""
+    """How many more are called for free units, because the people called for them do not come."""
     if seen.available <= 0:
         return 0
     on_time = replace(seen, called=seen.called - min(seen.late, seen.called))

@@ -1,4 +1,4 @@
-"""What a risk service is told about somebody who joins, and what it may answer."""
+"""The request to a risk service about a person who joins, and its possible verdicts."""
 
 from enum import StrEnum
 
@@ -7,9 +7,9 @@ from msgspec import Struct
 
 class RiskVerdict(StrEnum):
     ALLOW = "allow"
-    # A proof of work that costs several times as much, also in a sale that asks for none.
+    # A proof of work several times as expensive, even in a sale that requires none.
     HARDER_PUZZLE = "harder_puzzle"
-    # Behind everybody who came before the opening: a lottery is drawn without them.
+    # Behind everybody who came before the opening: the lottery is drawn without this person.
     LOTTERY_TAIL = "lottery_tail"
     DENY = "deny"
 
@@ -20,7 +20,7 @@ class Visit(Struct, frozen=True):
     sale_id: str
     buyer_id: str
     tier: int
-    # What the client's page made up for this browser; None if it sent nothing.
+    # The random ID that the page stored in this browser; None if it sent none.
     device: str | None
     address: str | None
     # From the buyer's token, if it says when the account was made.

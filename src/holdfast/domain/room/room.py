@@ -101,7 +101,7 @@ class Standing(StrEnum):
     ADMITTED = "admitted"
     # The pass has expired. Joining again means the end of the line.
     OVER = "over"
-    # The place does not exist, or no longer.
+    # The place does not exist, or not any more.
     GONE = "gone"
     # No place: the provisional ticket gave one before, and its buyer left it or has joined again.
     USED = "used"

@@ -45,7 +45,7 @@ def join_contradictions(drop: Drop, sale: Sale) -> dict[str, str]:
 
 
 def line_of(drop: Drop, sales: Sequence[Sale]) -> Sale:
-    """What the waiting line of a drop goes by: its sales as if they were one."""
+    """The sale that the line of a drop is for: its sales merged into one."""
     live = [sale for sale in sales if sale.state is not SaleState.CLOSED]
     ends = [sale.ends_at for sale in live if sale.ends_at is not None]
     limits = [sale.per_buyer_limit for sale in sales if sale.per_buyer_limit is not None]

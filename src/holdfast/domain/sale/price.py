@@ -1,7 +1,7 @@
 """The cost of joining: how much proof of work a browser has to do, in attempts of about equal duration.
 
-The price follows demand, which is counted in solved challenges: asking costs nothing, so it says nothing. While no more
-people per second come with a proof than the room admits, the sale's own cost applies. With twice as many it doubles,
+The price follows demand, measured in solved challenges; requests for challenges are free, so they do not count. While
+proofs arrive no faster than the room admits people, the sale's own cost applies. With twice as many it doubles,
 and so on, up to a cap that an old phone pays in under two seconds. Real people hardly notice it, while someone who
 joins ten thousand times pays ten thousand times, and most at peak demand. It raises the cost of abuse; it does not
 block anyone who is willing to pay.

@@ -73,11 +73,11 @@ _STEPS = {"ISK": 100} | dict.fromkeys(("BHD", "JOD", "KWD", "OMR", "TND"), 10)
 
 
 def quoted_reservation_id(sku_id: str, owner_id: str) -> str:
-    """As any other, and it says that there is a quote: most have none, and are not looked up."""
+    """A reservation ID that marks that there is a quote. Most have none, and are not looked up."""
     made = new_reservation_id(sku_id, owner_id)
     return made[:_VERSION_AT] + _QUOTED + made[_VERSION_AT + 1 :]
 
 
 def may_be_quoted(reservation_id: str) -> bool:
-    """False: there is no quote for it. A replacement (`reacquired_id`) may say so without one."""
+    """False: there is no quote for it. A replacement (`reacquired_id`) may be marked without having one."""
     return reservation_id[_VERSION_AT : _VERSION_AT + 1] == _QUOTED

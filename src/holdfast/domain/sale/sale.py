@@ -102,7 +102,7 @@ class Room(Struct, frozen=True):
     mode: RoomMode = RoomMode.OFF
     rate_per_second: int = 2_000
     pass_seconds: int = 300
-    # A public value that is known only after joining closes; the draw waits for it.
+    # A public value that becomes known only after joining closes; the draw waits for it.
     beacon: str | None = None
 
 

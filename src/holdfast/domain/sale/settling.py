@@ -87,7 +87,7 @@ def _apply(case: Case, event: Event) -> Next:
 
 
 def _await_buyer(case: Case) -> Next:
-    """An answer to the bank is of use only while the reservation is being paid with this payment."""
+    """An answer to the bank matters only while the reservation is being paid with this payment."""
     is_wanted = case.reservation is Status.SETTLING and not case.is_earlier_payment and not case.is_unanswered
     return case, Effect.AWAIT_BUYER if is_wanted else Effect.VOID
 

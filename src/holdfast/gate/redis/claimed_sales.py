@@ -1,8 +1,8 @@
-"""Sales that a buyer was told of and whose order the ledger does not have yet.
+"""Confirmed sales whose order the ledger does not have yet.
 
 A confirm is answered once the ledger has claimed its units; the order follows with the journal. Until then the claim
 says which pool's journal has it, so a buyer who asks for their orders finds them, and drains no other pool. If the
-ledger cannot have the order in time, the buyer is told to ask again: a list without it would deny what they bought.
+ledger cannot have the order in time, the request fails and can be retried: a list without the order would be wrong.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.stock.claim_owners import ClaimOwners
 from holdfast.ledger.stock.shared_reads import SharedReads
 
-# As long as a transaction waits for the lock of a pool.
+# As long as a transaction may wait for the lock of a pool.
 WITHIN_S = 2.0
 
 

@@ -7,8 +7,8 @@ because the lock admits one at a time and the next one finds the position moved.
 
 Pools do not wait for one another. Each is drained by itself, in transactions of its own, because a transaction with two
 pools would hold the lock of one while it waits for that of the other. They take turns at the stores (`turns.py`): one
-turn is one transaction, and a pool with more to do asks again, behind the others. Whoever asks for a pool that is being
-drained shares its next transaction.
+turn is one transaction, and a pool with more to do asks again, behind the others. Callers that ask for a pool during a
+drain share its next transaction.
 
 What happens when it fails. Only committed entries are trimmed, so the next drain continues from there. What the ledger
 refuses of an entry is parked (`parked_entries.py`). Entries that do not follow the ledger's position are left to the
@@ -172,7 +172,7 @@ class Drainer:
         await asyncio.gather(*[self._drain_or_log(sku_id, at) for sku_id, at in wanted.items()])
 
     async def _drain_shared(self, sku_id: str, known: Sequence[Position], /) -> list[int]:
-        """For all who asked meanwhile; some know less of the ledger than others."""
+        """Serves all waiting callers; some know an older state of the ledger than others."""
         stored = await self.drain_some(sku_id, max(known, key=lambda at: (at.epoch, at.seq)))
         return [stored] * len(known)
 
@@ -184,7 +184,7 @@ class Drainer:
             return 0
         has_to_wait = self._storing.has_to_wait(sku_id)
         if has_to_wait:
-            # As many may wait as there are pools, so they keep nothing meanwhile.
+            # As many may wait as there are pools, so they hold no resources meanwhile.
             left, entries = [], []
         async with self._storing.turn(sku_id):
             if has_to_wait:

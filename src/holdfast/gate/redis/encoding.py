@@ -40,10 +40,11 @@ _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STATUSES = {status.value: status for status in Status}
 _RESERVED, _REPLAYED, _ACTIVE, _SETTLING = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE, Status.SETTLING
 
-# Longer than in the ledger: a key that the ledger still knows must not look new in Redis.
+# Longer than in the ledger: a key that the ledger still has must not look new in Redis.
 REDIS_KEYS_KEPT_MS = KEYS_KEPT_MS + 3_600_000
 POOL_KEYS = ("pool", "holds", "deadlines", "owners", "journal", "keys")
-# What the ledger may be behind: entries of a batch each. Far beyond a healthy drainer, and far from filling the memory.
+# How many entries (one per batch) the ledger may lag: far more than a healthy drainer leaves, and far from filling
+# memory.
 JOURNAL_MAX = 100_000
 
 

@@ -1,6 +1,6 @@
-"""What Redis knows about a ledger that went back: how far it was seen, and the reservations that are held.
+"""What Redis knows about a ledger that went back in time: how far it was seen, and the active holds.
 
-While the ledger is closed nobody rebuilds a pool from it, so Redis keeps what it has until a person has decided.
+While the ledger is closed no pool is rebuilt from it, so Redis keeps what it has until a person has decided.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from holdfast.ledger.stock.journal import positions
 
 MARK_KEY = "hf:ledger-mark"
 PORTION = 1_000
-# Of a hold, and of what is remembered under a key.
+# Fields of a hold, and of an idempotency key's record.
 RECORD_FIELDS = 5
 
 
@@ -47,7 +47,7 @@ class RedisEvidence:
 
     async def close_pools(self) -> None:
         """Whatever epoch they are under: what they would grant could not be read into the ledger. Those that the ledger
-        lost are forgotten: nobody would ever rebuild them, and they would stand in the way of a new pool."""
+        lost are forgotten: they would never be rebuilt, and would block a new pool."""
         known = await self._database.read(positions)
         for sku_id in await self._pools():
             keys = Keys(sku_id)
@@ -71,7 +71,7 @@ class RedisEvidence:
         return sorted(found)
 
     async def _fields(self, name: str) -> list[tuple[str, list[Any]]]:
-        """Of a hash, in portions that delay nobody."""
+        """The fields of a hash, in portions small enough not to delay other commands."""
         found: dict[str, Any] = {}
         cursor: Any = b"0"
         while True:
@@ -82,7 +82,7 @@ class RedisEvidence:
 
 
 def _records(fields: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Those fields that are records: each hash also has a field that says whose it is."""
+    """The fields that are records: each hash also has a field that names its pool."""
     for name, packed in fields.items():
         with suppress(msgspec.MsgspecError):
             values = decode(packed)

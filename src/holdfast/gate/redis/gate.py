@@ -62,7 +62,7 @@ class RedisGate:
         self._seen: dict[str, Position] = {}
 
     async def apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
-        # Redis could go on selling, but what it sells could not be stored.
+        # Redis could continue to sell, but the sales could not be stored.
         self._database.guard.ensure_open()
         started = perf_counter()
         # A pool may have left Redis and returned with an old copy. Nothing that opens it or adds to it may go there.

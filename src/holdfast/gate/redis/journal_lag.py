@@ -1,4 +1,4 @@
-"""What the ledger lacks of the journals in Redis, read from both, so that it is true without a drainer too."""
+"""How much of the journals in Redis the ledger lacks, read from both, so that it is right without a drainer, too."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ class JournalLag:
         self._database, self._client = database, client
 
     async def by_pool(self) -> dict[str, Lag]:
-        """Of every pool that is decided in Redis. A shard counts as a pool."""
+        """The lag of every pool in Redis. A shard counts as a pool."""
         at = await self._database.read(positions)
         now, turns = self._database.known_now_ms() or 0, asyncio.Semaphore(AT_ONCE)
 
@@ -31,7 +31,7 @@ class JournalLag:
         return dict(zip(at, lags, strict=True))
 
     async def _lag(self, sku_id: str, at: Position, now: int) -> Lag:
-        """Entries of another epoch are of a rebuild that is under way, which copies them or drops them."""
+        """Entries of another epoch belong to a rebuild in progress, which copies or drops them."""
         journal = Keys(sku_id).journal
         until = f"{at.epoch}-18446744073709551615"
         first: Command = ["XRANGE", journal, f"{at.epoch}-{at.seq + 1}", until, "COUNT", 1]

@@ -1,10 +1,10 @@
 """Confirms refusals where Redis is the gate (`gate/confirmed_refusals.py`).
 
-The journal names everybody who gets something, in order and without gaps, until the ledger has it. So a look is two
+The journal names every owner who gets something, in order and without gaps, until the ledger has it. So a read is two
 commands: a view of the pool, then the entries after the last one that was read. If the ledger has copied and trimmed
 some of them meanwhile, they are read from its events (`ledger/events/new_owners.py`), and the journal is followed from
-where the ledger is. What the ledger refused of an entry is in neither, so a pool with such entries is left to the gate;
-and so is one that is split, of which no shard can tell whether all of it is empty.
+the ledger's position. Parts of entries that the ledger refused are in neither, so pools with such entries are left to
+the gate. So are split pools, because no shard knows whether the whole pool is empty.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ from holdfast.ledger.stock.decide import NO_CHANGES
 from holdfast.ledger.stock.journal import position
 from holdfast.ledger.tables.stock import parked_entries
 
-# More are read by the next look.
+# The rest is read the next time.
 ENTRIES_MAX = 200
 _CREATED, _OWNER = 3, 1
 
 
 class RedisOwnersMark(Struct, frozen=True):
-    """Up to where everybody is known: which events of the ledger, and which entry of the journal."""
+    """Up to where all owners are known: an event of the ledger, and an entry of the journal."""
 
     ledger: OwnersMark
     journal: Position

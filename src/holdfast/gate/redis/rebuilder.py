@@ -55,7 +55,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 ACTIVE = Status.ACTIVE.value
 Read = Callable[[Connection, str, Mark], tuple[T, Mark]]
-# It adds up what is held, which takes about a second for a million reservations.
+# It sums up the holds, which takes about a second for a million reservations.
 BEGIN_S = 30.0
 
 
@@ -69,7 +69,7 @@ class Rebuilder:
         self._unread = ParkingJournal(self._queries)
 
     async def rebuild(self, sku_id: str, at: Position, reason: str) -> None:
-        """Rebuild a pool, unless another process has begun to since its position was `at`."""
+        """Rebuild a pool, unless another process has started to since its position was `at`."""
         started = monotonic()
         _, start = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
         if start is None:
@@ -153,14 +153,14 @@ class Rebuilder:
         return await self._database.write(begin, timeout_s=BEGIN_S)
 
     def _take_arrived(self, connection: Connection, sku_id: str) -> None:
-        """Redis may have taken what is in transfer to the pool, and sold it. If the journal has not told of that, the
+        """Redis may have taken and sold units in transfer to the pool. If the journal does not have that yet, the
         claims of these sales would be settled with units that others hold."""
         takes = takes_for(connection, sku_id)
         if takes:
             decide_batch(connection, self._queries, self._database, sku_id, takes)
 
     async def _heard(self, sku_id: str, at: Position) -> Position:
-        """What Redis was told that the ledger has: the epoch, and how far it has the journal."""
+        """What Redis knows of the ledger: the epoch, and how far the ledger has the journal."""
         key = Keys(sku_id).pool
         try:
             [(epoch, trimmed)] = await self._client.call(key, ["HMGET", key, "epoch", "trimmed"])
@@ -172,8 +172,8 @@ class Rebuilder:
         return Position(int(epoch or 0), int(trimmed or 0))
 
     def _check_is_not_behind(self, locked: LockedPool, heard: Position) -> None:
-        """Redis is only told what was committed. A ledger that has less went back, and this may be the first process to
-        notice: one that was just started has seen nothing of it."""
+        """Redis only learns of committed positions, so a ledger that has less went back in time. A process that was
+        just started would not notice otherwise."""
         at, sku_id = locked.position, locked.sku_id
         if not locked.last_epoch and heard.epoch:
             # This ledger may be new, or lack the pool; either way, what Redis has is not replaced.
@@ -233,7 +233,7 @@ def _read_after(read: Read[T], sku_id: str, mark: Mark, connection: Connection) 
 
 
 def _as_stored(portion: Portion) -> list[int | str | bytes]:
-    """What Redis would have to encode while everybody waits for it, this process encodes."""
+    """Encoded here rather than in Redis, where all other commands would wait meanwhile."""
     units = 0
     holds: list[int | str | bytes] = []
     deadlines: list[int | str | bytes] = []

@@ -1,7 +1,7 @@
-"""Who may use a store now: so many pools at once, in the order in which they asked.
+"""Takes turns at a store: a limited number of pools at once, in the order of their requests.
 
-A pool that failed asks on a lane of its own until it succeeds. There only others that failed are before it: those that
-wait for a lock until the store gives up, or for a server that does not answer, keep none of the rest waiting.
+A pool that failed queues separately until it succeeds. So pools that wait for a lock until the timeout, or for a server
+that does not answer, do not delay healthy ones.
 """
 
 import asyncio

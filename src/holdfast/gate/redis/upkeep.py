@@ -1,4 +1,4 @@
-"""What is done to a pool in Redis in portions, because it may have a million holds: comparing and forgetting.
+"""Maintenance of a pool in Redis, in portions because it may have a million holds: compare, and delete what expired.
 
 A pool with few holds is added up at once and compared with its counts. Of a larger one, each check compares some holds
 with their deadlines and owners, until all have been; within a portion nothing changes, so a hold that disagrees is
@@ -11,7 +11,7 @@ from holdfast.gate.redis.client import RedisClient
 from holdfast.gate.redis.encoding import REDIS_KEYS_KEPT_MS, Keys, decode
 from holdfast.ledger.engine.database import Database
 
-# Redis does nothing else while it adds up holds.
+# Redis is blocked while it sums up holds.
 AUDIT_HOLDS_MAX = 20_000
 # Takes Redis a few milliseconds.
 PORTION = 2_000
@@ -61,7 +61,7 @@ class Upkeep:
         return bool(wrong)
 
     async def sweep(self, sku_id: str, epoch: int, *, thorough: bool) -> None:
-        """Forget some of what is past its time."""
+        """Delete a portion of what has expired."""
         now = monotonic()
         if thorough or now - self._swept_at.get(sku_id, -SWEEP_INTERVAL_S) >= SWEEP_INTERVAL_S:
             self._swept_at[sku_id] = now

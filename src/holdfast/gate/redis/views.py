@@ -29,7 +29,7 @@ VIEW = "holdfast_view_v2"
 
 
 def view_call(keys: Keys, now: int) -> list[str | bytes | int]:
-    """The call as one command, for those who send others with it."""
+    """The call as one command, to send together with others."""
     return ["FCALL", VIEW, len(keys.all), *keys.all, now]
 
 

@@ -107,7 +107,7 @@ class GuardedBackend(httpcore.AnyIOBackend):
 
     async def _allowed(self, host: str, port: int) -> list[str]:
         try:
-            # Not in the pool of threads that everything else shares: who has the name may be slow to resolve it.
+            # Not in the shared thread pool: the owner of the name may make resolving it slow.
             found = await on_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as exc:
             raise httpcore.ConnectError(f"{host} cannot be resolved") from exc

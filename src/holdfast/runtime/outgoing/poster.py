@@ -1,4 +1,4 @@
-"""Posts to an address that somebody else chose, with limits on its host, the time, and the size of the response."""
+"""Posts to an address that a user chose, with limits on the host, the time, and the size of the response."""
 
 import asyncio
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ async def on_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             tell(partial(future.set_result, result))
 
     def tell(done: Callable[[], None]) -> None:
-        """Unless nobody waits any more, or the loop is gone."""
+        """Unless the future is done, or the loop is closed."""
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if future.done() else done())
 

@@ -44,7 +44,7 @@ leave_trace = _current.reset
 
 
 def read_traceparent(text: str) -> Given | None:
-    """None if it is not one. Later versions may have more parts, which are ignored, as the standard asks for."""
+    """None if it is invalid. Parts that later versions add are ignored, as the standard requires."""
     parts = text.split("-")
     if len(parts) < 4 or (parts[0] == "00" and len(parts) > 4) or parts[0] == "ff":
         return None

@@ -1,4 +1,4 @@
-"""What records spans, as its callers see it. `otel.py` has the one there is, imported only if traces are on."""
+"""The interface of a tracer. `otel.py` implements it, and is imported only if traces are on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

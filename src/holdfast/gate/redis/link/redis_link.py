@@ -19,7 +19,7 @@ from holdfast.gate.redis.link.redis_url import Address, Topology, parse_redis_ur
 from holdfast.gate.redis.link.replies import RedisRefused, SlotMigrating, executed, executed_everywhere, redirect
 from holdfast.gate.redis.link.slots import SLOTS, key_slot
 
-# The keys of a pool are moved by one command, unless the operator's tool is told to move them one by one.
+# One command moves all keys of a pool, unless the operator's tool is configured to move them one by one.
 MIGRATION_PATIENCE_S = 1.0
 MIGRATION_PAUSE_S = 0.02
 # A migrating slot takes two; more than this means the cluster is inconsistent.

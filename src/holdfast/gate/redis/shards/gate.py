@@ -138,7 +138,7 @@ class ShardedGate:
             except OutcomeUnknown:
                 raise
             except EngineError as exc:
-                # Nothing was decided: whether other shards have units is not known now.
+                # Nothing was decided: it is unknown whether other shards have units.
                 log.warning("shards_unavailable", sku_id=name, error=str(exc))
                 for index in short:
                     verdicts[index] = NOT_READY
@@ -197,7 +197,7 @@ class ShardedGate:
 
 
 def _short(commands: Sequence[Command], verdicts: Sequence[Verdict], indexes: Iterable[int]) -> list[int]:
-    """Those that were refused for lack of stock."""
+    """The commands refused for lack of stock."""
     return [i for i in indexes if isinstance(commands[i], Reserve) and verdicts[i].outcome in _LACKS_STOCK]
 
 

@@ -2,7 +2,7 @@
 
 The model. A donor gives: its total shrinks, and its journal records the receiver and a number. Once the ledger has read
 that entry, the units are in transfer. Only what the ledger has read may be taken: the receiver's total grows, and it
-remembers the number, so it takes nothing twice however often it is told. When the ledger reads that, the transfer is
+remembers the number, so that it takes nothing twice. When the ledger reads that, the transfer is
 complete.
 
 What happens when it fails. A give that Redis loses before the ledger has read it never happened. A take that Redis
