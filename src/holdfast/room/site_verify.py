@@ -104,8 +104,8 @@ class SiteVerify:
 
 
 def _could_be_token(text: str) -> bool:
-    """What the service might not even read would look like a failure of the service, and five of those open the
-    breaker: then a puzzle would do instead of a captcha."""
+    """Tokens that the service might not read would look like failures of the service, and five of those open the
+    breaker, which lets a puzzle replace the captcha."""
     return 0 < len(text) <= TOKEN_MAX and text.isascii() and text.isprintable() and " " not in text
 
 

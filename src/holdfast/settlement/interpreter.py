@@ -69,7 +69,7 @@ class Interpreter:
         await self._guarded(lease, self._settle(lease, event))
 
     async def proceed(self, record: Record) -> None:
-        """As `walk`, for a case that is already posted."""
+        """As `settle`, for a case that is already posted."""
         await self._guarded(record.lease, self._walk(record))
 
     async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:

@@ -143,7 +143,7 @@ class Posting:
         return self._resume(connection, locked, due, now)
 
     def settle_these(self, connection: Connection, sku_id: str, ids: Sequence[str]) -> list[Record]:
-        """As `resume_due`, for these only."""
+        """As `settle_due`, for these only."""
         locked = self._pools.lock(connection, sku_id, ())
         now = locked.now(connection, self._database)
         return self._resume(connection, locked, self.queries.due_of(connection, sku_id, ids, now), now)

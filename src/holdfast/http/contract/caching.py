@@ -26,7 +26,7 @@ def tag_headers(sale_id: str) -> list[tuple[str, str]]:
 
 
 def cache_headers(sale_id: str, state: Phase, *, is_purged: bool) -> list[tuple[str, str]]:
-    """Of `now`. `is_purged`: caches are told when a sale changes."""
+    """The caching headers of `now`. `is_purged`: caches are purged when a sale changes."""
     return [("cache-control", _NOW_FINAL if is_purged and state in _FINAL else _NOW), *tag_headers(sale_id)]
 
 

@@ -1,5 +1,5 @@
-"""Reading bodies and queries. A request that is right is decoded in one step; one that is not is looked at field by
-field, because msgspec stops at the first mistake and a caller wants to know all of them."""
+"""Reads bodies and queries. A valid request is decoded in one step. An invalid one is checked field by field, because
+msgspec stops at the first error and callers want to see all of them."""
 
 import re
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class BodyDecoder:
         try:
             self._decode(body)
         except msgspec.ValidationError as exc:
-            # What only the typed decoder can read, such as a number beyond any float, has one mistake to tell of.
+            # Values that only the typed decoder can read, such as a number beyond any float, have one error to report.
             return (wrong_in(self._kind, given) if given is not msgspec.UNSET else {}) or _of_error(exc, "body")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise Problem(problems.INVALID_JSON) from exc
@@ -96,7 +96,7 @@ def _reader(kind: Any) -> Callable[[str], Any]:
 
 
 def read_as(kind: type[Any], given: dict[str, Any]) -> Any:
-    """Plain values as a Struct, for those who have no JSON. Raises the problem that names every wrong field."""
+    """A Struct from plain values. Raises the problem that names every wrong field."""
     try:
         return msgspec.convert(given, kind, dec_hook=decode_custom)
     except msgspec.ValidationError as exc:
@@ -131,7 +131,7 @@ def wrong_in(kind: type[Struct], given: Any, place: str = "") -> Wrong:
             wrong |= wrong_value(_without_unset(field.type), given[name], path)
     if kind.__struct_config__.forbid_unknown_fields:
         wrong |= {f"{place}.{name}" if place else name: _UNKNOWN for name in given if name not in fields}
-    # Each field may be right and the whole not: that is what `__post_init__` says.
+    # Valid fields may still contradict each other, which `__post_init__` checks.
     return wrong or wrong_value(kind, given, place or "body")
 
 
@@ -172,7 +172,7 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 
 def _bare(kind: Any) -> Any:
-    """Without what `Annotated` says of it."""
+    """The type without `Annotated`."""
     return get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
 
 

@@ -1,4 +1,4 @@
-"""What one endpoint declares: everything there is to know about a URL except how it is answered."""
+"""The declaration of one endpoint: everything about a URL except its handler."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -24,11 +24,11 @@ class Access(Struct, frozen=True):
     # Services need this scope; None with `services`: any service key.
     scope: Scope | None = None
     services: bool = False
-    # Any of these will do as well.
+    # Any of these is accepted, too.
     others: frozenset[Scope] = frozenset()
     # A key that was made when `operate` covered this may call it until it is rotated.
     was_operate: bool = False
-    # Told to a service key where only buyers may call.
+    # The message to a service key where only buyers may call.
     buyers_only: str = ""
 
     @property
@@ -68,7 +68,7 @@ def buyer_or(needed: Scope, *others: Scope) -> Access:
 
 
 def reader(needed: Scope) -> Access:
-    """For what only reads."""
+    """Access to endpoints that only read."""
     return Access(scope=needed, services=True, others=frozenset({Scope.READ}))
 
 
@@ -91,7 +91,7 @@ class RateClass(StrEnum):
 
 
 class IfUnknown(StrEnum):
-    """What a caller should do if it is not known whether the request was carried out."""
+    """What a caller should do if it is unknown whether the request was carried out."""
 
     REPEAT = "Safe to retry: this operation is idempotent."
     SAME_KEY = "Retry with the same idempotency key."
@@ -105,7 +105,7 @@ class IfUnknown(StrEnum):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether a client may repeat the request without a look at what there is."""
+        """Whether a client may repeat the request without checking first."""
         return not self.name.startswith("CHECK_")
 
 
@@ -115,7 +115,7 @@ class Header(Struct, frozen=True):
     type: Any = str
     # If set, the header is required, and this is the answer without it.
     missing: ProblemKind | None = None
-    # Another header, in lower case, that will do as well.
+    # Another accepted header, in lower case.
     instead: str | None = None
 
 
@@ -145,7 +145,7 @@ class Endpoint(Struct, frozen=True, eq=False):
     summary: str
     access: Access
     answers: Mapping[int, Answers]
-    # None: never shed. Whether a process lives must be told above all when it is busy.
+    # None: never shed. Health checks matter most when the process is busy.
     priority: Priority | None
     tag: str = ""
     description: str = ""
@@ -162,13 +162,13 @@ class Endpoint(Struct, frozen=True, eq=False):
     example: Mapping[str, Any] = {}
     # Also answers HEAD.
     has_head: bool = False
-    # A line in the log for each request. Not for what is called thousands of times a second.
+    # Log a line for each request. Not for endpoints called thousands of times a second.
     is_logged: bool = True
-    # Answered even where there is no room under load, with `Request.is_shed`.
+    # Answered even when requests are shed, with `Request.is_shed`.
     is_answered_when_shed: bool = False
     # Whether OpenAPI and the reference page show it. Pages are not shown.
     is_documented: bool = True
-    # A read that nobody needs in order to buy: while CPU or memory is nearly used up it answers 200
+    # A read that is not needed to buy: while CPU or memory is nearly exhausted it answers 200
     # `{"disabled": true}` instead.
     is_optional: bool = False
     # Served by `holdfast demo` only.

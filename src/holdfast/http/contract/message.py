@@ -22,7 +22,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class ClientDisconnected(Exception):
-    """The client closed the connection; there is nobody to answer."""
+    """The client closed the connection, so there is no one to answer."""
 
 
 class ClientConnection(Protocol):
@@ -57,17 +57,17 @@ class Request(Struct, eq=False):
     connection: ClientConnection
     request_id: str
     authorization: str | None = None
-    # Whose authorization it is, once that is known.
+    # The caller, once authenticated.
     caller: Caller | None = None
     idempotency_key: str | None = None
     content_length: int = 0
     has_body: bool = False
     body: bytes = b""
-    # Why the authorization was refused, once it was.
+    # Why the authorization was refused, if it was.
     unauthorized: str | None = None
-    # When it came, by the monotonic clock, which all processes of a host share.
+    # When it arrived, by the monotonic clock, which all processes of a host share.
     arrived: float = field(default_factory=monotonic)
-    # There is no room for it under load, but its endpoint has an answer that costs hardly more than a refusal.
+    # It is shed under load, but its endpoint has an answer that costs hardly more than a refusal.
     is_shed: bool = False
 
     def header(self, name: str) -> str | None:
@@ -79,7 +79,7 @@ class Answer(Struct):
     status: int
     headers: Headers
     body: bytes
-    # What follows the head as it comes, instead of a body.
+    # A stream of portions after the head, instead of a body.
     stream: AsyncGenerator[bytes, None] | None = None
 
 
@@ -102,12 +102,12 @@ def buyer_of(request: Request) -> str:
 
 
 def seen_by(request: Request) -> str | None:
-    """The token of the caller's last write: what is read for them must have it."""
+    """The token of the caller's last write, which their reads must include."""
     return request.header(SEEN)
 
 
 def json(body: object, status: int = 200, *headers: tuple[str, str]) -> Answer:
-    """For one caller only: no cache keeps it, and no browser takes it for a page."""
+    """For one caller only: never cached, and never shown as a page by a browser."""
     return Answer(status, [*PRIVATE_JSON, *headers], encode(body))
 
 

@@ -115,7 +115,7 @@ def _query(endpoint: Endpoint) -> list[Schema]:
 
 
 def _query_parameter(name: str, schema: Schema, required: bool) -> Schema:
-    """Nothing in an address can be null: a parameter is there or it is not."""
+    """URL parameters cannot be null: a parameter is present or not."""
     options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     inner = dict(options[0] if options else schema)
     if schema.get("default") is not None:
@@ -139,7 +139,7 @@ def _header(header: Header) -> Schema:
 
 
 def answers_of(endpoint: Endpoint) -> Mapping[int, Answers]:
-    """Those of its own, and that it is turned off."""
+    """Its own response, and the one while it is turned off."""
     if not endpoint.is_optional:
         return endpoint.answers
     own = endpoint.answers[200]
@@ -201,7 +201,7 @@ def _problem_schema(endpoint: Endpoint, kinds: list[ProblemKind], refused: dict[
 
 
 def problems_of(endpoint: Endpoint) -> list[ProblemKind]:
-    """All that an endpoint may answer: its own, and those of what stands before every endpoint."""
+    """All problems of an endpoint: its own, and those raised before every handler."""
     found = [*endpoint.problems, *_ALWAYS, problems.RATE_LIMITED]
     if endpoint.access.is_required:
         found += _IDENTIFIED

@@ -1,4 +1,4 @@
-"""The `webhooks` of the OpenAPI document: what we post to the servers of those who subscribe."""
+"""The `webhooks` of the OpenAPI document: the requests that subscribers' servers receive."""
 
 from typing import Annotated, Any
 

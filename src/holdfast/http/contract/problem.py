@@ -20,15 +20,15 @@ class ProblemKind(Struct, frozen=True, kw_only=True):
     reason: str
     status: int
     title: str
-    # What happened, unless the place that refuses knows more.
+    # What happened, unless the code that refuses passes more details.
     detail: str
     # What the caller should do.
     action: str = ""
-    # Whether the very same request may succeed later, with nothing else done by the caller.
+    # Whether the identical request may succeed later without any other action by the caller.
     retryable: bool = False
 
     def document(self, **more: Any) -> dict[str, Any]:
-        """What is sent; `more` is what the place that refuses knows."""
+        """The response body; `more` has details of this refusal."""
         return {
             "type": f"urn:holdfast:{self.reason}",
             "title": self.title,
@@ -40,7 +40,7 @@ class ProblemKind(Struct, frozen=True, kw_only=True):
 
     @property
     def anchor(self) -> str:
-        """Of its row on the reference page."""
+        """The anchor of its row on the reference page."""
         return f"problem-{self.reason}"
 
 

@@ -1,4 +1,4 @@
-"""The console's session: a service key is sent once, and a cookie that can be ended stands for it from then on."""
+"""The console's session: a service key is exchanged once for a cookie that can be revoked."""
 
 from holdfast.access.console_sessions import LASTS_S, SCHEME
 from holdfast.bootstrap.services import Services

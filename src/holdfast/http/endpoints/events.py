@@ -50,7 +50,7 @@ class EventEndpoint:
         if not self._events.has_room_for(found.owner_id):
             raise Problem(problems.BUSY, "Too many event streams are open. Poll the reservation instead, or retry.")
         stream = self._stream(found, after)
-        # Up to its first portion, which nothing else can come between: a burst of requests is counted one by one.
+        # Up to its first portion, without suspending, so that a burst of requests is counted one by one.
         await anext(stream)
         return Answer(200, [*_HEADERS], b"", stream)
 

@@ -1,4 +1,4 @@
-"""Whether the process lives, what it can do, and how each dependency is. Answered from memory: see `readiness.py`."""
+"""Liveness, readiness, and the state of each dependency. Answered from memory: see `readiness.py`."""
 
 from holdfast import __version__
 from holdfast.bootstrap.services import Services
@@ -32,8 +32,8 @@ class HealthEndpoints:
         return Answer(200, [*PRIVATE_JSON], _LIVE)
 
     async def ready(self, _request: Request) -> Answer:
-        """503 only if this process should get no requests. Whatever else is wrong is wrong on every other server too,
-        or does not stop sales."""
+        """503 only if this process should get no requests. Other failures affect every other server, too, or do not
+        stop sales."""
         services, checks = self._services, self._services.checks
         shown = {name: CheckOut.of(check) for name, check in checks.items()} | {"pools": self._check_pools()}
         if services.agents.ended:
@@ -41,7 +41,7 @@ class HealthEndpoints:
             detail = f"Background tasks have stopped: {stopped}. Restart this server; its log says why."
             raise Problem(problems.NOT_READY, detail, checks=shown)
         if (finding := services.database.guard.finding) is not None:
-            # Not only from the last heartbeat: it may have been found since.
+            # Not only from the last heartbeat: it may have been detected since.
             raise Problem(problems.NOT_READY, f"The ledger went back: {finding}.", checks=shown)
         if not checks[SELLING].ok:
             raise Problem(problems.NOT_READY, f"Nothing can be sold: {checks[SELLING].reason}.", checks=shown)
@@ -50,7 +50,7 @@ class HealthEndpoints:
         return json(ready)
 
     def _check_pools(self) -> CheckOut:
-        """Other pools sell on, so a locked one does not make this server not ready."""
+        """Other pools still sell, so a locked pool does not make this server unready."""
         locked = self._services.engine.locked_pools.names()
         return CheckOut(not locked, 0, "pool_locked" if locked else None, locked[:LOCKED_SHOWN])
 
@@ -78,7 +78,7 @@ class HealthEndpoints:
         }
 
     def _own_agents(self, shown: set[str]) -> list[DependencyOut]:
-        """Tasks that every server process has for itself."""
+        """Tasks that run in every server process."""
         return [
             DependencyOut(name, "agent", trouble is None, trouble or "runs")
             for name, trouble in self._services.agents.troubles.items()
@@ -86,7 +86,7 @@ class HealthEndpoints:
         ]
 
 
-# The kind of a check, and what is said while it passes. The others are agents.
+# The kind of a check, and its message while it passes. All other checks are agents.
 _SHOWN = {
     "selling": ("capability", "works"),
     "settling": ("capability", "works"),

@@ -46,7 +46,7 @@ class InventoryEndpoints:
             raise below_committed(verdict)
         if verdict.pool is None or not verdict.outcome.is_success:
             raise refusal(verdict)
-        # As it was decided. Another read could fail, and say of what is on disk that nothing was changed.
+        # Report the decision. Another read could fail, and wrongly report that nothing was changed.
         return json(PoolOut.of(PoolView(verdict.pool)))
 
     async def available(self, _request: Request, sku_id: str) -> Answer:

@@ -59,7 +59,7 @@ class KeyEndpoints:
 
 
 def _ensure_standing(connection: Connection, caller: Caller) -> None:
-    """Its key or session may have ended since it was identified: its request may have taken seconds to arrive."""
+    """Its key or session may have ended since authentication: a request can take seconds to arrive."""
     if caller.key_id is not None and not lock_standing_key(connection, caller.key_id):
         raise Problem(problems.UNAUTHORIZED, "This service key was revoked.")
     if caller.operator_id is not None and not lock_enabled_operator(connection, caller.operator_id):

@@ -1,4 +1,4 @@
-"""What is shown of a sale while it sells: one document, made at most twice a second however many watch.
+"""The live view of a sale: one document, built at most twice a second for any number of viewers.
 
 Counts come from the ledger, so they are the same whichever process is asked, and cover all of them. If the ledger
 cannot be read, the last figures are shown with the time they were read (`as_of`); health is of now, and of this

@@ -13,7 +13,7 @@ from holdfast.http.contract.schemas.room import LotteryQuery
 from holdfast.ledger.room.rooms import find_room, list_entries
 from holdfast.ledger.sales.sales import find_sale
 
-# 65 bytes each: an answer of 650 kB, which caches keep for good. Only whole portions, so that there are few of them.
+# 65 bytes each: a response of 650 kB, which caches keep indefinitely. Only whole portions, so that there are few.
 PORTION = 10_000
 # Nothing on a closed list changes any more.
 CACHE = "public, max-age=31536000, immutable"

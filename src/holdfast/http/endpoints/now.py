@@ -27,7 +27,7 @@ from holdfast.sales.sold_out import SoldOutStories
 
 FRESH_S = 0.5
 KEPT_MAX = 10_000
-# When to poll again. Those who wait for the opening return in time for it, without all arriving at once.
+# When to poll again. People who wait for the opening return in time for it, but not all at once.
 POLL_MS = {
     Phase.OPEN: 2_000,
     Phase.ALL_HELD: 2_000,
@@ -91,12 +91,12 @@ class NowEndpoint:
         return kept
 
     def _for_the_edge(self, sale: Sale, state: Phase, now: int) -> tuple[str, str]:
-        """What a proxy needs to refuse by itself. `time` is the server's, because the proxy's clock may be wrong."""
+        """What a proxy needs to refuse on its own. `time` is the server's, because the proxy's clock may be wrong."""
         shed = ", shed" if self._lag_guard.is_shedding else ""
         return "holdfast-sale", f"state={state}, room={sale.room.mode}, time={now // 1000}{shed}"
 
     async def _room_of(self, line_id: str) -> RoomState:
-        """A room that was just made is looked for: the hash of its seed is out before anyone joins."""
+        """Looks for a room that was just created, because the hash of its seed must be public before anyone joins."""
         return self._rooms.cached(line_id) or await self._rooms.find(line_id)
 
 
@@ -142,6 +142,6 @@ def _rate(sale: Sale, room: RoomState | None) -> int:
 
 
 def _until_opening(left_ms: int) -> int:
-    """In whole seconds, so that the document does not change with every look."""
+    """In whole seconds, so that the document does not change with every request."""
     wait = min(max(left_ms // 2, SOONEST_POLL_MS), LATEST_POLL_MS)
     return wait // 1_000 * 1_000

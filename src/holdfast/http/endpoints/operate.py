@@ -1,4 +1,4 @@
-"""Metrics, and whether the books are right."""
+"""Metrics, pool consistency and reconciliation."""
 
 import os
 
@@ -59,7 +59,7 @@ class OperateEndpoints:
         return json(FullReconciliationOut(reports.ok, reports.data, PaymentReportOut.of(money)))
 
     def _show_lag(self, lags: Lags) -> None:
-        """Over what agents have set, which is old where none runs."""
+        """Replaces what agents have set, which is outdated where none runs."""
         metrics.EXPIRER_LAG_SECONDS.set(lags.sweeper.seconds)
         for sku_id, lag in list(lags.journal_by_pool.items())[:MAX_POOLS_SHOWN]:
             metrics.JOURNAL_LAG_ENTRIES.labels(sku_id).set(lag.items)

@@ -1,4 +1,4 @@
-"""Orders: what was sold to whom."""
+"""Orders of buyers, and all orders for operators."""
 
 from sqlalchemy import Connection
 
@@ -30,7 +30,7 @@ class OrderEndpoints:
     async def list(self, request: Request, wanted: OrderQuery) -> Answer:
         buyer_id = caller_of(request).buyer_id
         if buyer_id is not None and self._catch_up_sales is not None:
-            # They were told that these are sold.
+            # Their confirms were acknowledged.
             await self._catch_up_sales(buyer_id)
         if buyer_id is not None and wanted == _UNFILTERED:
             return json(OrderPage.of(await self._newest.look(buyer_id) or ([], False)))

@@ -1,4 +1,4 @@
-"""What needs attention, and what is done about more sold than there is."""
+"""Parked items, and compensation when more was sold than can be delivered."""
 
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract import problems

@@ -85,7 +85,7 @@ class PurchaseEndpoint:
         return self._refused(result, wanted, request.request_id)
 
     def _limited(self, result: NotReached, caller: Caller, quantity: int, request_id: str) -> Problem:
-        """For what is refused before the gate."""
+        """The response for refusals before the gate."""
         sale = result.sale
         if isinstance(result, QuoteNotUsable):
             is_expired = result.refused is QuoteRefused.EXPIRED
@@ -97,7 +97,7 @@ class PurchaseEndpoint:
         return problem.recorded()
 
     def certain_refusal(self, sale_id: str, wanted: Wanted) -> CertainRefusal | None:
-        """What `refuse` can answer in this moment, without waiting for anything."""
+        """The refusal that is known now, without waiting for anything."""
         return None if self._lag_guard.is_shedding else self._purchase.certain_refusal(sale_id, wanted)
 
     def refuse(self, certain: CertainRefusal, wanted: Wanted, request_id: str) -> Answer:

@@ -84,9 +84,9 @@ class ReservationEndpoints:
         found = await self.find(request, reservation_id)
         is_live = found.status in (Status.ACTIVE, Status.SETTLING)
         if wanted.wait is not None and is_live and self._events.may_wait(found.owner_id):
-            # As a stream, it keeps no place of those who want something done now.
+            # As a stream, it occupies no place of requests that do work.
             stream = self._wait_for_change(found, wanted.wait)
-            # Up to its first portion, which nothing else can come between: it is counted.
+            # Up to its first portion, without suspending, so that it is counted.
             await anext(stream)
             return Answer(200, [*PRIVATE_JSON], b"", stream)
         return Answer(200, [*PRIVATE_JSON], await self._with_decline(found))
@@ -98,7 +98,7 @@ class ReservationEndpoints:
                 look = partial(self._holds.look, found.reservation_id, None)
                 shown = await self._with_decline(await self._events.wait(found, look, within_s))
             except EngineError:
-                # The head is sent: what was last known is better than nothing.
+                # The head is already sent: the last known state is better than nothing.
                 shown = encode(reservation_out(found, self._holds.sale_of(found)))
             yield shown
 

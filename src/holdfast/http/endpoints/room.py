@@ -6,8 +6,8 @@ the room's snapshot, and so does an admission that comes too early.
 The sales of a drop have one line: `sale` is then what that line goes by (domain/sale/drop.py), and its tickets and
 passes name it in place of a sale.
 
-Nobody is refused a place because the store is away or overrun: they get a provisional ticket, a signed stamp of their
-arrival (room/arrival_stager.py). Shown again, it is exchanged for the place, once there is one.
+If the store is unavailable or overloaded, people get a provisional ticket, a signed stamp of their arrival
+(room/arrival_stager.py). When shown again, it is exchanged for the place, once there is one.
 """
 
 from time import monotonic
@@ -88,7 +88,7 @@ class RoomEndpoints:
             raise proof_refusal(Entry.SPENT)
         if stand.place.ticket_id == ticket_id:
             self._places.taken(sale.sale_id, ticket_id, request.connection)
-        # The place is taken: its owner is told so, even if the room's snapshot is a while old.
+        # The place exists: say so, even if the room's snapshot is old.
         room = self._rooms.cached(sale.sale_id) or await self._rooms.find(sale.sale_id)
         return json(self._place(sale, room, self._ticket(sale, room, stand.place), stand))
 
@@ -98,7 +98,7 @@ class RoomEndpoints:
         if not asks_proof and (request.is_shed or self._stager.is_holding):
             return None
         if request.is_shed:
-            # Beyond the requests that may be in flight: the store is asked for nothing.
+            # Beyond the limit of requests in flight, the store is not used.
             entry = await self._challenges.check_unspent(sale, buyer_of(request), given.proof, terms.level)
             self._require(entry, request, sale, terms.level)
             return None
@@ -119,7 +119,7 @@ class RoomEndpoints:
             raise proof_refusal(Entry.SPENT)
         self._checks.claim_device_here(sale, buyer_of(request), given)
         if terms.is_last and self._is_before_draw(sale):
-            # Only the ticket says so. Nothing is kept here, or stored.
+            # Only the ticket has it. Nothing is kept here, or stored.
             now = self._arrived_at(request)
             return self._provisional(
                 sale, Arrival(sale.sale_id, buyer_of(request), ticket_id, now, "", 0, is_last=True)
@@ -147,7 +147,7 @@ class RoomEndpoints:
         return json(PlaceOut(signed, None, serving, None, None, None, False, [], True), 202)
 
     def _is_before_draw(self, sale: Sale) -> bool:
-        """Whether those who are to be last have to wait for others: until the list is closed, or the sale opens."""
+        """Whether people who are placed last still have to wait: until the list is closed, or the sale opens."""
         if sale.room.mode is not RoomMode.LOTTERY:
             return self._now() < sale.starts_at
         room = self._rooms.cached(sale.sale_id)
@@ -287,7 +287,7 @@ class RoomEndpoints:
         if given.last:
             if self._is_before_draw(sale):
                 return arrival
-            # Behind all who are here by now.
+            # Behind everybody who is already in line.
             arrival = replace(arrival, arrived_at=self._now(), node=self._stager.node, is_last=False)
         if self._stager.is_away:
             self._stager.show(arrival)

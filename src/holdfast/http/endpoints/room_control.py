@@ -1,4 +1,4 @@
-"""Waiting rooms for operators, and the keys with which anyone can check a pass."""
+"""Waiting rooms for operators, and the public keys that verify passes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from holdfast.http.endpoints.room import no_waiting_room
 from holdfast.ledger.room.rooms import lock_room, update_room
 from holdfast.ledger.sales.sales import find_sale
 
-# A key that was put first signs at once; those who check passes read the list again within minutes.
+# A new first key signs at once; verifiers read the list again within minutes.
 _CACHE = ("cache-control", "public, max-age=300")
 
 

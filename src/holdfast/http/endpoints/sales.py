@@ -1,4 +1,4 @@
-"""Sales: what operators do with them, and what everyone may know of one."""
+"""Sales: management by operators, and public facts."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ from holdfast.ledger.sales.sales import find_sale
 from holdfast.sales.operations import Contradiction, Refusal
 from holdfast.sales.restocking import Unrestocked
 
-# Others see what the public sees.
+# Everyone else sees the public facts.
 _SEES_ALL = frozenset({Scope.SALES, Scope.READ})
 
 _VARY = ("vary", "authorization, holdfast-console")
@@ -121,7 +121,7 @@ class SaleEndpoints:
         return json(body, status, _VARY)
 
     async def _pool_of(self, sale: Sale) -> Pool | None:
-        """None if it cannot be read now; what was decided is told all the same."""
+        """None if it cannot be read now; the decision is reported anyway."""
         try:
             view = await self._pools.look(sale.sku_id)
         except EngineError:

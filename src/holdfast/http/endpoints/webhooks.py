@@ -1,4 +1,4 @@
-"""Webhooks: who receives events, and what was sent to them."""
+"""Webhooks: endpoints that receive events, and their deliveries."""
 
 from sqlalchemy import Connection
 

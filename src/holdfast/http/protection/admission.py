@@ -1,4 +1,4 @@
-"""What every request has to pass, put together: limits, places, shedding, and the clock for slow clients."""
+"""The checks that every request passes: limits, places, shedding, and the timer for slow clients."""
 
 from msgspec import Struct
 

@@ -19,7 +19,7 @@ _KIB = 1024
 
 
 class Usage(Struct, frozen=True):
-    """Parts of what there is: 0 to 1."""
+    """Used shares, 0 to 1."""
 
     cpu: float
     memory: float

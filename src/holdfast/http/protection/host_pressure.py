@@ -1,7 +1,7 @@
 """Whether CPU or memory is nearly used up, so that optional reads are turned off.
 
-It is looked at once a second. One busy second is nothing, so CPU use is averaged over a few. On at the limit, off ten
-percent below it, so that turning something off does not turn it on again at once.
+Sampled once a second, with CPU use averaged over a few seconds. On at the limit, off ten percent below it, so that
+turning something off does not immediately turn it on again.
 """
 
 from time import monotonic

@@ -1,4 +1,4 @@
-"""What a join is checked for beyond the rules of the sale: the risk service's verdict, and the accounts per device."""
+"""Checks of a join beyond the rules of the sale: the risk service's verdict, and the accounts per device."""
 
 from time import time
 
@@ -16,11 +16,11 @@ from holdfast.room.challenge import HARDER, USUAL
 
 
 class Terms(Struct, frozen=True):
-    """On which somebody may join."""
+    """The conditions of a join."""
 
     # The level of the challenge that must be solved, if any.
     level: int = USUAL
-    # Behind everybody who comes before the opening.
+    # Placed behind everybody who comes before the opening.
     is_last: bool = False
 
 
@@ -55,7 +55,7 @@ class JoinChecks:
             _require(await self._devices.claim(sale.sale_id, given.device, buyer_id))
 
     def claim_device_here(self, sale: Sale, buyer_id: str, given: JoinIn) -> None:
-        """While the store is away."""
+        """The checks while the store is unavailable."""
         if self._devices.per_device and given.device is not None:
             _require(self._devices.claim_here(sale.sale_id, given.device, buyer_id))
 

@@ -1,8 +1,8 @@
 """Documents of hundreds of kilobytes: compressed where the client takes that, and rate-limited otherwise.
 
-The server keeps a copy of an answer until its client has read it, and does not tell when that is. A client that reads
-nothing is cut off after a while (server/granian_server.py), but until then thousands of them could have a copy each.
-So the bytes of large answers are limited for all clients together, whatever they do with them.
+The server keeps a copy of a response until its client has read it, and does not report when. A client that reads
+nothing is cut off after a while (server/granian_server.py), but until then thousands of them could hold a copy each.
+So the bytes of large responses are limited for all clients together.
 """
 
 from time import monotonic

@@ -1,14 +1,14 @@
 """Rate limits by address and by buyer.
 
-A rate is kept as one number per address or buyer (runtime/token_bucket.py), and forgotten when it is full again, so
-memory is bounded by how many send requests within a few seconds. If those are too many, the ones that were not heard of
-for longest are forgotten. The numbers belong to one process; behind several, each allows as much.
+A rate is kept as one number per address or buyer (runtime/token_bucket.py) and dropped when the bucket is full again,
+so memory is bounded by the number of callers within a few seconds. Beyond a maximum, the least recently used are
+dropped. The numbers belong to one process; with several, each allows the full rate.
 
-An IPv6 client may have thousands of networks. So the larger networks around its own count too, with more to spend.
+An IPv6 client may have thousands of networks, so the larger networks around it count, too, with higher limits.
 
-Services are not limited. Their keys are recognised before anything here is asked. A key that is not recognised has to
-be looked up, which costs a query: an address may be wrong so often, and each time counts as a request without a key.
-Clients on loopback are exempt from limits by address, so that rehearsals and benches measure the server.
+Services are not limited; their cached keys are recognised first. A key that is not cached has to be looked up, which
+costs a query, so wrong keys are limited by address, and each counts as a request without a key. Clients on loopback are
+exempt from limits by address, so that load tests and benchmarks measure the server.
 """
 
 from collections.abc import Hashable, Iterator
@@ -35,9 +35,9 @@ BURST_S = 5
 # A buyer may poll one document every two seconds. A little less, because networks jitter.
 LOOK = Policy("looks", burst=1, every_ms=1_900)
 WRONG_KEYS = Policy("keys", burst=20, every_ms=1_000)
-# A balancer asks once a second or so; a payment provider sends notices in bursts, and sends a refused one again.
+# A load balancer probes about once a second; a payment provider sends notices in bursts, and retries refused ones.
 PROBE = Policy("probes", burst=200, every_ms=10)
-# How much more than one address the networks around an IPv6 client may ask, widest first.
+# The networks around an IPv6 client have this many times the limit of one address, widest first.
 NETWORK_FACTORS = (16, 4)
 
 
@@ -97,7 +97,7 @@ class Limits:
         self._probes = Buckets(PROBE)
 
     def check_address(self, request: Request, rate: RateClass) -> Answer | None:
-        """Called before anything is known of the caller; the refusal, if it sends too many requests."""
+        """Called before the caller is authenticated; returns the refusal if it sends too many requests."""
         address = None if self._by_address is None else self._addresses.limited(request.connection)
         if address is None:
             return None
@@ -112,7 +112,7 @@ class Limits:
     def count_unauthorized(self, request: Request, rate: RateClass) -> Answer | None:
         """The credentials were refused: guessing is slowed down, and the request counts as one without any."""
         if self._by_address is None or not _has_service_key(request):
-            return None  # Other credentials were counted before they were looked at.
+            return None  # Other credentials were counted before they were checked.
         address = self._addresses.limited(request.connection)
         if address is None:
             return None
@@ -121,7 +121,7 @@ class Limits:
         return self._count(address, request.path, rate)
 
     def _wrong_keys_of(self, address: str) -> Iterator[tuple[Buckets, str]]:
-        """Of the networks around it, too, but with more to spend: one guesser must not shut out a whole company."""
+        """Counts for the networks around it, too, with higher limits: one guesser must not lock out a whole company."""
         *wider, own = self._wrong_keys
         yield from zip(wider, wider_networks(address), strict=False)
         yield own, address
@@ -167,7 +167,7 @@ def _now() -> int:
 
 
 def _has_service_key(request: Request) -> bool:
-    """Or a session that was begun with one."""
+    """Or a session started with one."""
     given = request.authorization
     return given is not None and (given[:10].lower() == "bearer hf_" or given.startswith(f"{SESSION} "))
 

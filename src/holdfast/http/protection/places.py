@@ -1,8 +1,7 @@
 """How many places in the queue one address may have.
 
-Counted in this process, from what the room tells it: a guard against one machine that joins ten thousand times, and no
-more exact than that. Behind carriers and campuses there are thousands of people at one address, so the limit is wide,
-and can be turned off.
+Counted in this process only: a rough guard against one machine that joins ten thousand times. Carriers and campuses
+have thousands of people at one address, so the limit is high, and can be turned off.
 
 A place counts for the address that took it until it is left, no matter which client leaves it or how often.
 """

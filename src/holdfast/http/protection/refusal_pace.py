@@ -2,11 +2,11 @@
 
 The model. A refusal costs about half as much as a sale, and clients that retry at once could keep the server busy with
 nothing else. So refusals are earned: each answer to an admitted request earns a part of one, whatever the machine's
-speed, and refusing takes no more than about an eighth of the time. A refusal that has not been earned waits, first come
-first served, at no cost but the memory of an open connection. That also slows its client down: a connection has one
-request at a time, and there are at most as many as the server accepts.
+speed, so refusing takes at most about an eighth of the time. A refusal that is not earned yet waits, first come first
+served, and costs only the memory of an open connection. That also slows its client down: a connection has one request
+at a time, and the number of connections is bounded.
 
-When it fails. Where nothing is answered nothing is earned; so some are sent at every round all the same, and nobody
+When it fails. If nothing is answered, nothing is earned; so a few are sent in every round regardless, and no refusal
 waits longer than LONGEST_WAIT_S.
 """
 
@@ -15,7 +15,7 @@ from collections import deque
 from time import monotonic
 
 REFUSALS_PER_ANSWER = 0.25
-# After a rest this many are sent at once: a few requests too many need not wait.
+# After a quiet period this many are sent at once, so that a small excess does not wait.
 CREDIT_MAX = 250.0
 # Of the reaper's rounds, four a second.
 LEAST_PER_ROUND = 50

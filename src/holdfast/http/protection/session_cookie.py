@@ -45,7 +45,7 @@ def is_https(header: Header) -> bool:
 
 
 def is_same_origin(header: Header) -> bool:
-    """As the browser says. Without TLS some send no `Sec-Fetch-Site`, but all send the page's origin."""
+    """According to the browser. Without TLS some send no `Sec-Fetch-Site`, but all send the page's origin."""
     site = header("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,9 +1,8 @@
-"""What is refused when there is more to do than can be done.
+"""Load shedding: what is refused when there are more requests than the server can handle.
 
-A limit on how many requests are worked on at once is found by watching how long purchases take
-(runtime/concurrency_limit.py). What does not fit is refused before anything was spent on it, the lowest priority first,
-with bytes that were made at the start, and no faster than can be afforded (refusal_pace.py). Features that nobody needs
-in order to buy are turned off first, and answers say so.
+The limit of concurrent requests follows from the latency of purchases (runtime/concurrency_limit.py). Excess requests
+are refused before any work, lowest priority first, with prebuilt bytes and at a bounded pace (refusal_pace.py).
+Features that are not needed to buy are turned off first, and responses say so.
 """
 
 import random
@@ -24,19 +23,19 @@ from holdfast.runtime.concurrency_limit import Limiter, Priority
 
 # High at first, because it shrinks within a second and grows over several.
 FIRST_LIMIT = 1_024
-# This many wait together for half a batch, however slow the engine is: refusing them would gain nothing. Purchases may
-# use nine tenths of it, which are 256.
+# This many wait together for half a batch even on a slow engine, so refusing them would gain nothing. Purchases may use
+# nine tenths of it, which are 256.
 ALWAYS_SERVED = 285
 # A purchase that takes this long still feels immediate, and batches are at their best with many in them.
 UNNOTICED_MS = 50.0
 # Features return when nobody has been refused for this long.
 RELIEF_S = 2.0
 DEGRADE_AT = 0.7
-# Without a purchase for this long, nobody is refused for what the last ones took.
+# Without a purchase for this long, the latency of the last ones no longer causes refusals.
 FORGET_S = 10.0
 LEAST_RETRY_S, MOST_RETRY_S = 1, 5
 
-# Only these tell how the server is doing: they all wait for the gate, and for nothing else.
+# Only these measure the load: they all wait for the gate, and for nothing else.
 _MEASURED = Priority.PURCHASE
 _NAMES = tuple(priority.name.lower() for priority in Priority)
 
@@ -44,12 +43,12 @@ Handler = Callable[..., Awaitable[Answer]]
 
 
 class Feature(StrEnum):
-    """What nobody needs in order to buy."""
+    """Features that are not needed to buy."""
 
     ODDS = "odds"
     AUDIT_SEARCH = "audit_search"
     EVENT_STREAMS = "event_streams"
-    # Endpoints that the table calls optional. They go by the CPU and the memory of the host, and not by refusals.
+    # Endpoints declared optional. They depend on the host's CPU and memory, not on refusals.
     OPTIONAL_READS = "optional_reads"
 
 

@@ -1,4 +1,4 @@
-"""Looks after slow requests with one timer for all of them, because one for each costs nearly as much as answering.
+"""Ends slow requests with one timer for all of them, because one timer each costs nearly as much as an answer.
 
 Several times a second it walks along the requests whose body is still arriving and the commands that wait for a
 verdict. A body that takes too long is cut off. For a command that has waited for a while it starts to watch whether the

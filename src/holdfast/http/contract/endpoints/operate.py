@@ -105,7 +105,7 @@ FEATURES = _endpoint(
     description="So that a shop can turn off its own extras while the server is loaded. Cacheable for two seconds. "
     "`selling`, `settling` and `joining` are what buyers need, by the last heartbeats; the rest gives way under load.",
     access=PUBLIC,
-    # Asked above all when there is much to do, and answered from memory.
+    # Needed most under load, and answered from memory.
     priority=Priority.FINISH,
     rate=RateClass.LOOK,
     answers={200: Answers("The features", FeaturesOut)},
@@ -121,7 +121,7 @@ GET_LAG = _endpoint(
     summary="How far background work is behind",
     description="Read from the stores, at most a second ago, so it is true also where no worker runs.",
     access=READ_OPERATE,
-    # By a few operators, above all when there is much to do.
+    # Used by a few operators, mostly under load.
     priority=Priority.FINISH,
     answers={200: Answers("Items and seconds, by kind of work", LagsOut)},
 )
@@ -207,7 +207,7 @@ GET_LIVE = _endpoint(
     description="Made at most twice a second for all callers. Counts are of all server processes since the pool was "
     "made.",
     access=READ_OPERATE,
-    # A few operators, who read what is kept for all of them: above all when there is much to do.
+    # Used by a few operators, mostly under load; they share a cached result.
     priority=Priority.FINISH,
     answers={200: Answers("The sale's figures", LiveOut)},
     problems=(problems.SALE_NOT_FOUND,),

@@ -1,4 +1,4 @@
-"""Where buyers want to be told."""
+"""Buyers' contacts for messages."""
 
 from msgspec import UNSET
 from sqlalchemy import Connection

@@ -9,7 +9,7 @@ from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.messages import MessageOut, MessagePage, MessageQuery
 from holdfast.ledger.messages.message_log import list_messages, resend
 
-# One that is sent again is of use for this long.
+# A message that is sent again is valid for this long.
 RESENT_MS = 24 * 3_600_000
 
 

@@ -1,4 +1,4 @@
-"""What was counted (`runtime/counters.py`), as it is shown."""
+"""Counters (`runtime/counters.py`) as responses show them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Drops: what operators do with them, and what everyone may know of one."""
+"""Drops: management by operators, and public facts."""
 
 from holdfast.bootstrap.services import Services
 from holdfast.domain.sale.drop import Drop

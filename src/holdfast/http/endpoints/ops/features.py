@@ -1,11 +1,11 @@
-"""What is on and what is off right now, for everyone, from memory."""
+"""Which features are on and off now; public, and answered from memory."""
 
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract.message import JSON, Answer, Request, encode
 from holdfast.http.contract.schemas.operate import FeatureOut, FeaturesOut
 from holdfast.http.protection.shedding import Feature, Shedder
 
-# As fresh as the heartbeats that it is made of.
+# As fresh as the heartbeats it is based on.
 _CACHE = ("cache-control", "public, max-age=2, stale-while-revalidate=5")
 CAPABILITIES = ("selling", "settling", "joining")
 

@@ -1,8 +1,7 @@
 """Metrics that are read from the stores when Prometheus asks.
 
-What agents report of themselves says nothing where no agent runs, and gauges of what is gone (a deleted webhook, a
-closed sale) would stay for ever. These are made anew for each scrape, so they are true of the moment, the same
-whichever process is asked, and bounded.
+Metrics set by agents are missing where no agent runs, and gauges of deleted things (a webhook, a closed sale) would
+remain forever. These are computed for each scrape, so they are current, bounded, and the same in every process.
 """
 
 import asyncio
@@ -22,9 +21,9 @@ from holdfast.gate.engine import GateLink
 from holdfast.ledger.sales.figures import SaleStanding, standing_of_sales
 from holdfast.ledger.sales.shortage import declared
 
-# Of the newest sales that are not closed. Each is a few dozen time series.
+# The newest sales that are not closed. Each has a few dozen time series.
 MAX_SALES_SHOWN = 100
-# A scrape is worth no more. What is not known by then is left out, and alerts on absence.
+# The time limit of a scrape. Metrics not known by then are left out, and alert on absence.
 TIMEOUT_S = 4.0
 
 
@@ -77,7 +76,7 @@ class StoreMetrics:
         return registry
 
     async def _families(self) -> list[Metric]:
-        """One store that does not answer must not hide what the others say."""
+        """A store that does not answer must not hide the metrics of the others."""
         parts = [self._lags(), self._sales(), self._drift(), self._redis()]
         found = await asyncio.gather(*[asyncio.wait_for(part, TIMEOUT_S) for part in parts], return_exceptions=True)
         families: list[Metric] = []
@@ -128,7 +127,7 @@ def _read(connection: Connection) -> tuple[list[SaleStanding], int]:
 
 
 async def redis_headroom(link: GateLink) -> float:
-    """Of the primary that has the least left. Without `maxmemory`, of the host's memory."""
+    """The memory use of the primary with the least left; without `maxmemory`, of the host's memory."""
     found = []
     for [reply] in await link.call_everywhere(("INFO", "memory")):
         info = dict(line.split(":", 1) for line in reply.decode().splitlines() if ":" in line)

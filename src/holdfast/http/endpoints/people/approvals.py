@@ -1,8 +1,7 @@
-"""What cannot be undone waits until a second operator has approved it (docs/TEAM.md).
+"""Irreversible actions wait until a second operator has approved them (docs/TEAM.md).
 
-A request that needs approval is stored and refused with `approval_required`. It is carried out by the
-same handler, as it was sent, when another operator approves it.
-On record are the request, the decision, and what was carried out.
+A request that needs approval is stored and refused with `approval_required`. When another operator approves it, the
+same handler carries it out as it was sent. The request, the decision and the result are recorded.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +27,7 @@ from holdfast.ledger.access.approvals import Approval, ApprovalState, Asked
 
 
 class Approvals:
-    """Guards handlers, and carries out what was approved."""
+    """Guards handlers, and carries out approved requests."""
 
     def __init__(self, services: Services, auditor: Auditor) -> None:
         self.database, self._auditor = services.database, auditor
@@ -59,7 +58,7 @@ class Approvals:
         """None if it may be carried out at once."""
         caller = caller_of(request)
         subjects = dict(zip(endpoint.path_parameters, parameters, strict=True))
-        # Of the others a repeat is the same, whatever its key.
+        # For all other requests a repeat is the same, whatever its key.
         key = request.idempotency_key if endpoint is REFUND_ORDER else None
         asked = Asked(endpoint.operation_id, subject_of(subjects), parameters, request.body, key)
 
@@ -124,7 +123,7 @@ class ApprovalEndpoints:
         return await self._show(approval_id)
 
     async def reject(self, request: Request, approval_id: str) -> Answer:
-        """Also by the one who asked: then it is withdrawn."""
+        """The operator who requested it may reject it, too, which withdraws it."""
         found, caller = await self._find(request, approval_id), caller_of(request)
         by = Actor(caller.shown_name, caller.operator_id)
         if not await self._database.write(lambda c: ledger.reject(c, approval_id, by, self._database.now_ms(c))):

@@ -1,4 +1,4 @@
-"""Records what operators do: before it is carried out, and how it ended."""
+"""Records operators' actions: before they are carried out, and their results."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,9 +23,9 @@ log = structlog.get_logger()
 
 Handler = Callable[..., Awaitable[Answer]]
 _SAFE = frozenset({"GET", "HEAD"})
-# What programs do with the scope `inventory` is in the history of the reservations.
+# Actions of programs with the scope `inventory` are in the history of the reservations.
 _SCOPES = frozenset({Scope.SALES, Scope.OPERATE, Scope.MONEY, Scope.ADMIN})
-# By programs thousands of times; the wallet's own books have each of them.
+# Called thousands of times by programs; the wallet's own entries have each call.
 _BULK = frozenset({"credit_wallet"})
 _UNKNOWN, _FAILED = 503, 500
 
@@ -46,7 +46,7 @@ def is_audited(endpoint: Endpoint, caller: Caller | None) -> bool:
 
 class Auditor:
     def __init__(self, database: Database, record: Database) -> None:
-        """`record` is another database where a cell changes something: all that operators did is in one place."""
+        """`record` is another database if a cell changes something: all operators' actions are in one place."""
         self._database, self._record = database, record
 
     def audited(self, endpoint: Endpoint, handler: Handler) -> Handler:
@@ -89,7 +89,7 @@ class Auditor:
         return answer
 
     async def _write(self, subjects: Mapping[str, str], entry: Callable[[Connection, str | None, int], None]) -> None:
-        """With the state of what it is about, in the same transaction where that is possible."""
+        """With the state of its subject, in the same transaction if possible."""
         record = self._record
         if record is self._database:
             await record.write(lambda c: entry(c, read_state(c, subjects), record.now_ms(c)))
@@ -98,7 +98,7 @@ class Auditor:
         await record.write(lambda c: entry(c, state, record.now_ms(c)))
 
     async def _end(self, action: Action, subjects: Mapping[str, str], status: int, reason: str | None) -> None:
-        """What was done is answered all the same: its beginning is on record."""
+        """If this fails the action is still answered: its beginning is recorded."""
         try:
             await self._write(subjects, lambda c, state, now: end_action(c, action, state, status, reason, now))
         except EngineError as exc:

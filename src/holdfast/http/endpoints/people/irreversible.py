@@ -1,4 +1,4 @@
-"""What cannot be undone, and so waits for a second operator: over HTTP and from the command line alike."""
+"""The irreversible actions that wait for a second operator, over HTTP and from the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -26,7 +26,7 @@ _PATCH = BodyDecoder(SalePatch, is_required=True)
 
 
 class Attempt(Struct, frozen=True):
-    """Who wants to do what. The attempt itself is on record already."""
+    """An operator's attempt, which is already recorded."""
 
     asked: Asked
     # `operator_id` is the person, also behind a key that they made.
@@ -40,11 +40,11 @@ class Attempt(Struct, frozen=True):
 
 
 def approval_for(connection: Connection, endpoint: Endpoint, attempt: Attempt) -> Approval | None:
-    """The approval it waits for; None if it may be carried out at once."""
+    """The approval it waits for; None if it may be carried out now."""
     if not GUARDED[endpoint](connection, attempt):
         return None
     others = [one for one in deciders_of(connection, endpoint) if one != attempt.by.operator_id]
-    # Where nobody else could approve, nothing waits for it.
+    # If nobody else could approve, nothing waits for approval.
     return ledger.ask(connection, attempt.asked, attempt.by, attempt.now) if others else None
 
 

@@ -11,7 +11,7 @@ LISTED_MAX = 1_000
 
 class RevocationEndpoints:
     def __init__(self, services: Services) -> None:
-        # Of all cells together, as those who sign in.
+        # Shared by all cells, like sign-ins.
         self._database, self._revoked = services.control.database, services.control.revoked_buyers
 
     async def list(self, _request: Request) -> Answer:
