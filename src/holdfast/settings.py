@@ -110,7 +110,9 @@ class Settings(BaseSettings):
     buyer_audience: str = Field(
         "", description="What a buyer's JWT must name in `aud`; if unset, tokens for other services are accepted."
     )
-    buyer_issuer: str = Field("", description="What a buyer's JWT must have as `iss`; if unset, any issuer will do.")
+    buyer_issuer: str = Field(
+        "", description="What a buyer's JWT must have as `iss`; if unset, any issuer is accepted."
+    )
     buyer_token_url: str = Field(
         "",
         description="URL or path where the storefront fetches its visitor's JWT from your auth service, "
@@ -129,8 +131,10 @@ class Settings(BaseSettings):
     oidc_issuer: str = Field("", description="OpenID Connect issuer for operators, such as `https://id.example.com`.")
     oidc_client_id: str = Field("", description="Client ID of the console at that issuer.")
     oidc_client_secret: SecretStr = Field(SecretStr(""), description="Its client secret; unset for a public client.")
-    approvals: bool = Field(False, description="Whether a second operator must approve what cannot be undone.")
-    approval_refunds_per_hour: int = Field(20, ge=0, description="Refunds in an hour by one operator without approval.")
+    approvals: bool = Field(False, description="Whether a second operator must approve irreversible actions.")
+    approval_refunds_per_hour: int = Field(
+        20, ge=0, description="Refunds per hour that one operator may make without approval."
+    )
     console_url: str = Field("", description="URL of this server as operators' browsers see it; for links.")
     demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
     demo_simulation_url: str = Field("", description="The demo's simulation page; only `holdfast demo` may set it.")
@@ -149,7 +153,7 @@ class Settings(BaseSettings):
     stripe_api_base: str = Field("", description="Alternative Stripe URL for the API and script, for tests.")
     stripe_webhook_secret: WebhookSecret = Field(SecretStr(""), description="Verifies Stripe's webhooks: `whsec_…`.")
     rates: str = Field("", description="Exchange rates for quotes, as in `EUR/USD=1.0842,EUR/GBP=0.853`.")
-    rates_url: str = Field("", description="A service that is asked for exchange rates instead, by HTTP.")
+    rates_url: str = Field("", description="HTTP service to ask for exchange rates instead.")
     payment_timeout_ms: int = Field(
         5000, ge=100, le=80_000, description="Timeout of a payment provider call; beyond it the outcome is unknown."
     )
@@ -181,8 +185,8 @@ class Settings(BaseSettings):
     accounts_per_device: int = Field(0, ge=0, le=1000, description="Accounts per device in a sale's room; 0: any.")
     captcha_verify_url: str = Field("", description="Where captcha tokens are verified (`siteverify`), if anywhere.")
     captcha_secret: SecretStr = Field(SecretStr(""), description="Secret key of your site at that service.")
-    captcha_required: bool = Field(False, description="Take no proof of work instead, while that service answers.")
-    risk_url: str = Field("", description="A service that is asked at every join whether to trust the buyer.")
+    captcha_required: bool = Field(False, description="Accept no proof of work instead while that service answers.")
+    risk_url: str = Field("", description="Risk service that is asked about the buyer at every join.")
     risk_token: SecretStr = Field(SecretStr(""), description="Bearer token for that service.")
     risk_timeout_ms: int = Field(50, ge=1, le=2000, description="How long a join waits for it before it is allowed.")
     shared_addresses: str = Field(

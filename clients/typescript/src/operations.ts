@@ -37,7 +37,7 @@ export abstract class Operations {
   iterSales(args: Parameters<typeof sales.listSales>[0] = {}) {
     return this.pages<OperatorSale>((after) => sales.listSales({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "sale_id");
   }
-  /** What is sold, when, and for how much. */
+  /** The public facts of a sale. */
   getSale(...args: Parameters<typeof sales.getSale>) { return this.run(sales.getSale(...args)); }
   /** Change a sale. */
   changeSale(...args: Parameters<typeof sales.changeSale>) { return this.run(sales.changeSale(...args)); }
@@ -45,11 +45,11 @@ export abstract class Operations {
   pauseSale(...args: Parameters<typeof sales.pauseSale>) { return this.run(sales.pauseSale(...args)); }
   /** Resume a paused sale. */
   resumeSale(...args: Parameters<typeof sales.resumeSale>) { return this.run(sales.resumeSale(...args)); }
-  /** End a sale now, for good. */
+  /** End a sale now, permanently. */
   closeSale(...args: Parameters<typeof sales.closeSale>) { return this.run(sales.closeSale(...args)); }
   /** Add units, or remove free ones. */
   restockSale(...args: Parameters<typeof sales.restockSale>) { return this.run(sales.restockSale(...args)); }
-  /** How the sale stands now. */
+  /** The current state of a sale. */
   now(...args: Parameters<typeof sales.now>) { return this.run(sales.now(...args)); }
   /** A challenge to solve before joining. */
   challenge(...args: Parameters<typeof sales.challenge>) { return this.run(sales.challenge(...args)); }
@@ -93,19 +93,19 @@ export abstract class Operations {
   }
   /** One reservation. */
   getReservation(...args: Parameters<typeof reservations.getReservation>) { return this.run(reservations.getReservation(...args)); }
-  /** Everything that happened to it. */
+  /** The history of a reservation. */
   getHistory(...args: Parameters<typeof reservations.getHistory>) { return this.run(reservations.getHistory(...args)); }
   /** Mark the units as sold; for a buyer: start to pay. */
   confirm(...args: Parameters<typeof reservations.confirm>) { return this.run(reservations.confirm(...args)); }
   /** What its payment needs next. */
   getPayment(...args: Parameters<typeof reservations.getPayment>) { return this.run(reservations.getPayment(...args)); }
-  /** The buyer is back from the bank: check the payment now. */
+  /** Check the payment now, after the buyer returned from the bank. */
   checkPayment(...args: Parameters<typeof reservations.checkPayment>) { return this.run(reservations.checkPayment(...args)); }
   /** Hold the units longer. */
   extend(...args: Parameters<typeof reservations.extend>) { return this.run(reservations.extend(...args)); }
   /** Return the units. */
   cancel(...args: Parameters<typeof reservations.cancel>) { return this.run(reservations.cancel(...args)); }
-  /** What happens to it, as it happens. */
+  /** Stream the events of a reservation. */
   events(...args: Parameters<typeof reservations.events>) { return this.stream(reservations.events(...args)); }
   /** List orders, newest first. */
   listOrders(...args: Parameters<typeof money.listOrders>) { return this.run(money.listOrders(...args)); }
@@ -124,7 +124,7 @@ export abstract class Operations {
   getWallet(...args: Parameters<typeof money.getWallet>) { return this.run(money.getWallet(...args)); }
   /** The process runs. */
   live(...args: Parameters<typeof operate.live>) { return this.run(operate.live(...args)); }
-  /** Requests can be served. */
+  /** Readiness: can sales be served?. */
   ready(...args: Parameters<typeof operate.ready>) { return this.run(operate.ready(...args)); }
   /** Metrics for Prometheus. */
   metrics(...args: Parameters<typeof operate.metrics>) { return this.run(operate.metrics(...args)); }
@@ -132,7 +132,7 @@ export abstract class Operations {
   getFeatures(...args: Parameters<typeof operate.getFeatures>) { return this.run(operate.getFeatures(...args)); }
   /** How far background work is behind. */
   getLag(...args: Parameters<typeof operate.getLag>) { return this.run(operate.getLag(...args)); }
-  /** Every pool: does it add up, and do gate and ledger agree?. */
+  /** Consistency of every pool, within itself and between gate and ledger. */
   getPools(...args: Parameters<typeof operate.getPools>) { return this.run(operate.getPools(...args)); }
   /** Check every pool and every payment now. */
   reconcile(...args: Parameters<typeof operate.reconcile>) { return this.run(operate.reconcile(...args)); }
@@ -143,21 +143,21 @@ export abstract class Operations {
   }
   /** Retry everything of a kind. */
   retryAllParked(...args: Parameters<typeof operate.retryAllParked>) { return this.run(operate.retryAllParked(...args)); }
-  /** Retry it, from where it stands. */
+  /** Retry an item from its current step. */
   retryParked(...args: Parameters<typeof operate.retryParked>) { return this.run(operate.retryParked(...args)); }
-  /** Discard it, if no money was taken. */
+  /** Discard an item, if no money was taken. */
   dropParked(...args: Parameters<typeof operate.dropParked>) { return this.run(operate.dropParked(...args)); }
-  /** More was sold than can be delivered: act by the sale's policy. */
+  /** Report that more was sold than can be delivered, and apply the sale's policy. */
   compensate(...args: Parameters<typeof operate.compensate>) { return this.run(operate.compensate(...args)); }
   /** What happened to a buyer, refusals included. */
   getAudit(...args: Parameters<typeof operate.getAudit>) { return this.run(operate.getAudit(...args)); }
-  /** A sale while it sells: poll it every second. */
+  /** Live figures of a sale, to poll every second. */
   getLive(...args: Parameters<typeof operate.getLive>) { return this.run(operate.getLive(...args)); }
-  /** A sale over time: its counts, and what was done to it. */
+  /** The history of a sale: its counts, and operators' actions. */
   getSaleHistory(...args: Parameters<typeof operate.getSaleHistory>) { return this.run(operate.getSaleHistory(...args)); }
-  /** How far the visitors of a sale came, and why they were refused. */
+  /** The conversion funnel of a sale, and why visitors were refused. */
   getFunnel(...args: Parameters<typeof operate.getFunnel>) { return this.run(operate.getFunnel(...args)); }
-  /** Each dependency of the server. */
+  /** The state of each dependency. */
   getHealth(...args: Parameters<typeof operate.getHealth>) { return this.run(operate.getHealth(...args)); }
   /** List service keys, revoked ones included. */
   listKeys(...args: Parameters<typeof operate.listKeys>) { return this.run(operate.listKeys(...args)); }
@@ -175,12 +175,12 @@ export abstract class Operations {
   listSessions(...args: Parameters<typeof team.listSessions>) { return this.run(team.listSessions(...args)); }
   /** End a console session. */
   revokeSession(...args: Parameters<typeof team.revokeSession>) { return this.run(team.revokeSession(...args)); }
-  /** What operators did, newest first. */
+  /** List operators' actions, newest first. */
   listActions(...args: Parameters<typeof team.listActions>) { return this.run(team.listActions(...args)); }
   iterActions(args: Parameters<typeof team.listActions>[0] = {}) {
     return this.pages<Action>((after) => team.listActions({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "action_id");
   }
-  /** What waits for a second operator, newest first. */
+  /** List requests that wait for a second operator, newest first. */
   listApprovals(...args: Parameters<typeof team.listApprovals>) { return this.run(team.listApprovals(...args)); }
   /** Approve what another operator asked for, and carry it out. */
   approveRequest(...args: Parameters<typeof team.approveRequest>) { return this.run(team.approveRequest(...args)); }
@@ -202,19 +202,19 @@ export abstract class Operations {
   revokeToken(...args: Parameters<typeof revocations.revokeToken>) { return this.run(revocations.revokeToken(...args)); }
   /** Accept a token again. */
   restoreToken(...args: Parameters<typeof revocations.restoreToken>) { return this.run(revocations.restoreToken(...args)); }
-  /** Have events posted to an address. */
+  /** Create a webhook. */
   createWebhook(...args: Parameters<typeof webhooks.createWebhook>) { return this.run(webhooks.createWebhook(...args)); }
   /** List webhooks. */
   listWebhooks(...args: Parameters<typeof webhooks.listWebhooks>) { return this.run(webhooks.listWebhooks(...args)); }
   /** One webhook. */
   getWebhook(...args: Parameters<typeof webhooks.getWebhook>) { return this.run(webhooks.getWebhook(...args)); }
-  /** Change a webhook, disable or enable it. */
+  /** Change, disable or enable a webhook. */
   changeWebhook(...args: Parameters<typeof webhooks.changeWebhook>) { return this.run(webhooks.changeWebhook(...args)); }
   /** Remove a webhook and its deliveries. */
   deleteWebhook(...args: Parameters<typeof webhooks.deleteWebhook>) { return this.run(webhooks.deleteWebhook(...args)); }
   /** A new secret. */
   rotateSecret(...args: Parameters<typeof webhooks.rotateSecret>) { return this.run(webhooks.rotateSecret(...args)); }
-  /** What was sent, newest first. */
+  /** List deliveries, newest first. */
   listDeliveries(...args: Parameters<typeof webhooks.listDeliveries>) { return this.run(webhooks.listDeliveries(...args)); }
   iterDeliveries(webhook_id: string, args: Parameters<typeof webhooks.listDeliveries>[1] = {}) {
     return this.pages<Delivery>((after) => webhooks.listDeliveries(webhook_id, { ...args, ...(after === undefined ? {} : { starting_after: after }) }), "delivery_id");
@@ -234,7 +234,7 @@ export abstract class Operations {
   iterMessages(args: Parameters<typeof messages.listMessages>[0] = {}) {
     return this.pages<Message>((after) => messages.listMessages({ ...args, ...(after === undefined ? {} : { starting_after: after }) }), "message_id");
   }
-  /** Send a message again that failed, was dropped or may be lost. */
+  /** Resend a message that failed, was dropped or may be lost. */
   resendMessage(...args: Parameters<typeof messages.resendMessage>) { return this.run(messages.resendMessage(...args)); }
   /** Sign in to the console with a service key. */
   signIn(...args: Parameters<typeof console.signIn>) { return this.run(console.signIn(...args)); }

@@ -23,7 +23,7 @@ export function listMessages(args: { buyer_id?: string; sale_id?: string; state?
   return { method: "GET", path: "/v1/ops/messages", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, state: args.state, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
-/** Send a message again that failed, was dropped or may be lost. */
+/** Resend a message that failed, was dropped or may be lost. */
 export function resendMessage(message_id: string): Call<Message> {
   return { method: "POST", path: pathOf("/v1/ops/messages/{message_id}/resend", message_id), answers: { 200: "json" }, isRepeatable: true };
 }

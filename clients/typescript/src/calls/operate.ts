@@ -8,7 +8,7 @@ export function live(): Call<Health> {
   return { method: "GET", path: "/healthz/live", answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** Requests can be served. */
+/** Readiness: can sales be served?. */
 export function ready(): Call<Ready> {
   return { method: "GET", path: "/healthz/ready", answers: { 200: "json" }, isRepeatable: true };
 }
@@ -28,7 +28,7 @@ export function getLag(): Call<Lags> {
   return { method: "GET", path: "/v1/ops/lag", answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** Every pool: does it add up, and do gate and ledger agree?. */
+/** Consistency of every pool, within itself and between gate and ledger. */
 export function getPools(): Call<Pools> {
   return { method: "GET", path: "/v1/ops/pools", answers: { 200: "json" }, isRepeatable: true };
 }
@@ -48,17 +48,17 @@ export function retryAllParked(args: { kind: "delivery" | "journal" | "message" 
   return { method: "POST", path: "/v1/ops/parked/retry", answers: { 200: "json" }, body: { kind: args.kind }, isRepeatable: true };
 }
 
-/** Retry it, from where it stands. */
+/** Retry an item from its current step. */
 export function retryParked(parked_id: string): Call<null> {
   return { method: "POST", path: pathOf("/v1/ops/parked/{parked_id}/retry", parked_id), answers: { 204: "nothing" }, isRepeatable: true };
 }
 
-/** Discard it, if no money was taken. */
+/** Discard an item, if no money was taken. */
 export function dropParked(parked_id: string): Call<null> {
   return { method: "POST", path: pathOf("/v1/ops/parked/{parked_id}/drop", parked_id), answers: { 204: "nothing" }, isRepeatable: true };
 }
 
-/** More was sold than can be delivered: act by the sale's policy. */
+/** Report that more was sold than can be delivered, and apply the sale's policy. */
 export function compensate(sale_id: string, args: { deliverable_units: number | null; approved?: boolean; }): Call<Compensation> {
   return { method: "POST", path: pathOf("/v1/ops/sales/{sale_id}/compensate", sale_id), answers: { 200: "json" }, body: { deliverable_units: args.deliverable_units, approved: args.approved }, isRepeatable: true };
 }
@@ -68,22 +68,22 @@ export function getAudit(args: { buyer_id: string; sale_id?: string; sku_id?: st
   return { method: "GET", path: "/v1/ops/audit", answers: { 200: "json" }, query: { buyer_id: args.buyer_id, sale_id: args.sale_id, sku_id: args.sku_id, since: args.since, until: args.until, limit: args.limit }, isRepeatable: true };
 }
 
-/** A sale while it sells: poll it every second. */
+/** Live figures of a sale, to poll every second. */
 export function getLive(sale_id: string): Call<Live> {
   return { method: "GET", path: pathOf("/v1/ops/sales/{sale_id}/live", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** A sale over time: its counts, and what was done to it. */
+/** The history of a sale: its counts, and operators' actions. */
 export function getSaleHistory(sale_id: string, args: { window_seconds?: number; } = {}): Call<SaleHistory> {
   return { method: "GET", path: pathOf("/v1/ops/sales/{sale_id}/history", sale_id), answers: { 200: "json" }, query: { window_seconds: args.window_seconds }, isRepeatable: true };
 }
 
-/** How far the visitors of a sale came, and why they were refused. */
+/** The conversion funnel of a sale, and why visitors were refused. */
 export function getFunnel(sale_id: string): Call<Funnel> {
   return { method: "GET", path: pathOf("/v1/ops/sales/{sale_id}/funnel", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** Each dependency of the server. */
+/** The state of each dependency. */
 export function getHealth(): Call<SystemHealth> {
   return { method: "GET", path: "/v1/ops/health", answers: { 200: "json" }, isRepeatable: true };
 }

@@ -13,7 +13,7 @@ export function getReservation(reservation_id: string, args: { wait?: number; re
   return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}", reservation_id), answers: { 200: "json" }, query: { wait: args.wait }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
 
-/** Everything that happened to it. */
+/** The history of a reservation. */
 export function getHistory(reservation_id: string, args: { receipt?: string; } = {}): Call<History> {
   return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}/history", reservation_id), answers: { 200: "json" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
@@ -28,7 +28,7 @@ export function getPayment(reservation_id: string, args: { receipt?: string; } =
   return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}/payment", reservation_id), answers: { 200: "json" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
 
-/** The buyer is back from the bank: check the payment now. */
+/** Check the payment now, after the buyer returned from the bank. */
 export function checkPayment(reservation_id: string, args: { receipt?: string; } = {}): Call<null> {
   return { method: "POST", path: pathOf("/v1/reservations/{reservation_id}/payment", reservation_id), answers: { 204: "nothing" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
@@ -43,7 +43,7 @@ export function cancel(reservation_id: string, args: { receipt?: string; } = {})
   return { method: "DELETE", path: pathOf("/v1/reservations/{reservation_id}", reservation_id), answers: { 204: "nothing" }, headers: { "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }
 
-/** What happens to it, as it happens. */
+/** Stream the events of a reservation. */
 export function events(reservation_id: string, args: { last_event_id?: string; receipt?: string; } = {}): Call<never> {
   return { method: "GET", path: pathOf("/v1/reservations/{reservation_id}/events", reservation_id), answers: { 200: "events", 204: "nothing" }, headers: { "Last-Event-ID": args.last_event_id, "Holdfast-Receipt": args.receipt }, isRepeatable: true };
 }

@@ -13,7 +13,7 @@ export function listSales(args: { limit?: number; starting_after?: string; } = {
   return { method: "GET", path: "/v1/sales", answers: { 200: "json" }, query: { limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
-/** What is sold, when, and for how much. */
+/** The public facts of a sale. */
 export function getSale(sale_id: string): Call<Sale | OperatorSale> {
   return { method: "GET", path: pathOf("/v1/sales/{sale_id}", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
@@ -33,7 +33,7 @@ export function resumeSale(sale_id: string): Call<OperatorSale> {
   return { method: "POST", path: pathOf("/v1/sales/{sale_id}/resume", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** End a sale now, for good. */
+/** End a sale now, permanently. */
 export function closeSale(sale_id: string): Call<OperatorSale> {
   return { method: "POST", path: pathOf("/v1/sales/{sale_id}/close", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }
@@ -44,7 +44,7 @@ export function restockSale(sale_id: string, args: { units: number; idempotency_
   return { method: "POST", path: pathOf("/v1/sales/{sale_id}/restock", sale_id), answers: { 200: "json" }, headers: { "Idempotency-Key": key }, body: { units: args.units }, idempotencyKey: key, isRepeatable: true };
 }
 
-/** How the sale stands now. */
+/** The current state of a sale. */
 export function now(sale_id: string): Call<Now> {
   return { method: "GET", path: pathOf("/v1/sales/{sale_id}/now", sale_id), answers: { 200: "json" }, isRepeatable: true };
 }

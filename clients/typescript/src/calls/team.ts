@@ -28,12 +28,12 @@ export function revokeSession(session_id: string): Call<null> {
   return { method: "DELETE", path: pathOf("/v1/ops/sessions/{session_id}", session_id), answers: { 204: "nothing" }, isRepeatable: true };
 }
 
-/** What operators did, newest first. */
+/** List operators' actions, newest first. */
 export function listActions(args: { operator_id?: string; subject?: string; limit?: number; starting_after?: string; } = {}): Call<ActionPage> {
   return { method: "GET", path: "/v1/ops/actions", answers: { 200: "json" }, query: { operator_id: args.operator_id, subject: args.subject, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }
 
-/** What waits for a second operator, newest first. */
+/** List requests that wait for a second operator, newest first. */
 export function listApprovals(args: { state?: "approved" | "expired" | "pending" | "rejected"; limit?: number; } = {}): Call<ApprovalList> {
   return { method: "GET", path: "/v1/ops/approvals", answers: { 200: "json" }, query: { state: args.state, limit: args.limit }, isRepeatable: true };
 }

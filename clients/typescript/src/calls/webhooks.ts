@@ -3,7 +3,7 @@
 import { type Call, pathOf } from "../call.js";
 import type { DeliveryPage, NewWebhook, Replay, Sent, Webhook, WebhookList } from "../types.js";
 
-/** Have events posted to an address. */
+/** Create a webhook. */
 export function createWebhook(args: { url: string; events: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.fulfilled" | "order.pending" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; }): Call<NewWebhook> {
   return { method: "POST", path: "/v1/webhooks", answers: { 201: "json" }, body: { url: args.url, events: args.events, description: args.description }, isRepeatable: false };
 }
@@ -18,7 +18,7 @@ export function getWebhook(webhook_id: string): Call<Webhook> {
   return { method: "GET", path: pathOf("/v1/webhooks/{webhook_id}", webhook_id), answers: { 200: "json" }, isRepeatable: true };
 }
 
-/** Change a webhook, disable or enable it. */
+/** Change, disable or enable a webhook. */
 export function changeWebhook(webhook_id: string, args: { url?: string; events?: ("*" | "order.*" | "order.cancelled" | "order.confirmed" | "order.fulfilled" | "order.pending" | "order.refunded" | "payment.*" | "payment.declined" | "pool.*" | "pool.drift" | "pool.returned" | "pool.sold_out" | "pool.updated" | "reservation.*" | "reservation.cancelled" | "reservation.confirmed" | "reservation.created" | "reservation.expired" | "reservation.extended" | "reservation.failed" | "reservation.reopened" | "reservation.settling" | "sale.*" | "sale.closed" | "sale.opened")[]; description?: string | null; enabled?: boolean; } = {}): Call<Webhook> {
   return { method: "PATCH", path: pathOf("/v1/webhooks/{webhook_id}", webhook_id), answers: { 200: "json" }, body: { url: args.url, events: args.events, description: args.description, enabled: args.enabled }, isRepeatable: true };
 }
@@ -33,7 +33,7 @@ export function rotateSecret(webhook_id: string): Call<NewWebhook> {
   return { method: "POST", path: pathOf("/v1/webhooks/{webhook_id}/rotate-secret", webhook_id), answers: { 200: "json" }, isRepeatable: false };
 }
 
-/** What was sent, newest first. */
+/** List deliveries, newest first. */
 export function listDeliveries(webhook_id: string, args: { state?: "done" | "dropped" | "parked" | "waiting"; limit?: number; starting_after?: string; } = {}): Call<DeliveryPage> {
   return { method: "GET", path: pathOf("/v1/webhooks/{webhook_id}/deliveries", webhook_id), answers: { 200: "json" }, query: { state: args.state, limit: args.limit, starting_after: args.starting_after }, isRepeatable: true };
 }

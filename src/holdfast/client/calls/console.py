@@ -9,7 +9,7 @@ from holdfast.client.types.team import Session
 def sign_in() -> Call[Session]:
     """Sign in to the console with a service key.
 
-    Sets a cookie that lasts for half a day, and stands for the key where `Holdfast-Console: 1` is sent.
+    Sets a cookie that is valid for half a day, and replaces the key if `Holdfast-Console: 1` is sent.
     """
     return Call(
         method="POST",
@@ -30,7 +30,7 @@ def get_session() -> Call[Session]:
 def sign_out() -> Call[None]:
     """Sign out.
 
-    At every server, from the next request on.
+    Takes effect on every server from the next request on.
     """
     return Call(
         method="DELETE",

@@ -50,7 +50,7 @@ def list_drops(*, limit: int | UnsetType = UNSET, starting_after: str | None = N
 def get_drop(drop_id: str) -> Call[Drop]:
     """What a drop sells, and when.
 
-    Public, and the same for everyone. How each sale stands is at its /now.
+    Public, and the same for everyone. The state of each sale is at its /now.
     """
     return Call(
         method="GET",

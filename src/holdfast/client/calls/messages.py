@@ -73,9 +73,9 @@ def list_messages(
 
 
 def resend_message(message_id: str) -> Call[Message]:
-    """Send a message again that failed, was dropped or may be lost.
+    """Resend a message that failed, was dropped or may be lost.
 
-    One that was sent, or is about to be, stays as it is.
+    A message that was sent, or is about to be, is not changed.
     """
     return Call(
         method="POST",

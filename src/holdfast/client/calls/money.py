@@ -50,7 +50,7 @@ def get_order(order_id: str) -> Call[Order]:
 def fulfil_order(order_id: str, *, tracking: str | None = None, idempotency_key: str | None = None) -> Call[Order]:
     """Mark a paid order as sent to its buyer.
 
-    Once per order. A repeat with the same tracking number gets the same answer; one with the same key and another
+    Once per order. A repeat with the same tracking number returns the same result; the same key with another
     number is refused.
     """
     idempotency_key = idempotency_key or new_key()
@@ -74,7 +74,7 @@ def refund_order(
 ) -> Call[Refund]:
     """Refund an order, or part of it.
 
-    Of an order that was paid outside (`external`), this only records that the money went back.
+    For an order that was paid externally (`external`), this only records the refund.
     """
     idempotency_key = idempotency_key or new_key()
     return Call(
@@ -92,7 +92,7 @@ def credit_wallet(
 ) -> Call[Balance]:
     """Add money to a buyer's wallet.
 
-    Once per buyer and key. A retry gets the first answer again.
+    Once per buyer and key. A retry returns the first result.
     """
     idempotency_key = idempotency_key or new_key()
     return Call(

@@ -40,7 +40,7 @@ def live() -> Call[Health]:
 
 
 def ready() -> Call[Ready]:
-    """Requests can be served."""
+    """Readiness: can sales be served?."""
     return Call(
         method="GET",
         path="/healthz/ready",
@@ -60,8 +60,8 @@ def metrics() -> Call[str]:
 def get_features() -> Call[Features]:
     """What is on, and what is off right now.
 
-    So that a shop can turn off its own extras while the server is loaded. Cacheable for two seconds. `selling`,
-    `settling` and `joining` are what buyers need, by the last heartbeats; the rest gives way under load.
+    Lets a shop turn off its own optional features under load. Cacheable for two seconds. `selling`, `settling` and
+    `joining` are what buyers need, as of the last heartbeats; all others are turned off under load.
     """
     return Call(
         method="GET",
@@ -73,7 +73,7 @@ def get_features() -> Call[Features]:
 def get_lag() -> Call[Lags]:
     """How far background work is behind.
 
-    Read from the stores, at most a second ago, so it is true also where no worker runs.
+    Read from the stores at most a second ago, so it is right even if no worker runs.
     """
     return Call(
         method="GET",
@@ -83,9 +83,9 @@ def get_lag() -> Call[Lags]:
 
 
 def get_pools() -> Call[Pools]:
-    """Every pool: does it add up, and do gate and ledger agree?.
+    """Consistency of every pool, within itself and between gate and ledger.
 
-    As found by the last check, seconds ago, or now. A pool that could not be checked is `check_overdue`.
+    From the last check, at most seconds ago. A pool that could not be checked is `check_overdue`.
     """
     return Call(
         method="GET",
@@ -97,7 +97,7 @@ def get_pools() -> Call[Pools]:
 def reconcile() -> Call[FullReconciliation]:
     """Check every pool and every payment now.
 
-    `ok` is about the pools; `payments.ok` about money. What can be repaired will be within seconds.
+    `ok` covers the pools, `payments.ok` the money. Repairable findings are repaired within seconds.
     """
     return Call(
         method="POST",
@@ -132,7 +132,7 @@ def retry_all_parked(*, kind: Literal["delivery", "journal", "message", "refund"
 
 
 def retry_parked(parked_id: str) -> Call[None]:
-    """Retry it, from where it stands."""
+    """Retry an item from its current step."""
     return Call(
         method="POST",
         path=path_of("/v1/ops/parked/{parked_id}/retry", parked_id),
@@ -141,7 +141,7 @@ def retry_parked(parked_id: str) -> Call[None]:
 
 
 def drop_parked(parked_id: str) -> Call[None]:
-    """Discard it, if no money was taken.
+    """Discard an item, if no money was taken.
 
     A settlement returns its units, once it is certain that no money was taken or set aside for it.
     """
@@ -155,7 +155,7 @@ def drop_parked(parked_id: str) -> Call[None]:
 def compensate(
     sale_id: str, *, deliverable_units: int | None, approved: bool | UnsetType = UNSET
 ) -> Call[Compensation]:
-    """More was sold than can be delivered: act by the sale's policy."""
+    """Report that more was sold than can be delivered, and apply the sale's policy."""
     return Call(
         method="POST",
         path=path_of("/v1/ops/sales/{sale_id}/compensate", sale_id),
@@ -195,9 +195,9 @@ def get_audit(
 
 
 def get_live(sale_id: str) -> Call[Live]:
-    """A sale while it sells: poll it every second.
+    """Live figures of a sale, to poll every second.
 
-    Made at most twice a second for all callers. Counts are of all server processes since the pool was made.
+    Computed at most twice a second for all callers. Counts cover all server processes since the pool was created.
     """
     return Call(
         method="GET",
@@ -207,11 +207,11 @@ def get_live(sale_id: str) -> Call[Live]:
 
 
 def get_sale_history(sale_id: str, *, window_seconds: int | None = None) -> Call[SaleHistory]:
-    """A sale over time: its counts, and what was done to it.
+    """The history of a sale: its counts, and operators' actions.
 
-    At most 600 spans of equal length, of a second or more; made at most once a second for all callers. The first
-    and the last hour are kept by the second, the rest by the minute, and by ten minutes after a day. Counts are of
-    all server processes.
+    At most 600 spans of equal length, of a second or more; computed at most once a second for all callers. The
+    first and the last hour are stored by the second, the rest by the minute, and by ten minutes after a day.
+    Counts cover all server processes.
     """
     return Call(
         method="GET",
@@ -222,10 +222,10 @@ def get_sale_history(sale_id: str, *, window_seconds: int | None = None) -> Call
 
 
 def get_funnel(sale_id: str) -> Call[Funnel]:
-    """How far the visitors of a sale came, and why they were refused.
+    """The conversion funnel of a sale, and why visitors were refused.
 
-    From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), made at most every 5 s. `enabled` is
-    false if there are none.
+    From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), computed at most every 5 s. `enabled`
+    is false if there are no files.
     """
     return Call(
         method="GET",
@@ -235,9 +235,9 @@ def get_funnel(sale_id: str) -> Call[Funnel]:
 
 
 def get_health() -> Call[SystemHealth]:
-    """Each dependency of the server.
+    """The state of each dependency.
 
-    As the last heartbeats found them, seconds ago; payment providers as the last payments did.
+    As of the last heartbeats, seconds ago; payment providers as of the last payments.
     """
     return Call(
         method="GET",
@@ -261,7 +261,7 @@ def list_keys() -> Call[ServiceKeyList]:
 def create_key(*, name: str, scopes: list[Scope]) -> Call[NewServiceKey]:
     """Create a service key.
 
-    The key itself is in this answer only. A caller can give only scopes it has.
+    The key itself is only in this response. A caller can only grant scopes it has.
     """
     return Call(
         method="POST",
@@ -275,8 +275,8 @@ def create_key(*, name: str, scopes: list[Scope]) -> Call[NewServiceKey]:
 def revoke_key(key_id: str) -> Call[None]:
     """Revoke a service key.
 
-    With it go the keys made by it and the sessions begun with them. Every server refuses them from the next
-    request on. A repeat: 204.
+    Also revokes the keys it created and the sessions started with them. Every server refuses them from the next
+    request on. A repeat returns 204.
     """
     return Call(
         method="DELETE",

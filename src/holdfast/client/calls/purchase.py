@@ -44,7 +44,7 @@ def quote(sale_id: str, *, quantity: int | UnsetType = UNSET, currency: str | No
     """Fix what a purchase will cost.
 
     For buyers. The purchase that names the quote is settled at this amount, whatever the rate is then. A quote is
-    good for one purchase, for two minutes.
+    valid for one purchase, for two minutes.
     """
     return Call(
         method="POST",

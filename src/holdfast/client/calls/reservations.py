@@ -44,8 +44,8 @@ def get_reservation(
 ) -> Call[SaleReservation | Reservation]:
     """One reservation.
 
-    With `wait`, the answer comes when its state changes, at the latest after that many seconds. It is a long poll
-    for clients that cannot use the events.
+    With `wait`, responds when its state changes, or after that many seconds: a long poll for clients that cannot
+    use the events.
     """
     return Call(
         method="GET",
@@ -57,7 +57,7 @@ def get_reservation(
 
 
 def get_history(reservation_id: str, *, receipt: str | None = None) -> Call[History]:
-    """Everything that happened to it."""
+    """The history of a reservation."""
     return Call(
         method="GET",
         path=path_of("/v1/reservations/{reservation_id}/history", reservation_id),
@@ -98,9 +98,9 @@ def get_payment(reservation_id: str, *, receipt: str | None = None) -> Call[Paym
 
 
 def check_payment(reservation_id: str, *, receipt: str | None = None) -> Call[None]:
-    """The buyer is back from the bank: check the payment now.
+    """Check the payment now, after the buyer returned from the bank.
 
-    What the bank said is looked up at the provider. A webhook may have done so already; a repeat changes nothing.
+    The bank's result is looked up at the provider. A webhook may have done so already; a repeat changes nothing.
     """
     return Call(
         method="POST",
@@ -137,9 +137,9 @@ def cancel(reservation_id: str, *, receipt: str | None = None) -> Call[None]:
 
 
 def events(reservation_id: str, *, last_event_id: str | None = None, receipt: str | None = None) -> Call[StreamEvent]:
-    """What happens to it, as it happens.
+    """Stream the events of a reservation.
 
-    Server-sent events: all so far, then each state change. Streams end after a minute at most; connect again with
+    Server-sent events: all past ones, then each state change. Streams end after at most a minute; reconnect with
     `Last-Event-ID`.
     """
     return Call(

@@ -12,8 +12,8 @@ def join(sale_id: str, *, proof: str | None = None, device: str | None = None) -
     """Join the queue.
 
     For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the store is
-    away, or more people join than it takes, the answer is 202 with a provisional ticket: a signed stamp of the
-    arrival, from which the place follows.
+    unavailable or overloaded, the response is 202 with a provisional ticket: a signed stamp of the arrival, which
+    determines the place.
     """
     return Call(
         method="POST",
@@ -39,7 +39,7 @@ def leave(sale_id: str, *, ticket: str) -> Call[None]:
 def status(sale_id: str, *, ticket: str) -> Call[Place]:
     """Look at your place.
 
-    Rarely needed: /now tells `serving` to everyone, and caches answer it.
+    Rarely needed: /now has `serving`, is the same for everyone and is cached.
     """
     return Call(
         method="GET",
@@ -52,7 +52,7 @@ def status(sale_id: str, *, ticket: str) -> Call[Place]:
 def admission(sale_id: str, *, ticket: str) -> Call[Pass | Wait]:
     """Ask for a pass.
 
-    When position ≤ serving. Asked again, the same pass comes as long as it lasts.
+    When position ≤ serving. A repeat returns the same pass while it is valid.
     """
     return Call(
         method="POST",
@@ -65,8 +65,7 @@ def admission(sale_id: str, *, ticket: str) -> Call[Pass | Wait]:
 def mine(sale_id: str) -> Call[Mine]:
     """What you have in this sale.
 
-    For buyers: their place and pass, if any, their reservations and their orders, whatever device or browser they
-    used. Another device continues from here.
+    For buyers: their place and pass, if any, their reservations and their orders, from all devices and browsers.
     """
     return Call(
         method="GET",
@@ -110,8 +109,8 @@ def change_room(
 def lottery_entries(sale_id: str, *, from_: int | UnsetType = UNSET) -> Call[str]:
     """The closed list of a lottery.
 
-    Public, from the draw on. Portions of 10,000 follow one another by the `Link` header; put together they are the
-    file whose SHA-256 is the `digest` in `now`.
+    Public after the draw. Pages of 10,000, linked by the `Link` header; concatenated, they are the file whose
+    SHA-256 is the `digest` in `now`.
     """
     return Call(
         method="GET",

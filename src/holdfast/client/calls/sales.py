@@ -113,7 +113,7 @@ def list_sales(*, limit: int | UnsetType = UNSET, starting_after: str | None = N
 
 
 def get_sale(sale_id: str) -> Call[OperatorSale | Sale]:
-    """What is sold, when, and for how much.
+    """The public facts of a sale.
 
     Public, and the same for everyone, so that caches can answer. Service keys with the scope `sales` see more.
     """
@@ -212,9 +212,9 @@ def resume_sale(sale_id: str) -> Call[OperatorSale]:
 
 
 def close_sale(sale_id: str) -> Call[OperatorSale]:
-    """End a sale now, for good.
+    """End a sale now, permanently.
 
-    No new reservations. Units that are held may still be paid for in time.
+    No new reservations. Held units can still be paid for until their deadline.
     """
     return Call(
         method="POST",
@@ -237,7 +237,7 @@ def restock_sale(sale_id: str, *, units: int, idempotency_key: str | None = None
 
 
 def now(sale_id: str) -> Call[Now]:
-    """How the sale stands now.
+    """The current state of a sale.
 
     Public, the same for everyone, and cacheable for a second.
     """
@@ -252,7 +252,7 @@ def challenge(sale_id: str, *, level: int | UnsetType = UNSET) -> Call[Challenge
     """A challenge to solve before joining.
 
     Public; ALTCHA's clients solve it, and the join takes the solution as `proof`. With a buyer's token it is for
-    that buyer alone. It lives for two minutes and is good for one join.
+    that buyer alone. It is valid for two minutes and for one join.
     """
     return Call(
         method="GET",

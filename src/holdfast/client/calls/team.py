@@ -31,7 +31,12 @@ def list_operators() -> Call[OperatorList]:
 
 
 def invite_operator(*, email: str, name: str, role: Role) -> Call[Invited]:
-    """Invite an operator."""
+    """Invite an operator.
+
+    The response has a link that sets a password; it works once, for a week. For a known address it is a new
+    invitation: the role becomes this one, sessions end, and a disabled operator may sign in again. Where operators
+    sign in by OIDC, the invitation is for the address that the issuer has verified.
+    """
     return Call(
         method="POST",
         path="/v1/ops/operators",
@@ -55,7 +60,7 @@ def disable_operator(operator_id: str) -> Call[Operator]:
 def list_sessions() -> Call[ConsoleSessionList]:
     """List console sessions.
 
-    With the scope `admin` those of everybody; otherwise the operator's own.
+    With the scope `admin`, everybody's; otherwise the operator's own.
     """
     return Call(
         method="GET",
@@ -67,7 +72,7 @@ def list_sessions() -> Call[ConsoleSessionList]:
 def revoke_session(session_id: str) -> Call[None]:
     """End a console session.
 
-    At every server, from the next request on. Without the scope `admin`, only the operator's own.
+    On every server from the next request on. Without the scope `admin`, only the operator's own.
     """
     return Call(
         method="DELETE",
@@ -83,7 +88,7 @@ def list_actions(
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
 ) -> Call[ActionPage]:
-    """What operators did, newest first.
+    """List operators' actions, newest first.
 
     Every change by an operator or a key with the scopes `sales`, `operate`, `money` or `admin`, with the state
     before and after. The record is append-only.
@@ -104,7 +109,7 @@ def list_actions(
 def list_approvals(
     *, state: Literal["approved", "expired", "pending", "rejected"] | None = None, limit: int | UnsetType = UNSET
 ) -> Call[ApprovalList]:
-    """What waits for a second operator, newest first."""
+    """List requests that wait for a second operator, newest first."""
     return Call(
         method="GET",
         path="/v1/ops/approvals",

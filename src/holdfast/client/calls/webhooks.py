@@ -12,9 +12,9 @@ from holdfast.client.types.webhooks import DeliveryPage, NewWebhook, Replay, Sen
 
 
 def create_webhook(*, url: str, events: list[str], description: str | None = None) -> Call[NewWebhook]:
-    """Have events posted to an address.
+    """Create a webhook.
 
-    The secret is in this answer only.
+    The secret is only in this response.
     """
     return Call(
         method="POST",
@@ -51,9 +51,9 @@ def change_webhook(
     description: str | UnsetType | None = UNSET,
     enabled: bool | None = None,
 ) -> Call[Webhook]:
-    """Change a webhook, disable or enable it.
+    """Change, disable or enable a webhook.
 
-    One that is enabled again continues where it stopped.
+    A webhook that is enabled again continues where it stopped.
     """
     return Call(
         method="PATCH",
@@ -97,7 +97,7 @@ def list_deliveries(
     limit: int | UnsetType = UNSET,
     starting_after: str | None = None,
 ) -> Call[DeliveryPage]:
-    """What was sent, newest first."""
+    """List deliveries, newest first."""
     return Call(
         method="GET",
         path=path_of("/v1/webhooks/{webhook_id}/deliveries", webhook_id),

@@ -78,11 +78,11 @@ class PoolInSale(errors.Conflict, reason="pool_in_sale"):
 
 
 class AddressLimit(errors.Conflict, reason="address_limit"):
-    """409: Clients of this address have as many units as one address may have in this sale."""
+    """409: Clients of this address have reached the sale's limit of units per address."""
 
 
 class AttemptLimit(errors.Conflict, reason="attempt_limit"):
-    """409: This buyer has tried to buy as often as one may in this sale."""
+    """409: This buyer has used all purchase attempts of this sale."""
 
 
 class QuoteExpired(errors.Conflict, reason="quote_expired"):
@@ -170,7 +170,7 @@ class ApprovalDecided(errors.Conflict, reason="approval_decided"):
 
 
 class CellMismatch(errors.Conflict, reason="cell_mismatch"):
-    """409: This SKU lives in another cell (`cell`), and all its sales are there."""
+    """409: This SKU is in another cell (`cell`), with all its sales."""
 
 
 class ReservationSettling(errors.Conflict, reason="reservation_settling"):

@@ -10,7 +10,7 @@ class InvalidJson(errors.InvalidCall, reason="invalid_json"):
 
 
 class InvalidHeader(errors.InvalidCall, reason="invalid_header"):
-    """400: The value of a header is not text in ASCII, or is not what this header may be."""
+    """400: The value of a header is not ASCII text, or is not valid for this header."""
 
 
 class IdempotencyKeyRequired(errors.InvalidCall, reason="idempotency_key_required"):

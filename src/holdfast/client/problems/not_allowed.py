@@ -26,7 +26,7 @@ class TierRequired(errors.NotAllowed, reason="tier_required"):
 
 
 class TicketInvalid(errors.NotAllowed, reason="ticket_invalid"):
-    """403: This is not a ticket of yours for this sale, or it has expired."""
+    """403: The ticket is not yours, is for another sale, or has expired."""
 
 
 class ProofRequired(errors.NotAllowed, reason="proof_required"):

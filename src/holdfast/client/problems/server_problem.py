@@ -18,11 +18,11 @@ class NotReady(errors.ServerProblem, reason="not_ready"):
 
 
 class OutcomeUnknown(errors.ServerProblem, reason="outcome_unknown"):
-    """503: It is not known whether this was carried out."""
+    """503: It is unknown whether this was carried out."""
 
 
 class CellUnavailable(errors.ServerProblem, reason="cell_unavailable"):
-    """503: The cell that this is in (`cell`) cannot be reached. Sales in other cells go on."""
+    """503: The cell that this is in (`cell`) cannot be reached. Sales in other cells continue."""
 
 
 class CellMoving(errors.ServerProblem, reason="cell_moving"):

@@ -6,7 +6,7 @@ CELL_UNAVAILABLE = ProblemKind(
     reason="cell_unavailable",
     status=503,
     title="This part of the shop is unavailable",
-    detail="The cell that this is in (`cell`) cannot be reached. Sales in other cells go on.",
+    detail="The cell that this is in (`cell`) cannot be reached. Sales in other cells continue.",
     action="Retry after the time in `Retry-After`, with the same idempotency key.",
     retryable=True,
 )
@@ -22,6 +22,6 @@ CELL_MISMATCH = ProblemKind(
     reason="cell_mismatch",
     status=409,
     title="In another cell",
-    detail="This SKU lives in another cell (`cell`), and all its sales are there.",
+    detail="This SKU is in another cell (`cell`), with all its sales.",
     action="Leave `cell` out, or move the SKU between its sales.",
 )

@@ -98,8 +98,8 @@ class IfUnknown(StrEnum):
     SAME_KEY_OR_TOTAL = "Retry with the same `Idempotency-Key`; without one, check `total_units` first."
     SAME_KEY_OR_LIST = "Retry with the same idempotency key; without one, look for it among the owner's reservations."
     CHECK_SERVING = "Check the room's `serving` before you send `admit` again: it would admit as many more."
-    CHECK_KEYS = "List the keys before you retry: revoke one that was created without its answer."
-    CHECK_WEBHOOKS = "List the webhooks before you retry: delete one that was created without its answer."
+    CHECK_KEYS = "List the keys before you retry, and revoke a key whose response was lost."
+    CHECK_WEBHOOKS = "List the webhooks before you retry, and delete one whose response was lost."
     CHECK_ROTATION = "If it was rotated, rotate again and install that secret at once: the one you have stops signing."
     CHECK_DELIVERIES = "Check the webhook's deliveries before you retry: each test is a delivery of its own."
 

@@ -8,7 +8,7 @@ IDEMPOTENCY_KEY_HEADER = "Idempotency-Key"
 
 OPTIONAL_KEY = Header(
     IDEMPOTENCY_KEY_HEADER,
-    "The idempotency key, if the body has none. Both may be given if they are the same.",
+    "The idempotency key, if the body has none. If both are sent, they must be the same.",
     IdempotencyKey,
 )
 RESTOCK_KEY = Header(IDEMPOTENCY_KEY_HEADER, "A retry with the same key is carried out once.", IdempotencyKey)
@@ -25,17 +25,17 @@ PURCHASE_KEY = Header(
     problems.IDEMPOTENCY_KEY_REQUIRED,
     instead="holdfast-pass",
 )
-TICKET = Header("Holdfast-Ticket", "As it came with the answer to joining.", missing=problems.TICKET_REQUIRED)
+TICKET = Header("Holdfast-Ticket", "The ticket from the response to joining.", missing=problems.TICKET_REQUIRED)
 PASS = Header("Holdfast-Pass", "Where the sale has a waiting room.")
 RETRY = Header(
     "Holdfast-Retry",
     "Any value, on a retry after a lost answer: a proxy that refuses for a sold-out sale lets it through.",
 )
-RECEIPT = Header("Holdfast-Receipt", "As it came with the answer to reserve.")
+RECEIPT = Header("Holdfast-Receipt", "The receipt from the response to reserve.")
 IF_NONE_MATCH = Header("If-None-Match", "The ETag of an earlier answer.")
 LAST_EVENT_ID = Header("Last-Event-ID", "The ID of the last event that was seen.")
 
-REPLAYED_NOTE = "`true` if this is the first answer again."
+REPLAYED_NOTE = "`true` if this repeats the first result."
 RECEIPT_NOTE = "Where Redis is the gate: proof that this was granted, to be sent back in the same header."
 FOR_THE_EDGE = (
     "For proxies in front of the server: `state`, `room`, the server's `time` in seconds since 1970, and `shed` while "

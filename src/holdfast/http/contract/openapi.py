@@ -28,13 +28,13 @@ _TAGS = {
     "inventory": "Pools, and reservations from them, by services.",
     "sales": "Sales and their waiting rooms.",
     "drops": "Several sales with one waiting room and a limit per buyer across them.",
-    "reservations": "What becomes of a reservation.",
-    "orders": "What was sold to whom.",
+    "reservations": "Look up, confirm, extend and cancel reservations.",
+    "orders": "Orders, their fulfilment and refunds.",
     "money": "Wallets, refunds, and notices from payment providers.",
-    "operate": "Health, figures, what needs attention, keys.",
-    "team": "Operators, their sessions, and the record of what they did.",
+    "operate": "Health, metrics, items that need attention, keys.",
+    "team": "Operators, their sessions, and the audit log of their actions.",
     "webhooks": "Events for your own servers.",
-    "messages": "Mail to buyers: who wants it, and what was sent.",
+    "messages": "Messages to buyers: contacts, and the log.",
 }
 # Answered by any endpoint, before its handler is reached.
 _ALWAYS = (

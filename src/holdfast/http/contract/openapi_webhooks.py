@@ -11,14 +11,14 @@ Schema = dict[str, Any]
 
 MEDIA_TYPE = "application/cloudevents+json"
 _SIGNED = {
-    "webhook-id": "The same at every attempt: act once on it.",
-    "webhook-timestamp": "When it was sent, in seconds since 1970. Refuse what is older than five minutes.",
+    "webhook-id": "The same at every attempt, for deduplication.",
+    "webhook-timestamp": "When it was sent, in seconds since 1970. Refuse requests older than five minutes.",
     "webhook-signature": "`v1,` and HMAC-SHA256 of `id.timestamp.body` in base64; several are separated by spaces.",
 }
 _ANSWERS = {
-    "2XX": "Taken; it is not sent again.",
-    "410": "Nobody is here any more; the webhook is disabled.",
-    "default": "It is sent again, with growing pauses.",
+    "2XX": "Accepted; it is not sent again.",
+    "410": "The receiver is gone; the webhook is disabled.",
+    "default": "It is retried, with growing pauses.",
 }
 _ABOUT: dict[str, Schema] = {
     "reservation": {"reservation_id": "rsv_…", "sku_id": "demo", "sale_id": "drop", "owner_id": "ada", "quantity": 2},

@@ -53,7 +53,7 @@ INVALID_HEADER = _kind(
     400,
     "invalid_header",
     "A header cannot be read",
-    "The value of a header is not text in ASCII, or is not what this header may be.",
+    "The value of a header is not ASCII text, or is not valid for this header.",
     _NEW_REQUEST,
 )
 PATH_TOO_LONG = _kind(
@@ -103,7 +103,7 @@ OUTCOME_UNKNOWN = _kind(
     503,
     "outcome_unknown",
     "Outcome unknown",
-    "It is not known whether this was carried out.",
+    "It is unknown whether this was carried out.",
     "The detail says how to retry safely; the same idempotency key finds the outcome.",
     retryable=True,
 )
@@ -247,10 +247,10 @@ ADDRESS_LIMIT = _kind(
     409,
     "address_limit",
     "Limit of the address reached",
-    "Clients of this address have as many units as one address may have in this sale.",
+    "Clients of this address have reached the sale's limit of units per address.",
 )
 ATTEMPT_LIMIT = _kind(
-    409, "attempt_limit", "Too many attempts", "This buyer has tried to buy as often as one may in this sale."
+    409, "attempt_limit", "Too many attempts", "This buyer has used all purchase attempts of this sale."
 )
 QUOTE_EXPIRED = _kind(409, "quote_expired", "Quote expired", "The quote is too old; nothing was reserved.", _NEW_QUOTE)
 QUOTE_MISMATCH = _kind(
@@ -283,8 +283,8 @@ TICKET_INVALID = _kind(
     403,
     "ticket_invalid",
     "Not a valid ticket",
-    "This is not a ticket of yours for this sale, or it has expired.",
-    "Join again: if you have a place you keep it.",
+    "The ticket is not yours, is for another sale, or has expired.",
+    "Join again: you keep your place if you have one.",
 )
 PLACE_RELEASED = _kind(409, "place_released", "No place", "You left, or joined again since.", _REJOIN)
 REJOIN_LIMIT = _kind(409, "rejoin_limit", "Left too often", "You left this queue too often to join it again.")

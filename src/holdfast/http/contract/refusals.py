@@ -156,7 +156,7 @@ _OF_ENTRIES = {
     Entry.MISSING: Problem(problems.PROOF_REQUIRED),
     Entry.CAPTCHA_ASKED: Problem(problems.PROOF_REQUIRED, "This sale asks for a captcha token, as captcha:…"),
     Entry.UNVERIFIED: Problem(problems.PROOF_REQUIRED, "The captcha could not be verified; solve a challenge."),
-    Entry.TOO_EASY: Problem(problems.PROOF_REQUIRED, "A harder challenge has to be solved."),
+    Entry.TOO_EASY: Problem(problems.PROOF_REQUIRED, "A harder challenge is required."),
     Entry.INVALID: Problem(problems.PROOF_INVALID, "This is not the solution of a challenge that was made here."),
     Entry.EXPIRED: Problem(problems.PROOF_EXPIRED),
     Entry.FOREIGN: Problem(problems.PROOF_INVALID, "The challenge was made for another sale or another buyer."),
@@ -167,7 +167,7 @@ _OF_ENTRIES = {
 
 def behind() -> Problem:
     """So much is unfinished that nothing new begins."""
-    detail = "Purchases that were begun are finished first. Nothing new was begun; retry shortly, with the same key."
+    detail = "Purchases in progress are completed first. Nothing was changed; retry shortly with the same key."
     return Problem(problems.BUSY, detail)
 
 

@@ -32,7 +32,7 @@ GET_DROP = _endpoint(
     "get_drop",
     "GET /v1/drops/{drop_id}",
     summary="What a drop sells, and when",
-    description="Public, and the same for everyone. How each sale stands is at its /now.",
+    description="Public, and the same for everyone. The state of each sale is at its /now.",
     access=PUBLIC,
     priority=Priority.READ,
     rate=RateClass.LOOK,

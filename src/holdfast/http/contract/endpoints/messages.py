@@ -16,7 +16,7 @@ from holdfast.http.contract.endpoint import (
 from holdfast.http.contract.schemas.messages import ContactIn, ContactOut, MessageOut, MessagePage, MessageQuery
 
 _endpoint = partial(Endpoint, tag="messages", priority=Priority.READ)
-_BUYERS = buyer("A contact belongs to a buyer, with a token of their own.")
+_BUYERS = buyer("Only buyers have contacts; send a buyer token.")
 
 GET_CONTACT = _endpoint(
     "get_contact",
@@ -59,8 +59,8 @@ LIST_MESSAGES = _endpoint(
 RESEND_MESSAGE = _endpoint(
     "resend_message",
     "POST /v1/ops/messages/{message_id}/resend",
-    summary="Send a message again that failed, was dropped or may be lost",
-    description="One that was sent, or is about to be, stays as it is.",
+    summary="Resend a message that failed, was dropped or may be lost",
+    description="A message that was sent, or is about to be, is not changed.",
     access=OPERATE,
     priority=Priority.CONSOLE,
     answers={200: Answers("The message", MessageOut)},
@@ -74,6 +74,6 @@ _page = partial(
     checks_path=False,
     is_documented=False,
 )
-UNSUBSCRIBE_PAGE = _page("unsubscribe_page", "GET /unsubscribe/{token}", "Asks whether messages are to end")
+UNSUBSCRIBE_PAGE = _page("unsubscribe_page", "GET /unsubscribe/{token}", "Ask for confirmation before ending messages")
 # Mail programs post here at one click (RFC 8058). A GET changes nothing: scanners of mail follow every link.
-UNSUBSCRIBE = _page("unsubscribe", "POST /unsubscribe/{token}", "Ends messages without signing in")
+UNSUBSCRIBE = _page("unsubscribe", "POST /unsubscribe/{token}", "End messages without signing in")

@@ -19,7 +19,7 @@ from holdfast.http.contract.schemas.money import (
 from holdfast.http.contract.team_problems import APPROVAL_REQUIRED
 from holdfast.ledger.access.keys import Scope
 
-_NOTICE = "It is taken as a hint where to look, and never as the truth."
+_NOTICE = "It is only a hint: the payment is looked up at the provider."
 
 _endpoint = partial(Endpoint, tag="money")
 
@@ -49,8 +49,10 @@ FULFIL_ORDER = _endpoint(
     "fulfil_order",
     "POST /v1/orders/{order_id}/fulfil",
     summary="Mark a paid order as sent to its buyer",
-    description="Once per order. A repeat with the same tracking number gets the same answer; one with "
-    "the same key and another number is refused.",
+    description=(
+        "Once per order. A repeat with the same tracking number returns the same result; the same key with another "
+        "number is refused."
+    ),
     tag="orders",
     access=SALES,
     priority=Priority.FINISH,
@@ -68,7 +70,7 @@ REFUND_ORDER = _endpoint(
     "refund_order",
     "POST /v1/orders/{order_id}/refund",
     summary="Refund an order, or part of it",
-    description="Of an order that was paid outside (`external`), this only records that the money went back.",
+    description="For an order that was paid externally (`external`), this only records the refund.",
     access=MONEY,
     priority=Priority.FINISH,
     headers=(REQUIRED_KEY,),
@@ -87,7 +89,7 @@ CREDIT_WALLET = _endpoint(
     "credit_wallet",
     "POST /v1/wallets/{buyer_id:rest}/credit",
     summary="Add money to a buyer's wallet",
-    description="Once per buyer and key. A retry gets the first answer again.",
+    description="Once per buyer and key. A retry returns the first result.",
     access=MONEY,
     priority=Priority.CONSOLE,
     body=CreditIn,

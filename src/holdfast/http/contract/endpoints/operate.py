@@ -69,7 +69,7 @@ LIVE = _endpoint(
 READY = _endpoint(
     "ready",
     "GET /healthz/ready",
-    summary="Requests can be served",
+    summary="Readiness: can sales be served?",
     has_head=True,
     description="From memory: every second the server writes to its stores, and a check passes if that succeeded in "
     "the last two seconds. 503, with the same `checks`, only while nothing can be sold or a task of this process has "
@@ -102,8 +102,9 @@ FEATURES = _endpoint(
     "get_features",
     "GET /v1/features",
     summary="What is on, and what is off right now",
-    description="So that a shop can turn off its own extras while the server is loaded. Cacheable for two seconds. "
-    "`selling`, `settling` and `joining` are what buyers need, by the last heartbeats; the rest gives way under load.",
+    description="Lets a shop turn off its own optional features under load. Cacheable for two seconds. "
+    "`selling`, `settling` and `joining` are what buyers need, as of the last heartbeats; all others are turned "
+    "off under load.",
     access=PUBLIC,
     # Needed most under load, and answered from memory.
     priority=Priority.FINISH,
@@ -119,7 +120,7 @@ GET_LAG = _endpoint(
     "get_lag",
     "GET /v1/ops/lag",
     summary="How far background work is behind",
-    description="Read from the stores, at most a second ago, so it is true also where no worker runs.",
+    description="Read from the stores at most a second ago, so it is right even if no worker runs.",
     access=READ_OPERATE,
     # Used by a few operators, mostly under load.
     priority=Priority.FINISH,
@@ -128,8 +129,8 @@ GET_LAG = _endpoint(
 GET_POOLS = _endpoint(
     "get_pools",
     "GET /v1/ops/pools",
-    summary="Every pool: does it add up, and do gate and ledger agree?",
-    description="As found by the last check, seconds ago, or now. A pool that could not be checked is `check_overdue`.",
+    summary="Consistency of every pool, within itself and between gate and ledger",
+    description="From the last check, at most seconds ago. A pool that could not be checked is `check_overdue`.",
     access=READ_OPERATE,
     answers={200: Answers("All pools", PoolsOut)},
 )
@@ -137,7 +138,7 @@ RECONCILE = _endpoint(
     "reconcile",
     "POST /v1/ops/reconcile",
     summary="Check every pool and every payment now",
-    description="`ok` is about the pools; `payments.ok` about money. What can be repaired will be within seconds.",
+    description="`ok` covers the pools, `payments.ok` the money. Repairable findings are repaired within seconds.",
     access=OPERATE,
     answers={200: Answers("The report", FullReconciliationOut)},
 )
@@ -160,15 +161,15 @@ RETRY_ALL_PARKED = _endpoint(
 RETRY_PARKED = _endpoint(
     "retry_parked",
     "POST /v1/ops/parked/{parked_id}/retry",
-    summary="Retry it, from where it stands",
+    summary="Retry an item from its current step",
     access=OPERATE,
-    answers={204: Answers("It is being tried")},
+    answers={204: Answers("It is being retried")},
     problems=(problems.PARKED_NOT_FOUND,),
 )
 DROP_PARKED = _endpoint(
     "drop_parked",
     "POST /v1/ops/parked/{parked_id}/drop",
-    summary="Discard it, if no money was taken",
+    summary="Discard an item, if no money was taken",
     description="A settlement returns its units, once it is certain that no money was taken or set aside for it.",
     access=OPERATE,
     answers={204: Answers("Discarded")},
@@ -177,11 +178,12 @@ DROP_PARKED = _endpoint(
 COMPENSATE = _endpoint(
     "compensate",
     "POST /v1/ops/sales/{sale_id}/compensate",
-    summary="More was sold than can be delivered: act by the sale's policy",
+    summary="Report that more was sold than can be delivered, and apply the sale's policy",
     description="`cancel_last` cancels and refunds the newest orders, but more than `review_above_percent` "
     "only with `approved`; `fulfil_first` uses `buffer_units` and flags the rest, because their units "
-    "have to be sourced; `report` only says how many are missing. It is remembered, and checked again by itself: later "
-    "orders are treated alike, and flags go once enough can be delivered. What is free beyond it leaves the pool.",
+    "have to be sourced; `report` only counts the missing units. The number is stored and checked again "
+    "automatically: later orders are treated the same way, and flags are removed once enough can be delivered. "
+    "Free units beyond it leave the pool.",
     access=MONEY,
     body=CompensateIn,
     answers={200: Answers("What was done", CompensationOut)},
@@ -203,9 +205,10 @@ GET_AUDIT = _endpoint(
 GET_LIVE = _endpoint(
     "get_live",
     "GET /v1/ops/sales/{sale_id}/live",
-    summary="A sale while it sells: poll it every second",
-    description="Made at most twice a second for all callers. Counts are of all server processes since the pool was "
-    "made.",
+    summary="Live figures of a sale, to poll every second",
+    description=(
+        "Computed at most twice a second for all callers. Counts cover all server processes since the pool was created."
+    ),
     access=READ_OPERATE,
     # Used by a few operators, mostly under load; they share a cached result.
     priority=Priority.FINISH,
@@ -215,10 +218,12 @@ GET_LIVE = _endpoint(
 GET_SALE_HISTORY = _endpoint(
     "get_sale_history",
     "GET /v1/ops/sales/{sale_id}/history",
-    summary="A sale over time: its counts, and what was done to it",
-    description="At most 600 spans of equal length, of a second or more; made at most once a second for all callers. "
-    "The first and the last hour are kept by the second, the rest by the minute, and by ten minutes after a day. "
-    "Counts are of all server processes.",
+    summary="The history of a sale: its counts, and operators' actions",
+    description=(
+        "At most 600 spans of equal length, of a second or more; computed at most once a second for all callers. "
+        "The first and the last hour are stored by the second, the rest by the minute, and by ten minutes after a "
+        "day. Counts cover all server processes."
+    ),
     access=READ_OPERATE,
     query=HistoryQuery,
     answers={200: Answers("The history", SaleHistoryOut)},
@@ -227,9 +232,11 @@ GET_SALE_HISTORY = _endpoint(
 GET_FUNNEL = _endpoint(
     "get_funnel",
     "GET /v1/ops/sales/{sale_id}/funnel",
-    summary="How far the visitors of a sale came, and why they were refused",
-    description="From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), made at most every 5 s. "
-    "`enabled` is false if there are none.",
+    summary="The conversion funnel of a sale, and why visitors were refused",
+    description=(
+        "From the files of the click stream on this host (`HOLDFAST_CLICKS_TO`), computed at most every 5 s. "
+        "`enabled` is false if there are no files."
+    ),
     access=READ_OPERATE,
     answers={200: Answers("The funnel", FunnelOut)},
     problems=(problems.SALE_NOT_FOUND,),
@@ -237,8 +244,8 @@ GET_FUNNEL = _endpoint(
 GET_HEALTH = _endpoint(
     "get_health",
     "GET /v1/ops/health",
-    summary="Each dependency of the server",
-    description="As the last heartbeats found them, seconds ago; payment providers as the last payments did.",
+    summary="The state of each dependency",
+    description="As of the last heartbeats, seconds ago; payment providers as of the last payments.",
     access=READ_OPERATE,
     answers={200: Answers("The dependencies", SystemHealthOut)},
 )
@@ -254,7 +261,7 @@ CREATE_KEY = _endpoint(
     "create_key",
     "POST /v1/ops/keys",
     summary="Create a service key",
-    description="The key itself is in this answer only. A caller can give only scopes it has.",
+    description="The key itself is only in this response. A caller can only grant scopes it has.",
     access=ADMIN,
     body=KeyIn,
     answers={201: Answers("The new key", NewServiceKeyOut)},
@@ -264,8 +271,10 @@ REVOKE_KEY = _endpoint(
     "revoke_key",
     "DELETE /v1/ops/keys/{key_id}",
     summary="Revoke a service key",
-    description="With it go the keys made by it and the sessions begun with them. Every server refuses them from the "
-    "next request on. A repeat: 204.",
+    description=(
+        "Also revokes the keys it created and the sessions started with them. Every server refuses them from the "
+        "next request on. A repeat returns 204."
+    ),
     access=ADMIN,
     answers={204: Answers("Revoked")},
     problems=(problems.KEY_NOT_FOUND,),

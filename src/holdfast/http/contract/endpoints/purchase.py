@@ -12,14 +12,14 @@ PURCHASE = Endpoint(
     summary="Reserve units, or pay for them at once",
     tag="sales",
     description="For buyers. Where checkout is instant, the payment begins at once.",
-    access=buyer("Buyers purchase, with a token of their own; a service reserves in the inventory."),
+    access=buyer("Only buyers purchase; send a buyer token. Services reserve through the inventory."),
     priority=Priority.PURCHASE,
     checks_path=False,
     body=PurchaseIn,
     headers=(PURCHASE_KEY, PASS, RETRY),
     answers={
         201: Answers("Reserved, and on disk", PurchaseOut),
-        200: Answers("The first answer again", PurchaseOut, {"Idempotency-Replayed": REPLAYED_NOTE}),
+        200: Answers("The first result again", PurchaseOut, {"Idempotency-Replayed": REPLAYED_NOTE}),
     },
     problems=(
         *problems.PURCHASE_REFUSALS,
@@ -37,8 +37,8 @@ QUOTE = Endpoint(
     summary="Fix what a purchase will cost",
     tag="sales",
     description="For buyers. The purchase that names the quote is settled at this amount, whatever the rate is then. "
-    "A quote is good for one purchase, for two minutes.",
-    access=buyer("Quotes are for buyers, with a token of their own."),
+    "A quote is valid for one purchase, for two minutes.",
+    access=buyer("Quotes are only for buyers; send a buyer token."),
     priority=Priority.PURCHASE,
     checks_path=False,
     body=QuoteIn,

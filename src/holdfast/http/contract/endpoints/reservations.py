@@ -26,7 +26,7 @@ event: reservation.settling
 data: {"reservation_id":"rsv_…","type":"reservation.settling","at":"2030-01-31T18:00:02.000Z",…}
 """
 
-_PAYER = buyer("Only the buyer answers the bank, with a token of their own.")
+_PAYER = buyer("Only the buyer can authenticate with the bank; send the buyer's token.")
 _endpoint = partial(Endpoint, tag="reservations")
 
 LIST_RESERVATIONS = _endpoint(
@@ -44,8 +44,10 @@ GET_RESERVATION = _endpoint(
     "get_reservation",
     "GET /v1/reservations/{reservation_id}",
     summary="One reservation",
-    description="With `wait`, the answer comes when its state changes, at the latest after that many seconds. It is a "
-    "long poll for clients that cannot use the events.",
+    description=(
+        "With `wait`, responds when its state changes, or after that many seconds: a long poll for clients that "
+        "cannot use the events."
+    ),
     query=WaitQuery,
     access=OWNER_OR_READER,
     priority=Priority.READ,
@@ -57,7 +59,7 @@ GET_RESERVATION = _endpoint(
 GET_HISTORY = _endpoint(
     "get_history",
     "GET /v1/reservations/{reservation_id}/history",
-    summary="Everything that happened to it",
+    summary="The history of a reservation",
     access=OWNER_OR_READER,
     priority=Priority.READ,
     headers=(RECEIPT,),
@@ -100,9 +102,10 @@ GET_PAYMENT = _endpoint(
 CHECK_PAYMENT = _endpoint(
     "check_payment",
     "POST /v1/reservations/{reservation_id}/payment",
-    summary="The buyer is back from the bank: check the payment now",
-    description="What the bank said is looked up at the provider. A webhook may have done so already; a repeat "
-    "changes nothing.",
+    summary="Check the payment now, after the buyer returned from the bank",
+    description=(
+        "The bank's result is looked up at the provider. A webhook may have done so already; a repeat changes nothing."
+    ),
     access=_PAYER,
     priority=Priority.FINISH,
     headers=(RECEIPT,),
@@ -140,9 +143,11 @@ CANCEL = _endpoint(
 EVENTS = _endpoint(
     "events",
     "GET /v1/reservations/{reservation_id}/events",
-    summary="What happens to it, as it happens",
-    description="Server-sent events: all so far, then each state change. Streams end after a minute at most; "
-    "connect again with `Last-Event-ID`.",
+    summary="Stream the events of a reservation",
+    description=(
+        "Server-sent events: all past ones, then each state change. Streams end after at most a minute; reconnect "
+        "with `Last-Event-ID`."
+    ),
     access=OWNER_OR_READER,
     priority=Priority.READ,
     checks_path=False,

@@ -27,7 +27,7 @@ from holdfast.http.contract.schemas.room import (
     WaitOut,
 )
 
-_BUYERS = buyer("Only buyers join the queue, with a token of their own.")
+_BUYERS = buyer("Only buyers join the queue; send a buyer token.")
 
 _endpoint = partial(Endpoint, tag="sales")
 
@@ -35,9 +35,11 @@ JOIN = _endpoint(
     "join",
     "POST /v1/sales/{sale_id}/queue",
     summary="Join the queue",
-    description="For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the "
-    "store is away, or more people join than it takes, the answer is 202 with a provisional ticket: a signed stamp of "
-    "the arrival, from which the place follows.",
+    description=(
+        "For buyers. One place for each: joining again returns the same one, with a fresh ticket. While the store "
+        "is unavailable or overloaded, the response is 202 with a provisional ticket: a signed stamp of the "
+        "arrival, which determines the place."
+    ),
     access=_BUYERS,
     priority=Priority.JOIN,
     checks_path=False,
@@ -80,7 +82,7 @@ STATUS = _endpoint(
     "status",
     "GET /v1/sales/{sale_id}/queue/status",
     summary="Look at your place",
-    description="Rarely needed: /now tells `serving` to everyone, and caches answer it.",
+    description="Rarely needed: /now has `serving`, is the same for everyone and is cached.",
     access=_BUYERS,
     priority=Priority.READ,
     checks_path=False,
@@ -96,7 +98,7 @@ ADMISSION = _endpoint(
     "admission",
     "POST /v1/sales/{sale_id}/admission",
     summary="Ask for a pass",
-    description="When position ≤ serving. Asked again, the same pass comes as long as it lasts.",
+    description="When position ≤ serving. A repeat returns the same pass while it is valid.",
     access=_BUYERS,
     priority=Priority.JOIN,
     checks_path=False,
@@ -115,9 +117,10 @@ MINE = _endpoint(
     "mine",
     "GET /v1/sales/{sale_id}/mine",
     summary="What you have in this sale",
-    description="For buyers: their place and pass, if any, their reservations and their orders, whatever device or "
-    "browser they used. Another device continues from here.",
-    access=buyer("Only buyers ask for what is theirs, with a token of their own."),
+    description=(
+        "For buyers: their place and pass, if any, their reservations and their orders, from all devices and browsers."
+    ),
+    access=buyer("Only for buyers; send a buyer token."),
     priority=Priority.READ,
     checks_path=False,
     answers={200: Answers("Yours", MineOut)},
@@ -148,8 +151,10 @@ LOTTERY_ENTRIES = _endpoint(
     "lottery_entries",
     "GET /v1/sales/{sale_id}/lottery/entries",
     summary="The closed list of a lottery",
-    description="Public, from the draw on. Portions of 10,000 follow one another by the `Link` header; put together "
-    "they are the file whose SHA-256 is the `digest` in `now`.",
+    description=(
+        "Public after the draw. Pages of 10,000, linked by the `Link` header; concatenated, they are the file whose"
+        " SHA-256 is the `digest` in `now`."
+    ),
     access=PUBLIC,
     priority=Priority.READ,
     query=LotteryQuery,

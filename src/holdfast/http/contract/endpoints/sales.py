@@ -66,7 +66,7 @@ LIST_SALES = _endpoint(
 GET_SALE = _endpoint(
     "get_sale",
     "GET /v1/sales/{sale_id}",
-    summary="What is sold, when, and for how much",
+    summary="The public facts of a sale",
     description="Public, and the same for everyone, so that caches can answer. "
     "Service keys with the scope `sales` see more.",
     access=PUBLIC_OR_TOKEN,
@@ -115,8 +115,8 @@ RESUME_SALE = _endpoint(
 CLOSE_SALE = _endpoint(
     "close_sale",
     "POST /v1/sales/{sale_id}/close",
-    summary="End a sale now, for good",
-    description="No new reservations. Units that are held may still be paid for in time.",
+    summary="End a sale now, permanently",
+    description="No new reservations. Held units can still be paid for until their deadline.",
     access=SALES,
     priority=Priority.FINISH,
     answers=_SALE,
@@ -144,7 +144,7 @@ RESTOCK_SALE = _endpoint(
 NOW = _endpoint(
     "now",
     "GET /v1/sales/{sale_id}/now",
-    summary="How the sale stands now",
+    summary="The current state of a sale",
     description="Public, the same for everyone, and cacheable for a second.",
     access=PUBLIC,
     priority=Priority.READ,
@@ -160,12 +160,12 @@ CHALLENGE = _endpoint(
     "GET /v1/sales/{sale_id}/challenge",
     summary="A challenge to solve before joining",
     description="Public; ALTCHA's clients solve it, and the join takes the solution as `proof`. With a buyer's token "
-    "it is for that buyer alone. It lives for two minutes and is good for one join.",
+    "it is for that buyer alone. It is valid for two minutes and for one join.",
     access=PUBLIC_OR_TOKEN,
     priority=Priority.JOIN,
     checks_path=False,
     query=ChallengeQuery,
-    answers={200: Answers("A new challenge", ChallengeOut), 204: Answers("This sale asks for no proof")},
+    answers={200: Answers("A new challenge", ChallengeOut), 204: Answers("This sale requires no proof")},
     problems=(problems.SALE_NOT_FOUND,),
     is_logged=False,
 )

@@ -32,9 +32,11 @@ INVITE_OPERATOR = _endpoint(
     "invite_operator",
     "POST /v1/ops/operators",
     summary="Invite an operator",
-    description="The answer has a link that sets a password; it works once, for a week. For an address that is known "
-    "it is a new invitation: the role becomes this one, sessions end, and a disabled operator may sign in again. Where "
-    "operators sign in by OIDC, the invitation is for the address that the issuer has verified.",
+    description=(
+        "The response has a link that sets a password; it works once, for a week. For a known address it is a new "
+        "invitation: the role becomes this one, sessions end, and a disabled operator may sign in again. Where "
+        "operators sign in by OIDC, the invitation is for the address that the issuer has verified."
+    ),
     access=ADMIN,
     body=OperatorIn,
     answers={201: Answers("The operator, with the link", InvitedOut)},
@@ -53,7 +55,7 @@ LIST_SESSIONS = _endpoint(
     "list_sessions",
     "GET /v1/ops/sessions",
     summary="List console sessions",
-    description="With the scope `admin` those of everybody; otherwise the operator's own.",
+    description="With the scope `admin`, everybody's; otherwise the operator's own.",
     access=ANY_SERVICE,
     answers={200: Answers("The sessions", ConsoleSessionList)},
 )
@@ -61,7 +63,7 @@ REVOKE_SESSION = _endpoint(
     "revoke_session",
     "DELETE /v1/ops/sessions/{session_id}",
     summary="End a console session",
-    description="At every server, from the next request on. Without the scope `admin`, only the operator's own.",
+    description="On every server from the next request on. Without the scope `admin`, only the operator's own.",
     access=ANY_SERVICE,
     answers={204: Answers("Ended")},
     problems=(team_problems.SESSION_NOT_FOUND,),
@@ -69,7 +71,7 @@ REVOKE_SESSION = _endpoint(
 LIST_ACTIONS = _endpoint(
     "list_actions",
     "GET /v1/ops/actions",
-    summary="What operators did, newest first",
+    summary="List operators' actions, newest first",
     description="Every change by an operator or a key with the scopes `sales`, `operate`, `money` or `admin`, with the "
     "state before and after. The record is append-only.",
     access=READ_OPERATE,
@@ -79,7 +81,7 @@ LIST_ACTIONS = _endpoint(
 LIST_APPROVALS = _endpoint(
     "list_approvals",
     "GET /v1/ops/approvals",
-    summary="What waits for a second operator, newest first",
+    summary="List requests that wait for a second operator, newest first",
     access=READ_OPERATE,
     query=ApprovalQuery,
     answers={200: Answers("The requests", ApprovalList)},

@@ -22,8 +22,8 @@ _endpoint = partial(Endpoint, tag="webhooks", priority=Priority.CONSOLE)
 CREATE_WEBHOOK = _endpoint(
     "create_webhook",
     "POST /v1/webhooks",
-    summary="Have events posted to an address",
-    description="The secret is in this answer only.",
+    summary="Create a webhook",
+    description="The secret is only in this response.",
     access=OPERATE,
     body=WebhookIn,
     answers={201: Answers("The new webhook", NewWebhookOut)},
@@ -48,8 +48,8 @@ GET_WEBHOOK = _endpoint(
 CHANGE_WEBHOOK = _endpoint(
     "change_webhook",
     "PATCH /v1/webhooks/{webhook_id}",
-    summary="Change a webhook, disable or enable it",
-    description="One that is enabled again continues where it stopped.",
+    summary="Change, disable or enable a webhook",
+    description="A webhook that is enabled again continues where it stopped.",
     access=OPERATE,
     body=WebhookChanges,
     answers={200: Answers("The webhook", WebhookOut)},
@@ -76,7 +76,7 @@ ROTATE_SECRET = _endpoint(
 LIST_DELIVERIES = _endpoint(
     "list_deliveries",
     "GET /v1/webhooks/{webhook_id}/deliveries",
-    summary="What was sent, newest first",
+    summary="List deliveries, newest first",
     access=READ_OPERATE,
     query=DeliveryQuery,
     answers={200: Answers("A page of deliveries", DeliveryPage)},
