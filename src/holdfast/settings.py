@@ -110,9 +110,7 @@ class Settings(BaseSettings):
     buyer_audience: str = Field(
         "", description="What a buyer's JWT must name in `aud`; if unset, tokens for other services are accepted."
     )
-    buyer_issuer: str = Field(
-        "", description="What a buyer's JWT must have as `iss`; if unset, any issuer is accepted."
-    )
+    buyer_issuer: str = Field("", description="What a buyer's JWT must have as `iss`; if unset, any is accepted.")
     buyer_token_url: str = Field(
         "",
         description="URL or path where the storefront fetches its visitor's JWT from your auth service, "
@@ -132,9 +130,7 @@ class Settings(BaseSettings):
     oidc_client_id: str = Field("", description="Client ID of the console at that issuer.")
     oidc_client_secret: SecretStr = Field(SecretStr(""), description="Its client secret; unset for a public client.")
     approvals: bool = Field(False, description="Whether a second operator must approve irreversible actions.")
-    approval_refunds_per_hour: int = Field(
-        20, ge=0, description="Refunds per hour that one operator may make without approval."
-    )
+    approval_refunds_per_hour: int = Field(20, ge=0, description="Refunds per hour and operator without approval.")
     console_url: str = Field("", description="URL of this server as operators' browsers see it; for links.")
     demo: bool = Field(False, description="Demo mode with play money; only `holdfast demo` may set it.")
     demo_simulation_url: str = Field("", description="The demo's simulation page; only `holdfast demo` may set it.")

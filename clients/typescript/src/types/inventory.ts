@@ -11,7 +11,7 @@ export interface Pool {
   total_units: number;
   per_owner_limit: number | null;
   state: Availability;
-  /** If all is held, the earliest deadline. PUT does not tell it. */
+  /** If all units are held, the earliest deadline. Not in responses to PUT. */
   next_return_at: string | null;
 }
 

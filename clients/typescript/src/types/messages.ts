@@ -18,7 +18,7 @@ export interface PushKeys {
 
 /** A browser's `PushSubscription`, as its `toJSON()` gives it. */
 export interface PushSubscription {
-  /** At the browser's push service. */
+  /** A URL of the push service. */
   endpoint: string;
   keys: PushKeys;
   /** Ignored. */
@@ -31,7 +31,7 @@ export interface Message {
   sale_id: string;
   kind: string;
   channel: string;
-  /** `unknown`: sent, and the reply was lost; `dropped`: not wanted any more, see `reason`. */
+  /** `unknown`: sent, but the reply was lost; `dropped`: no longer wanted, see `reason`. */
   state: "dropped" | "failed" | "sending" | "sent" | "unknown" | "waiting";
   attempts: number;
   reason: string | null;

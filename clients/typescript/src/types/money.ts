@@ -4,7 +4,7 @@ import type { Order } from "./room.js";
 export interface OrderPage {
   data: Order[];
   has_more: boolean;
-  /** Cells that did not answer in time; what they have is not in the list. */
+  /** Cells that did not answer in time; the list lacks their items. */
   unavailable_cells?: string[];
 }
 

@@ -12,18 +12,18 @@ export interface Check {
   age_ms: number;
   /** Why it fails. */
   reason?: string | null;
-  /** Those that it is about. */
+  /** The affected items. */
   pools?: string[];
 }
 
 export interface Ready {
-  /** `ready`, or `degraded` if some check fails but sales go on. */
+  /** `ready`, or `degraded` if some check fails but sales continue. */
   status: string;
   /** What the server can do (`selling`, `settling`, `joining`), its stores, background work. */
   checks: Record<string, Check>;
-  /** Features that are off while the server is loaded. */
+  /** Features that are off under load. */
   degraded_features: string[];
-  /** What the server does without for now. */
+  /** Dependencies that are unavailable. */
   unavailable_dependencies: string[];
 }
 
@@ -34,15 +34,15 @@ export interface Feature {
 }
 
 export interface Features {
-  /** What buyers need (`selling`, `settling`, `joining`), and what gives way under load. */
+  /** `selling`, `settling` and `joining`, and features that are turned off under load. */
   features: Record<string, Feature>;
-  /** Those that are off. */
+  /** The features that are off. */
   degraded_features: string[];
 }
 
 export interface Lag {
   items: number;
-  /** How long the oldest of them has waited. */
+  /** The age of the oldest item. */
   seconds: number;
 }
 
@@ -87,14 +87,14 @@ export interface PoolReport {
   checked_at: string;
   /** Units in transfer between the shards of a pool that is split. */
   in_transfer: number;
-  /** Of a pool that is split; else empty. */
+  /** The shards of a split pool; else empty. */
   shards: ShardReport[];
 }
 
 export interface Pools {
   ok: boolean;
   data: PoolReport[];
-  /** Refused lately because another process or an operator has them locked. */
+  /** Recently refused because another process or an operator holds their lock. */
   locked_pools: string[];
 }
 
@@ -152,7 +152,7 @@ export interface Compensation {
   cancelled: string[];
   /** Units sold that have to be sourced. */
   shortfall_units: number;
-  /** The orders that wait for them, and how many each. */
+  /** Units to source, by order. */
   to_source: Record<string, number>;
   /** Too much to cancel without `approved`: nothing was cancelled. */
   needs_review?: boolean;
@@ -170,7 +170,7 @@ export interface Moment {
   available: number | null;
   next_return_at: string | null;
   request_id: string | null;
-  /** Of the request's trace, if it was traced. */
+  /** The ID of the request's trace, if it was traced. */
   trace_id: string | null;
 }
 
@@ -181,7 +181,7 @@ export interface Timeline {
   unreadable_segments: string[];
   /** One sentence: why the buyer got none, or what they got. */
   summary: string;
-  /** Requests of all buyers that were turned away in this time, by reason. They are only counted. */
+  /** Requests of all buyers that were shed in this time, by reason. They are only counted. */
   shed: Record<string, number>;
 }
 
@@ -200,7 +200,7 @@ export interface Stock {
 export interface Attempts {
   total: number;
   granted: number;
-  /** The first answer again, under the same idempotency key. */
+  /** Repeats of a first result under the same idempotency key. */
   repeated: number;
   /** By outcome. */
   refused: Record<string, number>;
@@ -234,9 +234,9 @@ export interface LiveRoom {
   joined: number;
   serving: number;
   waiting: number;
-  /** Called a moment ago, and not come yet. */
+  /** Recently called, without a pass yet. */
   called: number;
-  /** Given, neither used nor lapsed. */
+  /** Issued, neither used nor expired. */
   passes: number;
   rate_per_second: number;
   paused: boolean;
@@ -272,7 +272,7 @@ export interface Load {
   unavailable_dependencies: string[];
   degraded_features: string[];
   agents_ended: string[];
-  /** The checks of readiness that fail, each with why. */
+  /** The readiness checks that fail, each with its reason. */
   failed_checks: Record<string, string>;
   in_flight: number;
   in_flight_max: number;

@@ -29,9 +29,9 @@ export interface HistoryRoom {
 
 /** Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out. */
 export interface HistoryPoint {
-  /** When the span begins. */
+  /** The start of the span. */
   at: string;
-  /** How long it is. */
+  /** The length of the span. */
   seconds: number;
   attempts: Attempts;
   returned_units: Returned;
@@ -54,10 +54,10 @@ export interface SaleHistory {
   sale_id: string;
   as_of: string;
   since: string;
-  /** How long a span is, unless it says otherwise. */
+  /** The length of a span, unless it has its own. */
   seconds: number;
   points: HistoryPoint[];
-  /** What was done to the sale, and by whom. */
+  /** Operators' actions on the sale. */
   marks: SaleMark[];
 }
 
@@ -66,9 +66,9 @@ export interface FunnelStep {
   step: string;
   /** How often, signed in or not. */
   clicks: number;
-  /** Signed-in visitors who came this far or further. */
+  /** Signed-in visitors who reached this step or a later one. */
   people: number;
-  /** Those of them who came no further. */
+  /** Visitors who stopped at this step. */
   stopped: number;
 }
 
@@ -84,7 +84,7 @@ export interface Funnel {
   /** Whether this host keeps files of the click stream. */
   enabled: boolean;
   steps: FunnelStep[];
-  /** The most frequent ones, with what was refused. */
+  /** The most frequent ones, with the refused step. */
   refusals: FunnelRefusal[];
 }
 
@@ -116,7 +116,7 @@ export interface ServiceKey {
   scopes: Scope[];
   created_at: string;
   revoked_at: string | null;
-  /** The key that made it, and takes it along when it is revoked. */
+  /** The key that created it; revoking it revokes this one. */
   created_by: string | null;
 }
 
@@ -130,8 +130,8 @@ export interface NewServiceKey {
   scopes: Scope[];
   created_at: string;
   revoked_at: string | null;
-  /** The key that made it, and takes it along when it is revoked. */
+  /** The key that created it; revoking it revokes this one. */
   created_by: string | null;
-  /** The key itself. Shown this once. */
+  /** The key itself. Shown only once. */
   key: string;
 }

@@ -17,10 +17,10 @@ export interface Quote {
   quote_id: string;
   sale_id: string;
   quantity: number;
-  /** What the purchase costs in all, in the smallest unit of `currency`. */
+  /** The total price of the purchase, in the smallest unit of `currency`. */
   amount: number;
   currency: string;
-  /** One unit of the sale's currency in this one; left out if they are the same. */
+  /** One unit of the sale's currency in this one; omitted if they are the same. */
   rate?: string;
   expires_at: string;
 }

@@ -5,7 +5,7 @@ import type { Reservation, Status } from "./inventory.js";
 export interface ReservationPage {
   data: Reservation[];
   has_more: boolean;
-  /** Cells that did not answer in time; what they have is not in the list. */
+  /** Cells that did not answer in time; the list lacks their items. */
   unavailable_cells?: string[];
 }
 
@@ -26,14 +26,14 @@ export interface SaleReservation {
   expires_at: string;
   confirmed_at: string | null;
   sale_id: string;
-  /** What it costs in all, in the currency's smallest unit. */
+  /** The total price, in the currency's smallest unit. */
   amount: number;
   currency: string;
   /** The quote it was made with, if there was one. */
   quote?: QuotedPrice;
-  /** How often the buyer may still start a payment; left out where payment is external. */
+  /** How often the buyer may still start a payment; omitted for external payment. */
   attempts_left?: number;
-  /** The last declined payment; null if none was. In GET of one only. */
+  /** The last declined payment, or null. Only in GET of one reservation. */
   last_decline?: Decline | null;
   /** Why the payment was refused, if it failed: insufficient_funds, card_declined, … */
   failure_reason?: string | null;
@@ -50,7 +50,7 @@ export interface Event {
 
 export interface History {
   events: Event[];
-  /** Of the last request about it that was traced. */
+  /** The trace of its last traced request. */
   trace_id?: string | null;
 }
 
@@ -58,7 +58,7 @@ export type PaymentPhase = "action_required" | "none" | "processing";
 
 /** What the payment in progress needs next. */
 export interface PaymentStep {
-  /** `action_required`: the bank asks the buyer. `none`: no payment is in progress. */
+  /** `action_required`: the buyer must authenticate. `none`: no payment in progress. */
   status: PaymentPhase;
   /** Stripe: for `stripe.handleNextAction` in the buyer's browser. */
   client_secret?: string | null;

@@ -14,7 +14,7 @@ export interface Place {
   eta_seconds: number | null;
   /** The chance that something is left when it is your turn, from 0 to 1. Null until it is known what ten people before did, and while degraded. */
   odds: number | null;
-  /** Whether the chance is below 1 %. You are free to stay. */
+  /** Whether the chance is below 1 %. You may stay in line. */
   likely_sold_out: boolean;
   /** `odds` while the server is under pressure and makes no forecasts. */
   degraded_features: string[];
@@ -68,9 +68,9 @@ export interface Order {
   unit_price: number;
   /** The tracking number, once it is fulfilled. */
   tracking: string | null;
-  /** Who moved the money; `external` where a service key confirmed. */
+  /** The provider; `external` if a service key confirmed. */
   payment: PaymentKind;
-  /** Units of it that were sold and are missing from the stock. */
+  /** Units of this order that are missing from the stock. */
   units_to_source: number;
   /** The quote it was bought at, if there was one. */
   quote: QuotedPrice | null;
@@ -90,7 +90,7 @@ export interface Mine {
 export interface Pace {
   rate_per_second: number;
   speed_per_second: number;
-  /** The share of those called who come for their pass. */
+  /** The share of called people who request their pass. */
   shows: number;
   /** The share of passes that are used. */
   buys: number;
@@ -107,9 +107,9 @@ export interface RoomFacts {
   joined: number;
   serving: number;
   waiting: number;
-  /** Called a moment ago, and not come yet. */
+  /** Recently called, without a pass yet. */
   called: number;
-  /** Given, neither used nor lapsed. */
+  /** Issued, neither used nor expired. */
   passes: number;
   rate_per_second: number;
   paused: boolean;

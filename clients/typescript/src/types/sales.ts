@@ -38,7 +38,7 @@ export interface RoomIn {
 }
 
 export interface ProofOfWorkIn {
-  /** Attempts it takes at most while demand is low; never more than a phone can do. */
+  /** Maximum attempts while demand is low; capped at what a phone can do. */
   cost: number;
 }
 
@@ -96,10 +96,10 @@ export interface OperatorSale {
   drop_id: string | null;
   notify: boolean;
   state: SaleState;
-  /** Why a sale that is loading does not go on. */
+  /** Why the sale cannot finish loading. */
   problem: string | null;
   paused: boolean;
-  /** What buyers are told at /now. */
+  /** The phase that buyers see at /now. */
   phase: Phase;
   hold_budget: number | null;
   units_per_address: number | null;
@@ -108,9 +108,9 @@ export interface OperatorSale {
   oversell_policy: OversellPolicy;
   review_above_percent: number;
   buffer_units: number;
-  /** What can be delivered, if an operator said that it is too few. */
+  /** The number of units that can be delivered, if an operator declared a shortage. */
   deliverable_units: number | null;
-  /** Null if the pool cannot be read now; so are the counts. */
+  /** Null if the pool cannot be read now, like the counts. */
   total_units: number | null;
   available: number | null;
   held: number | null;
@@ -119,14 +119,14 @@ export interface OperatorSale {
   updated_at: string;
   opened_at: string | null;
   closed_at: string | null;
-  /** The cell it is sold in; null where there are none. */
+  /** The cell it is sold in; null without cells. */
   cell: string | null;
 }
 
 export interface SalePage {
   data: OperatorSale[];
   has_more: boolean;
-  /** Cells that did not answer in time; what they have is not in the list. */
+  /** Cells that did not answer in time; the list lacks their items. */
   unavailable_cells?: string[];
 }
 
@@ -158,13 +158,13 @@ export interface Sale {
 
 export interface Lottery {
   seed_hash: string;
-  /** From the draw on. */
+  /** Set after the draw. */
   seed?: string | null;
-  /** From the closing of the list on. */
+  /** Set once the list is closed. */
   entrants?: number | null;
-  /** Of the closed list. */
+  /** The digest of the closed list. */
   digest?: string | null;
-  /** The public value that the draw waits for, as named beforehand. */
+  /** The public value that the draw waits for, as announced beforehand. */
   beacon_source?: string | null;
   /** That value. */
   beacon_value?: string | null;
@@ -177,11 +177,11 @@ export interface Lottery {
 export interface SoldOut {
   /** When the last unit was paid. */
   at: string;
-  /** How long that took from the opening. */
+  /** The time from the opening until then. */
   seconds: number;
   /** How many units were sold. */
   units: number;
-  /** The last position in line that bought. Null without a line, and in a drop. */
+  /** The last position in line that bought. Null without a line or in a drop. */
   last_position: number | null;
 }
 
@@ -198,13 +198,13 @@ export interface Now {
   rate_per_second: number;
   /** Null where the order is not drawn. */
   lottery: Lottery | null;
-  /** How it went. Null while the sale is not sold out. */
+  /** The summary of a sold-out sale. Null until then. */
   sold_out?: SoldOut | null;
 }
 
 export interface ChallengeFor {
   sale: string;
-  /** A mark of the buyer it is for; empty if no token was sent. */
+  /** A hash of the buyer it is for; empty if no token was sent. */
   buyer: string;
   /** 2: the harder one. */
   level?: number;
@@ -216,7 +216,7 @@ export interface ChallengeParameters {
   /** Rounds of one attempt. */
   cost: number;
   keyLength: number;
-  /** How the key begins whose number is sought. */
+  /** The prefix of the key whose number is sought. */
   keyPrefix: string;
   nonce: string;
   salt: string;

@@ -15,7 +15,7 @@ export interface Operator {
   /** Null until they first signed in. */
   joined_at: string | null;
   disabled_at: string | null;
-  /** Of an invitation that was not used yet. */
+  /** The expiry of an unused invitation. */
   invitation_expires_at: string | null;
 }
 
@@ -35,16 +35,16 @@ export interface Invited {
   /** Null until they first signed in. */
   joined_at: string | null;
   disabled_at: string | null;
-  /** Of an invitation that was not used yet. */
+  /** The expiry of an unused invitation. */
   invitation_expires_at: string | null;
-  /** Send it to them. Shown this once; it works once. */
+  /** Send it to the operator. Shown only once; it works once. */
   link: string;
 }
 
 export interface ConsoleSession {
   session_id: string;
   operator_id: string | null;
-  /** Of a session that was begun with a service key. */
+  /** The service key that started the session. */
   key_id: string | null;
   /** The operator's or the key's; null for the admin key. */
   name: string | null;
@@ -52,7 +52,7 @@ export interface ConsoleSession {
   method: string;
   created_at: string;
   expires_at: string;
-  /** Whether this request came with it. */
+  /** Whether this request used it. */
   is_current: boolean;
 }
 
@@ -76,12 +76,12 @@ export interface Action {
   /** The subject's rows before, without secrets and buyers. */
   before: unknown;
   after: unknown;
-  /** Of the answer; null if it was interrupted. */
+  /** The status of the response; null if it was interrupted. */
   status: number | null;
   /** Why it was refused. */
   reason: string | null;
   request_id: string | null;
-  /** Of the request's trace, if it was traced. */
+  /** The ID of the request's trace, if it was traced. */
   trace_id: string | null;
 }
 
@@ -98,7 +98,7 @@ export interface Approval {
   action: string;
   /** As in `sale:lamp`. */
   subject: string | null;
-  /** What was sent; null once it is decided or has expired. */
+  /** The request body; null once it is decided or has expired. */
   request: unknown;
   /** Null for a key that no operator made. */
   requested_by_id: string | null;
@@ -106,12 +106,12 @@ export interface Approval {
   requested_at: string;
   expires_at: string;
   state: ApprovalState;
-  /** Of a pending one: the first of two who have to approve it. */
+  /** While pending: the first of two approvers. */
   decided_by: string | null;
   decided_at: string | null;
-  /** Of the answer when it was carried out. Null although approved: not known; approve it again. */
+  /** The response's status once carried out. Null although approved: unknown; approve again. */
   status: number | null;
-  /** Why it was refused when it was to be carried out. */
+  /** Why carrying it out was refused. */
   reason: string | null;
 }
 

@@ -9,7 +9,7 @@ export interface NewWebhook {
   /** Also set if the receiver answered 410 Gone. */
   disabled_at: string | null;
   created_at: string;
-  /** Signs every delivery. Shown this once. */
+  /** Signs every delivery. Shown only once. */
   secret: string;
 }
 
@@ -48,7 +48,7 @@ export interface Delivery {
   created_at: string;
   done_at: string | null;
   history: Attempt[];
-  /** The body as it is sent. */
+  /** The request body. */
   event: Record<string, unknown>;
 }
 

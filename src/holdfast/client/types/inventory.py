@@ -24,7 +24,7 @@ class Pool(Struct, frozen=True, kw_only=True):
     total_units: int
     per_owner_limit: int | None = None
     state: Availability
-    next_return_at: datetime | None = None  # If all is held, the earliest deadline. PUT does not tell it.
+    next_return_at: datetime | None = None  # If all units are held, the earliest deadline. Not in responses to PUT.
 
 
 class Reservation(Struct, frozen=True, kw_only=True):

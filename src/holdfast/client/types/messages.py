@@ -37,7 +37,7 @@ class Message(Struct, frozen=True, kw_only=True):
     sale_id: str
     kind: str
     channel: str
-    state: str  # `unknown`: sent, and the reply was lost; `dropped`: not wanted any more, see `reason`.
+    state: str  # `unknown`: sent, but the reply was lost; `dropped`: no longer wanted, see `reason`.
     attempts: int
     reason: str | None = None
     created_at: datetime

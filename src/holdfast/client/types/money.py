@@ -12,7 +12,7 @@ from holdfast.client.types.room import Order
 class OrderPage(Struct, frozen=True, kw_only=True):
     data: list[Order]
     has_more: bool
-    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; what they have is not in the list.
+    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; the list lacks their items.
 
 
 class Refund(Struct, frozen=True, kw_only=True):

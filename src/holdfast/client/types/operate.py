@@ -26,14 +26,14 @@ class Check(Struct, frozen=True, kw_only=True):
     ok: bool
     age_ms: int  # Since it last passed.
     reason: str | None = None  # Why it fails.
-    pools: list[str] | None = None  # Those that it is about.
+    pools: list[str] | None = None  # The affected items.
 
 
 class Ready(Struct, frozen=True, kw_only=True):
-    status: str  # `ready`, or `degraded` if some check fails but sales go on.
+    status: str  # `ready`, or `degraded` if some check fails but sales continue.
     checks: dict[str, Check]  # What the server can do (`selling`, `settling`, `joining`), its stores, background work.
-    degraded_features: list[str]  # Features that are off while the server is loaded.
-    unavailable_dependencies: list[str]  # What the server does without for now.
+    degraded_features: list[str]  # Features that are off under load.
+    unavailable_dependencies: list[str]  # Dependencies that are unavailable.
 
 
 class Feature(Struct, frozen=True, kw_only=True):
@@ -42,13 +42,13 @@ class Feature(Struct, frozen=True, kw_only=True):
 
 
 class Features(Struct, frozen=True, kw_only=True):
-    features: dict[str, Feature]  # What buyers need (`selling`, `settling`, `joining`), and what gives way under load.
-    degraded_features: list[str]  # Those that are off.
+    features: dict[str, Feature]  # `selling`, `settling` and `joining`, and features that are turned off under load.
+    degraded_features: list[str]  # The features that are off.
 
 
 class Lag(Struct, frozen=True, kw_only=True):
     items: int
-    seconds: float  # How long the oldest of them has waited.
+    seconds: float  # The age of the oldest item.
 
 
 class Lags(Struct, frozen=True, kw_only=True):
@@ -85,13 +85,13 @@ class PoolReport(Struct, frozen=True, kw_only=True):
     ok: bool
     checked_at: datetime
     in_transfer: int  # Units in transfer between the shards of a pool that is split.
-    shards: list[ShardReport]  # Of a pool that is split; else empty.
+    shards: list[ShardReport]  # The shards of a split pool; else empty.
 
 
 class Pools(Struct, frozen=True, kw_only=True):
     ok: bool
     data: list[PoolReport]
-    locked_pools: list[str]  # Refused lately because another process or an operator has them locked.
+    locked_pools: list[str]  # Recently refused because another process or an operator holds their lock.
 
 
 class PaymentFinding(Struct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class Compensation(Struct, frozen=True, kw_only=True):
     deliverable_units: int
     cancelled: list[str]  # Orders cancelled and refunded now, newest first.
     shortfall_units: int  # Units sold that have to be sourced.
-    to_source: dict[str, int]  # The orders that wait for them, and how many each.
+    to_source: dict[str, int]  # Units to source, by order.
     needs_review: bool | None = None  # Too much to cancel without `approved`: nothing was cancelled.
 
 
@@ -161,7 +161,7 @@ class Moment(Struct, frozen=True, kw_only=True):
     available: int | None = None
     next_return_at: datetime | None = None
     request_id: str | None = None
-    trace_id: str | None = None  # Of the request's trace, if it was traced.
+    trace_id: str | None = None  # The ID of the request's trace, if it was traced.
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     data: list[Moment]
     unreadable_segments: list[str]
     summary: str  # One sentence: why the buyer got none, or what they got.
-    shed: dict[str, int]  # Requests of all buyers that were turned away in this time, by reason. They are only counted.
+    shed: dict[str, int]  # Requests of all buyers that were shed in this time, by reason. They are only counted.
 
 
 class Stock(Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class Attempts(Struct, frozen=True, kw_only=True):
 
     total: int
     granted: int
-    repeated: int  # The first answer again, under the same idempotency key.
+    repeated: int  # Repeats of a first result under the same idempotency key.
     refused: dict[str, int]  # By outcome.
 
 
@@ -218,8 +218,8 @@ class LiveRoom(Struct, frozen=True, kw_only=True):
     joined: int
     serving: int
     waiting: int
-    called: int  # Called a moment ago, and not come yet.
-    passes: int  # Given, neither used nor lapsed.
+    called: int  # Recently called, without a pass yet.
+    passes: int  # Issued, neither used nor expired.
     rate_per_second: int
     paused: bool
     admitting: int
@@ -253,6 +253,6 @@ class Load(Struct, frozen=True, kw_only=True):
     unavailable_dependencies: list[str]
     degraded_features: list[str]
     agents_ended: list[str]
-    failed_checks: dict[str, str]  # The checks of readiness that fail, each with why.
+    failed_checks: dict[str, str]  # The readiness checks that fail, each with its reason.
     in_flight: int
     in_flight_max: int

@@ -51,8 +51,8 @@ class HistoryRoom(Struct, frozen=True, kw_only=True):
 class HistoryPoint(Struct, frozen=True, kw_only=True):
     """Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out."""
 
-    at: datetime  # When the span begins.
-    seconds: int  # How long it is.
+    at: datetime  # The start of the span.
+    seconds: int  # The length of the span.
     attempts: Attempts
     returned_units: Returned
     turned_away: TurnedAway
@@ -72,16 +72,16 @@ class SaleHistory(Struct, frozen=True, kw_only=True):
     sale_id: str
     as_of: datetime
     since: datetime
-    seconds: int  # How long a span is, unless it says otherwise.
+    seconds: int  # The length of a span, unless it has its own.
     points: list[HistoryPoint]
-    marks: list[SaleMark]  # What was done to the sale, and by whom.
+    marks: list[SaleMark]  # Operators' actions on the sale.
 
 
 class FunnelStep(Struct, frozen=True, kw_only=True):
     step: str  # `view`, `join`, `pass`, `attempt` or `pay`.
     clicks: int  # How often, signed in or not.
-    people: int  # Signed-in visitors who came this far or further.
-    stopped: int  # Those of them who came no further.
+    people: int  # Signed-in visitors who reached this step or a later one.
+    stopped: int  # Visitors who stopped at this step.
 
 
 class FunnelRefusal(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Funnel(Struct, frozen=True, kw_only=True):
     sale_id: str
     enabled: bool  # Whether this host keeps files of the click stream.
     steps: list[FunnelStep]
-    refusals: list[FunnelRefusal]  # The most frequent ones, with what was refused.
+    refusals: list[FunnelRefusal]  # The most frequent ones, with the refused step.
 
 
 class Dependency(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class ServiceKey(Struct, frozen=True, kw_only=True):
     scopes: list[Scope]
     created_at: datetime
     revoked_at: datetime | None = None
-    created_by: str | None = None  # The key that made it, and takes it along when it is revoked.
+    created_by: str | None = None  # The key that created it; revoking it revokes this one.
 
 
 class ServiceKeyList(Struct, frozen=True, kw_only=True):
@@ -135,5 +135,5 @@ class NewServiceKey(Struct, frozen=True, kw_only=True):
     scopes: list[Scope]
     created_at: datetime
     revoked_at: datetime | None = None
-    created_by: str | None = None  # The key that made it, and takes it along when it is revoked.
-    key: str  # The key itself. Shown this once.
+    created_by: str | None = None  # The key that created it; revoking it revokes this one.
+    key: str  # The key itself. Shown only once.

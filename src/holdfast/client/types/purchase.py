@@ -24,7 +24,7 @@ class Quote(Struct, frozen=True, kw_only=True):
     quote_id: str
     sale_id: str
     quantity: int
-    amount: int  # What the purchase costs in all, in the smallest unit of `currency`.
+    amount: int  # The total price of the purchase, in the smallest unit of `currency`.
     currency: str
-    rate: str | None = None  # One unit of the sale's currency in this one; left out if they are the same.
+    rate: str | None = None  # One unit of the sale's currency in this one; omitted if they are the same.
     expires_at: datetime

@@ -19,7 +19,7 @@ else:
 class ReservationPage(Struct, frozen=True, kw_only=True):
     data: list[Reservation]
     has_more: bool
-    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; what they have is not in the list.
+    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; the list lacks their items.
 
 
 class Decline(Struct, frozen=True, kw_only=True):
@@ -39,11 +39,11 @@ class SaleReservation(Struct, frozen=True, kw_only=True):
     expires_at: datetime
     confirmed_at: datetime | None = None
     sale_id: str
-    amount: int  # What it costs in all, in the currency's smallest unit.
+    amount: int  # The total price, in the currency's smallest unit.
     currency: str
     quote: QuotedPrice | None = None  # The quote it was made with, if there was one.
-    attempts_left: int | None = None
-    last_decline: Decline | None = None  # The last declined payment; null if none was. In GET of one only.
+    attempts_left: int | None = None  # How often the buyer may still start a payment; omitted for external payment.
+    last_decline: Decline | None = None  # The last declined payment, or null. Only in GET of one reservation.
     failure_reason: str | None = None  # Why the payment was refused, if it failed: insufficient_funds, card_declined, …
 
 
@@ -57,12 +57,12 @@ class Event(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     events: list[Event]
-    trace_id: str | None = None  # Of the last request about it that was traced.
+    trace_id: str | None = None  # The trace of its last traced request.
 
 
 class PaymentStep(Struct, frozen=True, kw_only=True):
     """What the payment in progress needs next."""
 
-    status: PaymentPhase  # `action_required`: the bank asks the buyer. `none`: no payment is in progress.
+    status: PaymentPhase  # `action_required`: the buyer must authenticate. `none`: no payment in progress.
     client_secret: str | None = None  # Stripe: for `stripe.handleNextAction` in the buyer's browser.
     url: str | None = None  # Sandbox: the page where the buyer answers the bank.

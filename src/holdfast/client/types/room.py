@@ -23,7 +23,7 @@ class Place(Struct, frozen=True, kw_only=True):
     ahead: int | None = None  # People before you who have not been called. Null before a draw.
     eta_seconds: int | None = None  # Null while it is unknown, or while forecasts are degraded.
     odds: float | None = None
-    likely_sold_out: bool  # Whether the chance is below 1 %. You are free to stay.
+    likely_sold_out: bool  # Whether the chance is below 1 %. You may stay in line.
     degraded_features: list[str]  # `odds` while the server is under pressure and makes no forecasts.
     provisional: bool | None = None
 
@@ -67,8 +67,8 @@ class Order(Struct, frozen=True, kw_only=True):
     number: str  # Short and readable, for people.
     unit_price: int
     tracking: str | None = None  # The tracking number, once it is fulfilled.
-    payment: PaymentKind  # Who moved the money; `external` where a service key confirmed.
-    units_to_source: int  # Units of it that were sold and are missing from the stock.
+    payment: PaymentKind  # The provider; `external` if a service key confirmed.
+    units_to_source: int  # Units of this order that are missing from the stock.
     quote: QuotedPrice | None = None  # The quote it was bought at, if there was one.
 
 
@@ -82,7 +82,7 @@ class Mine(Struct, frozen=True, kw_only=True, rename={"pass_": "pass"}):
 class Pace(Struct, frozen=True, kw_only=True):
     rate_per_second: float
     speed_per_second: float
-    shows: float  # The share of those called who come for their pass.
+    shows: float  # The share of called people who request their pass.
     buys: float  # The share of passes that are used.
     units_each: float
     gate_latency_ms: float
@@ -97,8 +97,8 @@ class RoomFacts(Struct, frozen=True, kw_only=True):
     joined: int
     serving: int
     waiting: int
-    called: int  # Called a moment ago, and not come yet.
-    passes: int  # Given, neither used nor lapsed.
+    called: int  # Recently called, without a pass yet.
+    passes: int  # Issued, neither used nor expired.
     rate_per_second: int
     paused: bool
     admitting: int

@@ -99,9 +99,9 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     drop_id: str | None = None
     notify: bool
     state: SaleState
-    problem: str | None = None  # Why a sale that is loading does not go on.
+    problem: str | None = None  # Why the sale cannot finish loading.
     paused: bool
-    phase: Phase  # What buyers are told at /now.
+    phase: Phase  # The phase that buyers see at /now.
     hold_budget: int | None = None
     units_per_address: int | None = None
     purchase_attempts_max: int | None = None
@@ -109,8 +109,8 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     oversell_policy: OversellPolicy
     review_above_percent: int
     buffer_units: int
-    deliverable_units: int | None = None  # What can be delivered, if an operator said that it is too few.
-    total_units: int | None = None  # Null if the pool cannot be read now; so are the counts.
+    deliverable_units: int | None = None
+    total_units: int | None = None  # Null if the pool cannot be read now, like the counts.
     available: int | None = None
     held: int | None = None
     sold: int | None = None
@@ -118,13 +118,13 @@ class OperatorSale(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     opened_at: datetime | None = None
     closed_at: datetime | None = None
-    cell: str | None = None  # The cell it is sold in; null where there are none.
+    cell: str | None = None  # The cell it is sold in; null without cells.
 
 
 class SalePage(Struct, frozen=True, kw_only=True):
     data: list[OperatorSale]
     has_more: bool
-    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; what they have is not in the list.
+    unavailable_cells: list[str] | None = None  # Cells that did not answer in time; the list lacks their items.
 
 
 class Sale(Struct, frozen=True, kw_only=True):
@@ -156,10 +156,10 @@ class Sale(Struct, frozen=True, kw_only=True):
 
 class Lottery(Struct, frozen=True, kw_only=True):
     seed_hash: str
-    seed: str | None = None  # From the draw on.
-    entrants: int | None = None  # From the closing of the list on.
-    digest: str | None = None  # Of the closed list.
-    beacon_source: str | None = None  # The public value that the draw waits for, as named beforehand.
+    seed: str | None = None  # Set after the draw.
+    entrants: int | None = None  # Set once the list is closed.
+    digest: str | None = None  # The digest of the closed list.
+    beacon_source: str | None = None  # The public value that the draw waits for, as announced beforehand.
     beacon_value: str | None = None  # That value.
     beacon: str | None = None  # SHA-256 of the digest, a line feed, and the value or nothing.
     line_id: str | None = None  # In a drop: what tickets, entries and the draw name in place of the sale.
@@ -167,9 +167,9 @@ class Lottery(Struct, frozen=True, kw_only=True):
 
 class SoldOut(Struct, frozen=True, kw_only=True):
     at: datetime  # When the last unit was paid.
-    seconds: float  # How long that took from the opening.
+    seconds: float  # The time from the opening until then.
     units: int  # How many units were sold.
-    last_position: int | None = None  # The last position in line that bought. Null without a line, and in a drop.
+    last_position: int | None = None  # The last position in line that bought. Null without a line or in a drop.
 
 
 class Now(Struct, frozen=True, kw_only=True):
@@ -183,12 +183,12 @@ class Now(Struct, frozen=True, kw_only=True):
     joined: int
     rate_per_second: int
     lottery: Lottery | None = None  # Null where the order is not drawn.
-    sold_out: SoldOut | None = None  # How it went. Null while the sale is not sold out.
+    sold_out: SoldOut | None = None  # The summary of a sold-out sale. Null until then.
 
 
 class ChallengeFor(Struct, frozen=True, kw_only=True):
     sale: str
-    buyer: str  # A mark of the buyer it is for; empty if no token was sent.
+    buyer: str  # A hash of the buyer it is for; empty if no token was sent.
     level: int | None = None  # 2: the harder one.
 
 
@@ -208,7 +208,7 @@ class ChallengeParameters(
     algorithm: str
     cost: int  # Rounds of one attempt.
     key_length: int
-    key_prefix: str  # How the key begins whose number is sought.
+    key_prefix: str  # The prefix of the key whose number is sought.
     nonce: str
     salt: str
     key_signature: str

@@ -27,7 +27,7 @@ class Operator(Struct, frozen=True, kw_only=True):
     created_by: str | None = None  # Who invited them.
     joined_at: datetime | None = None  # Null until they first signed in.
     disabled_at: datetime | None = None
-    invitation_expires_at: datetime | None = None  # Of an invitation that was not used yet.
+    invitation_expires_at: datetime | None = None  # The expiry of an unused invitation.
 
 
 class OperatorList(Struct, frozen=True, kw_only=True):
@@ -44,19 +44,19 @@ class Invited(Struct, frozen=True, kw_only=True):
     created_by: str | None = None  # Who invited them.
     joined_at: datetime | None = None  # Null until they first signed in.
     disabled_at: datetime | None = None
-    invitation_expires_at: datetime | None = None  # Of an invitation that was not used yet.
-    link: str  # Send it to them. Shown this once; it works once.
+    invitation_expires_at: datetime | None = None  # The expiry of an unused invitation.
+    link: str  # Send it to the operator. Shown only once; it works once.
 
 
 class ConsoleSession(Struct, frozen=True, kw_only=True):
     session_id: str
     operator_id: str | None = None
-    key_id: str | None = None  # Of a session that was begun with a service key.
+    key_id: str | None = None  # The service key that started the session.
     name: str | None = None  # The operator's or the key's; null for the admin key.
     method: str  # `key`, `invitation`, `password` or `oidc`.
     created_at: datetime
     expires_at: datetime
-    is_current: bool  # Whether this request came with it.
+    is_current: bool  # Whether this request used it.
 
 
 class ConsoleSessionList(Struct, frozen=True, kw_only=True):
@@ -74,10 +74,10 @@ class Action(Struct, frozen=True, kw_only=True):
     request: Any  # What was sent.
     before: Any  # The subject's rows before, without secrets and buyers.
     after: Any
-    status: int | None = None  # Of the answer; null if it was interrupted.
+    status: int | None = None  # The status of the response; null if it was interrupted.
     reason: str | None = None  # Why it was refused.
     request_id: str | None = None
-    trace_id: str | None = None  # Of the request's trace, if it was traced.
+    trace_id: str | None = None  # The ID of the request's trace, if it was traced.
 
 
 class ActionPage(Struct, frozen=True, kw_only=True):
@@ -89,16 +89,16 @@ class Approval(Struct, frozen=True, kw_only=True):
     approval_id: str
     action: str  # The operation, as in `close_sale`.
     subject: str | None = None  # As in `sale:lamp`.
-    request: Any  # What was sent; null once it is decided or has expired.
+    request: Any  # The request body; null once it is decided or has expired.
     requested_by_id: str | None = None  # Null for a key that no operator made.
     requested_by: str
     requested_at: datetime
     expires_at: datetime
     state: ApprovalState
-    decided_by: str | None = None  # Of a pending one: the first of two who have to approve it.
+    decided_by: str | None = None  # While pending: the first of two approvers.
     decided_at: datetime | None = None
-    status: int | None = None
-    reason: str | None = None  # Why it was refused when it was to be carried out.
+    status: int | None = None  # The response's status once carried out. Null although approved: unknown; approve again.
+    reason: str | None = None  # Why carrying it out was refused.
 
 
 class ApprovalList(Struct, frozen=True, kw_only=True):

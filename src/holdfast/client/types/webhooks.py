@@ -16,7 +16,7 @@ class NewWebhook(Struct, frozen=True, kw_only=True):
     enabled: bool
     disabled_at: datetime | None = None  # Also set if the receiver answered 410 Gone.
     created_at: datetime
-    secret: str  # Signs every delivery. Shown this once.
+    secret: str  # Signs every delivery. Shown only once.
 
 
 class Webhook(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     created_at: datetime
     done_at: datetime | None = None
     history: list[Attempt]
-    event: dict[str, Any]  # The body as it is sent.
+    event: dict[str, Any]  # The request body.
 
 
 class DeliveryPage(Struct, frozen=True, kw_only=True):

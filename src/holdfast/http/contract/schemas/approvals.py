@@ -19,19 +19,19 @@ class ApprovalOut(Struct, frozen=True):
     approval_id: str
     action: Annotated[str, Meta(description="The operation, as in `close_sale`.")]
     subject: Annotated[str | None, Meta(description="As in `sale:lamp`.")]
-    request: Annotated[Any, Meta(description="What was sent; null once it is decided or has expired.")]
+    request: Annotated[Any, Meta(description="The request body; null once it is decided or has expired.")]
     requested_by_id: Annotated[str | None, Meta(description="Null for a key that no operator made.")]
     requested_by: str
     requested_at: Timestamp
     expires_at: Timestamp
     state: ApprovalState
-    decided_by: Annotated[str | None, Meta(description="Of a pending one: the first of two who have to approve it.")]
+    decided_by: Annotated[str | None, Meta(description="While pending: the first of two approvers.")]
     decided_at: Timestamp | None
     status: Annotated[
         int | None,
-        Meta(description="Of the answer when it was carried out. Null although approved: not known; approve it again."),
+        Meta(description="The response's status once carried out. Null although approved: unknown; approve again."),
     ]
-    reason: Annotated[str | None, Meta(description="Why it was refused when it was to be carried out.")]
+    reason: Annotated[str | None, Meta(description="Why carrying it out was refused.")]
 
     @classmethod
     def of(cls, approval: Approval) -> "ApprovalOut":

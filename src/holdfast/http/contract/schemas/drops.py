@@ -59,7 +59,7 @@ class DropPatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 class DropQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 20
-    starting_after: Annotated[DropId, Meta(description="The last drop ID of the page before.")] | None = None
+    starting_after: Annotated[DropId, Meta(description="The last drop ID of the previous page.")] | None = None
 
 
 class DropSaleOut(Struct, frozen=True):

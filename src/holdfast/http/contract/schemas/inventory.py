@@ -28,9 +28,7 @@ from holdfast.runtime.times import optional_rfc3339, rfc3339
 
 
 class PoolIn(Struct, frozen=True, forbid_unknown_fields=True):
-    total_units: Annotated[
-        int, Meta(ge=0, le=MAX_TOTAL_UNITS, description="All units there are, sold and held ones included.")
-    ]
+    total_units: Annotated[int, Meta(ge=0, le=MAX_TOTAL_UNITS, description="All units, including sold and held ones.")]
     per_owner_limit: (
         Annotated[
             int,
@@ -77,16 +75,14 @@ class ReservationQuery(Struct, frozen=True, forbid_unknown_fields=True):
     owner_id: OwnerId | None = None
     status: Status | None = None
     limit: Limit = 20
-    starting_after: Annotated[ReservationId, Meta(description="The last reservation ID of the page before.")] | None = (
-        None
-    )
+    starting_after: Annotated[ReservationId, Meta(description="The last ID of the previous page.")] | None = None
 
 
 class WaitQuery(Struct, frozen=True):
     wait: (
         Annotated[
             int,
-            Meta(ge=1, le=30, description="Answer when it has changed, or after this many seconds (a long poll)."),
+            Meta(ge=1, le=30, description="Respond when it changes, or after this many seconds (long polling)."),
         ]
         | None
     ) = None
@@ -102,7 +98,7 @@ class PoolOut(Struct, frozen=True):
     per_owner_limit: int | None
     state: Availability
     next_return_at: Annotated[
-        Timestamp | None, Meta(description="If all is held, the earliest deadline. PUT does not tell it.")
+        Timestamp | None, Meta(description="If all units are held, the earliest deadline. Not in responses to PUT.")
     ]
 
     @classmethod
@@ -161,7 +157,7 @@ class EventOut(Struct, frozen=True):
 
 class HistoryOut(Struct, frozen=True):
     events: list[EventOut]
-    trace_id: Annotated[str | None, Meta(description="Of the last request about it that was traced.")] = None
+    trace_id: Annotated[str | None, Meta(description="The trace of its last traced request.")] = None
 
 
 class _Counts(Struct, frozen=True, kw_only=True):
@@ -189,7 +185,7 @@ class PoolReportOut(_Counts, frozen=True, kw_only=True):
     ok: bool
     checked_at: Timestamp
     in_transfer: Annotated[int, Meta(description="Units in transfer between the shards of a pool that is split.")]
-    shards: Annotated[list[ShardReportOut], Meta(description="Of a pool that is split; else empty.")]
+    shards: Annotated[list[ShardReportOut], Meta(description="The shards of a split pool; else empty.")]
 
     @classmethod
     def of(cls, report: PoolReport) -> "PoolReportOut":
@@ -215,7 +211,7 @@ class ReconciliationOut(Struct, frozen=True):
 
 class PoolsOut(ReconciliationOut, frozen=True):
     locked_pools: Annotated[
-        list[str], Meta(description="Refused lately because another process or an operator has them locked.")
+        list[str], Meta(description="Recently refused because another process or an operator holds their lock.")
     ]
 
     @classmethod

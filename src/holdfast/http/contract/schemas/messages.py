@@ -31,17 +31,17 @@ class PushKeys(Struct, frozen=True, forbid_unknown_fields=True):
 class PushSubscription(Struct, frozen=True, forbid_unknown_fields=True):
     """A browser's `PushSubscription`, as its `toJSON()` gives it."""
 
-    endpoint: Annotated[str, Meta(max_length=1_000, pattern="^https://", description="At the browser's push service.")]
+    endpoint: Annotated[str, Meta(max_length=1_000, pattern="^https://", description="A URL of the push service.")]
     keys: PushKeys
     expirationTime: Annotated[float | None, Meta(description="Ignored.")] = None  # noqa: N815 - the browser's name
 
 
 class ContactIn(Struct, frozen=True, forbid_unknown_fields=True):
-    email: Annotated[Email | UnsetType | None, Meta(description="Unset: as before. Null: no mail.")] = UNSET
+    email: Annotated[Email | UnsetType | None, Meta(description="Omitted: unchanged. Null: no mail.")] = UNSET
     locale: MessageLocale | None = None
-    next_sale: Annotated[bool, Meta(description="Also tell me about the next sale, once.")] = False
+    next_sale: Annotated[bool, Meta(description="Also announce the next sale, once.")] = False
     push: Annotated[
-        PushSubscription | UnsetType, Meta(description="Send notifications to this browser, beside the others.")
+        PushSubscription | UnsetType, Meta(description="Send notifications to this browser, in addition to the others.")
     ] = UNSET
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class MessageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     sale_id: SaleId | None = None
     state: MessageState | None = None
     limit: Limit = 20
-    starting_after: Annotated[AnyId, Meta(description="The last message ID of the page before.")] | None = None
+    starting_after: Annotated[AnyId, Meta(description="The last message ID of the previous page.")] | None = None
 
 
 class MessageOut(Struct, frozen=True):
@@ -80,7 +80,7 @@ class MessageOut(Struct, frozen=True):
     channel: str
     state: Annotated[
         MessageState,
-        Meta(description="`unknown`: sent, and the reply was lost; `dropped`: not wanted any more, see `reason`."),
+        Meta(description="`unknown`: sent, but the reply was lost; `dropped`: no longer wanted, see `reason`."),
     ]
     attempts: int
     reason: str | None

@@ -45,9 +45,9 @@ class OrderQuery(Struct, frozen=True, forbid_unknown_fields=True):
     number: (
         Annotated[str, Meta(min_length=1, max_length=40, pattern=PRINTABLE, description="As it was typed.")] | None
     ) = None
-    to_source: Annotated[bool, Meta(description="Only those whose units have to be sourced.")] = False
+    to_source: Annotated[bool, Meta(description="Only orders whose units have to be sourced.")] = False
     limit: Limit = ORDERS_SHOWN
-    starting_after: Annotated[OrderId, Meta(description="The last order ID of the page before.")] | None = None
+    starting_after: Annotated[OrderId, Meta(description="The last order ID of the previous page.")] | None = None
 
 
 class OrderOut(Struct, frozen=True):
@@ -66,8 +66,8 @@ class OrderOut(Struct, frozen=True):
     number: Annotated[str, Meta(description="Short and readable, for people.", examples=["7K3M-QX2D-9F4T"])]
     unit_price: int
     tracking: Annotated[str | None, Meta(description="The tracking number, once it is fulfilled.")]
-    payment: Annotated[PaymentKind, Meta(description="Who moved the money; `external` where a service key confirmed.")]
-    units_to_source: Annotated[int, Meta(description="Units of it that were sold and are missing from the stock.")]
+    payment: Annotated[PaymentKind, Meta(description="The provider; `external` if a service key confirmed.")]
+    units_to_source: Annotated[int, Meta(description="Units of this order that are missing from the stock.")]
     quote: Annotated[QuotedPriceOut | None, Meta(description="The quote it was bought at, if there was one.")]
 
     @classmethod
@@ -134,7 +134,8 @@ class PaymentStepOut(Struct, frozen=True):
     """What the payment in progress needs next."""
 
     status: Annotated[
-        PaymentPhase, Meta(description="`action_required`: the bank asks the buyer. `none`: no payment is in progress.")
+        PaymentPhase,
+        Meta(description="`action_required`: the buyer must authenticate. `none`: no payment in progress."),
     ]
     client_secret: Annotated[
         str | None, Meta(description="Stripe: for `stripe.handleNextAction` in the buyer's browser.")
@@ -148,12 +149,12 @@ class PaymentStepOut(Struct, frozen=True):
 
 
 class RefundIn(Struct, frozen=True, forbid_unknown_fields=True):
-    amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT * 10**6, description="Left out: all that is left.")] | None = None
-    restock: Annotated[bool, Meta(description="The units are for sale again; only with a full refund.")] = False
+    amount: Annotated[int, Meta(ge=1, le=MAX_AMOUNT * 10**6, description="Omitted: all that remains.")] | None = None
+    restock: Annotated[bool, Meta(description="Return the units to stock; only with a full refund.")] = False
     reason: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=300, pattern=TEXT, description="For the books; the buyer does not see it."),
+            Meta(min_length=1, max_length=300, pattern=TEXT, description="For your records; not shown to the buyer."),
         ]
         | None
     ) = None
@@ -207,7 +208,7 @@ ParkedKind = Literal["settlement", "refund", "delivery", "journal", "message"]
 class ParkedQuery(Struct, frozen=True, forbid_unknown_fields=True):
     kind: ParkedKind | None = None
     limit: Limit = 20
-    starting_after: Annotated[AnyId, Meta(description="The last parked ID of the page before.")] | None = None
+    starting_after: Annotated[AnyId, Meta(description="The last parked ID of the previous page.")] | None = None
 
 
 class RetryIn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,13 +226,13 @@ class CompensateIn(Struct, frozen=True, forbid_unknown_fields=True):
             Meta(
                 ge=0,
                 le=MAX_TOTAL_UNITS,
-                description="How many units of the sale there really are; null: all of them after all.",
+                description="How many units of the sale can be delivered; null: all of them.",
             ),
         ]
         | None
     )
     approved: Annotated[
-        bool, Meta(description="Cancel also where more than `review_above_percent` is oversold. Look first.")
+        bool, Meta(description="Also cancel if more than `review_above_percent` is oversold. Review first.")
     ] = False
 
 
@@ -242,7 +243,7 @@ class CompensationOut(Struct, frozen=True):
     deliverable_units: int
     cancelled: Annotated[list[str], Meta(description="Orders cancelled and refunded now, newest first.")]
     shortfall_units: Annotated[int, Meta(description="Units sold that have to be sourced.")]
-    to_source: Annotated[dict[str, int], Meta(description="The orders that wait for them, and how many each.")]
+    to_source: Annotated[dict[str, int], Meta(description="Units to source, by order.")]
     needs_review: Annotated[bool, Meta(description="Too much to cancel without `approved`: nothing was cancelled.")] = (
         False
     )

@@ -28,7 +28,7 @@ class CheckOut(Struct, frozen=True, omit_defaults=True):
     ok: bool
     age_ms: Annotated[int, Meta(description="Since it last passed.")]
     reason: Annotated[str | None, Meta(description="Why it fails.")] = None
-    pools: Annotated[list[str], Meta(description="Those that it is about.")] = []
+    pools: Annotated[list[str], Meta(description="The affected items.")] = []
 
     @classmethod
     def of(cls, check: Check) -> "CheckOut":
@@ -36,13 +36,13 @@ class CheckOut(Struct, frozen=True, omit_defaults=True):
 
 
 class ReadyOut(Struct, frozen=True):
-    status: Annotated[str, Meta(description="`ready`, or `degraded` if some check fails but sales go on.")]
+    status: Annotated[str, Meta(description="`ready`, or `degraded` if some check fails but sales continue.")]
     checks: Annotated[
         dict[str, CheckOut],
         Meta(description="What the server can do (`selling`, `settling`, `joining`), its stores, background work."),
     ]
-    degraded_features: Annotated[list[str], Meta(description="Features that are off while the server is loaded.")]
-    unavailable_dependencies: Annotated[list[str], Meta(description="What the server does without for now.")]
+    degraded_features: Annotated[list[str], Meta(description="Features that are off under load.")]
+    unavailable_dependencies: Annotated[list[str], Meta(description="Dependencies that are unavailable.")]
 
 
 class DisabledOut(Struct, frozen=True):
@@ -59,14 +59,14 @@ class FeatureOut(Struct, frozen=True, omit_defaults=True):
 class FeaturesOut(Struct, frozen=True):
     features: Annotated[
         dict[str, FeatureOut],
-        Meta(description="What buyers need (`selling`, `settling`, `joining`), and what gives way under load."),
+        Meta(description="`selling`, `settling` and `joining`, and features that are turned off under load."),
     ]
-    degraded_features: Annotated[list[str], Meta(description="Those that are off.")]
+    degraded_features: Annotated[list[str], Meta(description="The features that are off.")]
 
 
 class LagOut(Struct, frozen=True):
     items: int
-    seconds: Annotated[float, Meta(description="How long the oldest of them has waited.")]
+    seconds: Annotated[float, Meta(description="The age of the oldest item.")]
 
     @classmethod
     def of(cls, lag: Lag) -> "LagOut":
@@ -107,12 +107,12 @@ class KeyIn(Struct, frozen=True, forbid_unknown_fields=True):
             min_length=1,
             max_length=100,
             pattern=PRINTABLE,
-            description="What it is for, so that you know it again.",
+            description="What the key is for.",
             examples=["checkout"],
         ),
     ]
     scopes: Annotated[
-        list[Scope], Meta(min_length=1, max_length=len(Scope), description="None that the caller does not have.")
+        list[Scope], Meta(min_length=1, max_length=len(Scope), description="Only scopes that the caller has.")
     ]
 
 
@@ -122,7 +122,7 @@ class ServiceKeyOut(Struct, frozen=True):
     scopes: list[Scope]
     created_at: Timestamp
     revoked_at: Timestamp | None
-    created_by: Annotated[str | None, Meta(description="The key that made it, and takes it along when it is revoked.")]
+    created_by: Annotated[str | None, Meta(description="The key that created it; revoking it revokes this one.")]
 
     @classmethod
     def of(cls, key: ServiceKey) -> "ServiceKeyOut":
@@ -130,7 +130,7 @@ class ServiceKeyOut(Struct, frozen=True):
 
 
 class NewServiceKeyOut(ServiceKeyOut, frozen=True):
-    key: Annotated[str, Meta(description="The key itself. Shown this once.")]
+    key: Annotated[str, Meta(description="The key itself. Shown only once.")]
 
     @classmethod
     def of_new(cls, made: ServiceKey, key: str) -> "NewServiceKeyOut":
@@ -162,7 +162,7 @@ class MomentOut(Struct, frozen=True):
     available: int | None
     next_return_at: Timestamp | None
     request_id: str | None
-    trace_id: Annotated[str | None, Meta(description="Of the request's trace, if it was traced.")]
+    trace_id: Annotated[str | None, Meta(description="The ID of the request's trace, if it was traced.")]
 
     @classmethod
     def of(cls, moment: Moment) -> "MomentOut":
@@ -177,9 +177,7 @@ class TimelineOut(Struct, frozen=True):
     summary: Annotated[str, Meta(description="One sentence: why the buyer got none, or what they got.")]
     shed: Annotated[
         dict[str, int],
-        Meta(
-            description="Requests of all buyers that were turned away in this time, by reason. They are only counted."
-        ),
+        Meta(description="Requests of all buyers that were shed in this time, by reason. They are only counted."),
     ]
 
     @classmethod
@@ -201,7 +199,7 @@ class LoadOut(Struct, frozen=True):
     unavailable_dependencies: list[str]
     degraded_features: list[str]
     agents_ended: list[str]
-    failed_checks: Annotated[dict[str, str], Meta(description="The checks of readiness that fail, each with why.")]
+    failed_checks: Annotated[dict[str, str], Meta(description="The readiness checks that fail, each with its reason.")]
     in_flight: int
     in_flight_max: int
 
@@ -209,8 +207,8 @@ class LoadOut(Struct, frozen=True):
 class FunnelStepOut(Struct, frozen=True):
     step: Annotated[str, Meta(description="`view`, `join`, `pass`, `attempt` or `pay`.")]
     clicks: Annotated[int, Meta(description="How often, signed in or not.")]
-    people: Annotated[int, Meta(description="Signed-in visitors who came this far or further.")]
-    stopped: Annotated[int, Meta(description="Those of them who came no further.")]
+    people: Annotated[int, Meta(description="Signed-in visitors who reached this step or a later one.")]
+    stopped: Annotated[int, Meta(description="Visitors who stopped at this step.")]
 
 
 class FunnelRefusalOut(Struct, frozen=True):
@@ -224,7 +222,7 @@ class FunnelOut(Struct, frozen=True):
     sale_id: str
     enabled: Annotated[bool, Meta(description="Whether this host keeps files of the click stream.")]
     steps: list[FunnelStepOut]
-    refusals: Annotated[list[FunnelRefusalOut], Meta(description="The most frequent ones, with what was refused.")]
+    refusals: Annotated[list[FunnelRefusalOut], Meta(description="The most frequent ones, with the refused step.")]
 
 
 class SystemHealthOut(Struct, frozen=True):
@@ -252,7 +250,7 @@ class AttemptsOut(Struct, frozen=True):
 
     total: int
     granted: int
-    repeated: Annotated[int, Meta(description="The first answer again, under the same idempotency key.")]
+    repeated: Annotated[int, Meta(description="Repeats of a first result under the same idempotency key.")]
     refused: Annotated[dict[str, int], Meta(description="By outcome.")]
 
 
@@ -313,8 +311,7 @@ class LiveOut(Struct, frozen=True):
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
     window_seconds: (
-        Annotated[int, Meta(ge=10, le=7_776_000, description="Only the last so many seconds; left out: all of it.")]
-        | None
+        Annotated[int, Meta(ge=10, le=7_776_000, description="Only the last this many seconds; omitted: all.")] | None
     ) = None
 
 
@@ -327,8 +324,8 @@ class HistoryRoomOut(Struct, frozen=True):
 class HistoryPointOut(Struct, frozen=True):
     """Counts of a span of time, and the highest levels in it. A span in which nothing happened is left out."""
 
-    at: Annotated[Timestamp, Meta(description="When the span begins.")]
-    seconds: Annotated[int, Meta(description="How long it is.")]
+    at: Annotated[Timestamp, Meta(description="The start of the span.")]
+    seconds: Annotated[int, Meta(description="The length of the span.")]
     attempts: AttemptsOut
     returned_units: ReturnedOut
     turned_away: TurnedAwayOut
@@ -354,6 +351,6 @@ class SaleHistoryOut(Struct, frozen=True):
     sale_id: str
     as_of: Timestamp
     since: Timestamp
-    seconds: Annotated[int, Meta(description="How long a span is, unless it says otherwise.")]
+    seconds: Annotated[int, Meta(description="The length of a span, unless it has its own.")]
     points: list[HistoryPointOut]
-    marks: Annotated[list[SaleMarkOut], Meta(description="What was done to the sale, and by whom.")]
+    marks: Annotated[list[SaleMarkOut], Meta(description="Operators' actions on the sale.")]

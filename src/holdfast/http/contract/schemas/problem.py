@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 
 class InvalidField(Struct, frozen=True):
-    field: Annotated[str, Meta(description="Its name, or `body` if it is about the whole.")]
+    field: Annotated[str, Meta(description="Its name, or `body` if the error concerns the whole body.")]
     message: str
 
 
@@ -19,7 +19,7 @@ class ProblemOut(Struct, frozen=True):
     detail: str
     reason: str
     retryable: Annotated[
-        bool, Meta(description="Whether the very same request may succeed later, with nothing else done.")
+        bool, Meta(description="Whether the identical request may succeed later without any other action.")
     ]
-    trace_id: Annotated[str | UnsetType, Meta(description="Of the request's trace, if it was traced.")] = UNSET
-    errors: Annotated[list[InvalidField], Meta(description="What is wrong with the request, field by field.")] = []
+    trace_id: Annotated[str | UnsetType, Meta(description="The ID of the request's trace, if it was traced.")] = UNSET
+    errors: Annotated[list[InvalidField], Meta(description="The errors in the request, by field.")] = []

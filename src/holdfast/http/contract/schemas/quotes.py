@@ -12,17 +12,17 @@ from holdfast.runtime.times import rfc3339
 
 class QuoteIn(Struct, frozen=True, forbid_unknown_fields=True):
     quantity: Quantity = 1
-    currency: Annotated[Currency, Meta(description="The currency to pay in; the sale's own if left out.")] | None = None
+    currency: Annotated[Currency, Meta(description="The currency to pay in; omitted: the sale's own.")] | None = None
 
 
 class QuoteOut(Struct, frozen=True, kw_only=True):
     quote_id: str
     sale_id: str
     quantity: int
-    amount: Annotated[int, Meta(description="What the purchase costs in all, in the smallest unit of `currency`.")]
+    amount: Annotated[int, Meta(description="The total price of the purchase, in the smallest unit of `currency`.")]
     currency: str
     rate: (
-        Annotated[str, Meta(description="One unit of the sale's currency in this one; left out if they are the same.")]
+        Annotated[str, Meta(description="One unit of the sale's currency in this one; omitted if they are the same.")]
         | UnsetType
     ) = UNSET
     expires_at: Timestamp

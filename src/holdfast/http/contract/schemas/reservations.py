@@ -27,7 +27,7 @@ class SaleReservationOut(ReservationOut, frozen=True, gc=False, kw_only=True):
     """A reservation in a sale."""
 
     sale_id: str
-    amount: Annotated[int, Meta(description="What it costs in all, in the currency's smallest unit.")]
+    amount: Annotated[int, Meta(description="The total price, in the currency's smallest unit.")]
     currency: str
     quote: Annotated[QuotedPriceOut, Meta(description="The quote it was made with, if there was one.")] | UnsetType = (
         UNSET
@@ -35,13 +35,13 @@ class SaleReservationOut(ReservationOut, frozen=True, gc=False, kw_only=True):
     attempts_left: (
         Annotated[
             int,
-            Meta(description="How often the buyer may still start a payment; left out where payment is external."),
+            Meta(description="How often the buyer may still start a payment; omitted for external payment."),
         ]
         | UnsetType
     ) = UNSET
     last_decline: (
         Annotated[
-            DeclineOut | None, Meta(description="The last declined payment; null if none was. In GET of one only.")
+            DeclineOut | None, Meta(description="The last declined payment, or null. Only in GET of one reservation.")
         ]
         | UnsetType
     ) = UNSET

@@ -14,7 +14,7 @@ from holdfast.runtime.times import rfc3339
 
 
 class JoinIn(Struct, frozen=True, forbid_unknown_fields=True):
-    proof: Annotated[str, Meta(max_length=8_000, description="The solved challenge, where one is asked.")] | None = None
+    proof: Annotated[str, Meta(max_length=8_000, description="The solved challenge, if one is required.")] | None = None
     device: (
         Annotated[
             str,
@@ -22,7 +22,7 @@ class JoinIn(Struct, frozen=True, forbid_unknown_fields=True):
                 min_length=16,
                 max_length=128,
                 pattern="^[A-Za-z0-9_-]+$",
-                description="A random token of the browser or device, kept there; `holdfast.js` sends it.",
+                description="A random token stored by the browser or device; `holdfast.js` sends it.",
             ),
         ]
         | None
@@ -30,9 +30,7 @@ class JoinIn(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChallengeQuery(Struct, frozen=True):
-    level: Annotated[
-        int, Meta(ge=1, le=2, description="2: the harder one, if `proof_required` came with this `level`.")
-    ] = 1
+    level: Annotated[int, Meta(ge=1, le=2, description="2: the harder one, if `proof_required` had this `level`.")] = 1
 
 
 _People = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -42,22 +40,22 @@ class RoomChange(Struct, frozen=True, forbid_unknown_fields=True):
     """Left out: unchanged."""
 
     rate_per_second: (
-        Annotated[_People, Meta(description="People to call per second; null: as the sale says.")] | UnsetType | None
+        Annotated[_People, Meta(description="People to call per second; null: the sale's own rate.")] | UnsetType | None
     ) = UNSET
-    paused: Annotated[bool, Meta(description="Call nobody for now. The sale itself goes on.")] | UnsetType = UNSET
+    paused: Annotated[bool, Meta(description="Pause calling people. The sale itself continues.")] | UnsetType = UNSET
     beacon_value: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=500,
-                description="The public value that `room.beacon` named, once the list is closed. It cannot be changed.",
+                description="The public value announced in `room.beacon`, once the list is closed. Final.",
             ),
         ]
         | UnsetType
     ) = UNSET
     admit: (
-        Annotated[_People, Meta(description="Admit this many now, as far as there is stock; also during a pause.")]
+        Annotated[_People, Meta(description="Admit this many now, as far as there is stock, even during a pause.")]
         | UnsetType
         | None
     ) = UNSET
@@ -90,7 +88,7 @@ class PlaceOut(Struct, frozen=True):
             "what ten people before did, and while degraded."
         ),
     ]
-    likely_sold_out: Annotated[bool, Meta(description="Whether the chance is below 1 %. You are free to stay.")]
+    likely_sold_out: Annotated[bool, Meta(description="Whether the chance is below 1 %. You may stay in line.")]
     degraded_features: Annotated[
         list[str], Meta(description="`odds` while the server is under pressure and makes no forecasts.")
     ]
@@ -116,11 +114,11 @@ class PassOut(Struct, frozen=True, rename={"pass_": "pass"}):
 
 class LotteryOut(Struct, frozen=True):
     seed_hash: str
-    seed: Annotated[str, Meta(description="From the draw on.")] | UnsetType | None = UNSET
-    entrants: Annotated[int, Meta(description="From the closing of the list on.")] | UnsetType | None = UNSET
-    digest: Annotated[str, Meta(description="Of the closed list.")] | UnsetType | None = UNSET
+    seed: Annotated[str, Meta(description="Set after the draw.")] | UnsetType | None = UNSET
+    entrants: Annotated[int, Meta(description="Set once the list is closed.")] | UnsetType | None = UNSET
+    digest: Annotated[str, Meta(description="The digest of the closed list.")] | UnsetType | None = UNSET
     beacon_source: (
-        Annotated[str, Meta(description="The public value that the draw waits for, as named beforehand.")]
+        Annotated[str, Meta(description="The public value that the draw waits for, as announced beforehand.")]
         | UnsetType
         | None
     ) = UNSET
@@ -157,10 +155,10 @@ def _known(value: str | None) -> str | UnsetType:
 
 class SoldOutOut(Struct, frozen=True):
     at: Annotated[Timestamp, Meta(description="When the last unit was paid.")]
-    seconds: Annotated[float, Meta(description="How long that took from the opening.")]
+    seconds: Annotated[float, Meta(description="The time from the opening until then.")]
     units: Annotated[int, Meta(description="How many units were sold.")]
     last_position: Annotated[
-        int | None, Meta(description="The last position in line that bought. Null without a line, and in a drop.")
+        int | None, Meta(description="The last position in line that bought. Null without a line or in a drop.")
     ]
 
     @classmethod
@@ -181,13 +179,13 @@ class NowOut(Struct, frozen=True):
     joined: int
     rate_per_second: int
     lottery: Annotated[LotteryOut | None, Meta(description="Null where the order is not drawn.")]
-    sold_out: Annotated[SoldOutOut | None, Meta(description="How it went. Null while the sale is not sold out.")] = None
+    sold_out: Annotated[SoldOutOut | None, Meta(description="The summary of a sold-out sale. Null until then.")] = None
 
 
 class PaceOut(Struct, frozen=True):
     rate_per_second: float
     speed_per_second: float
-    shows: Annotated[float, Meta(description="The share of those called who come for their pass.")]
+    shows: Annotated[float, Meta(description="The share of called people who request their pass.")]
     buys: Annotated[float, Meta(description="The share of passes that are used.")]
     units_each: float
     gate_latency_ms: float
@@ -218,8 +216,8 @@ class RoomFactsOut(Struct, frozen=True):
     joined: int
     serving: int
     waiting: int
-    called: Annotated[int, Meta(description="Called a moment ago, and not come yet.")]
-    passes: Annotated[int, Meta(description="Given, neither used nor lapsed.")]
+    called: Annotated[int, Meta(description="Recently called, without a pass yet.")]
+    passes: Annotated[int, Meta(description="Issued, neither used nor expired.")]
     rate_per_second: int
     paused: bool
     admitting: int
@@ -261,7 +259,7 @@ class JwksOut(Struct, frozen=True):
 
 class ChallengeFor(Struct, frozen=True):
     sale: str
-    buyer: Annotated[str, Meta(description="A mark of the buyer it is for; empty if no token was sent.")]
+    buyer: Annotated[str, Meta(description="A hash of the buyer it is for; empty if no token was sent.")]
     level: Annotated[int, Meta(description="2: the harder one.")] | UnsetType = UNSET
 
 
@@ -271,7 +269,7 @@ class ChallengeParameters(Struct, frozen=True, rename="camel"):
     algorithm: Annotated[str, Meta(examples=["PBKDF2/SHA-256"])]
     cost: Annotated[int, Meta(description="Rounds of one attempt.")]
     key_length: int
-    key_prefix: Annotated[str, Meta(description="How the key begins whose number is sought.")]
+    key_prefix: Annotated[str, Meta(description="The prefix of the key whose number is sought.")]
     nonce: str
     salt: str
     key_signature: str

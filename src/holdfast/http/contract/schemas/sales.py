@@ -58,7 +58,7 @@ CheckoutUrl = Annotated[
     ),
 ]
 Locale = Annotated[
-    str, Meta(pattern=LOCALE, description="Language of the sale's page, unless the visitor chose one.", examples=["de"])
+    str, Meta(pattern=LOCALE, description="Language of the page unless the visitor chooses.", examples=["de"])
 ]
 Colour = Annotated[str, Meta(pattern=COLOUR, examples=["#0f766e"])]
 Units = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
@@ -104,7 +104,7 @@ class ProofOfWorkIn(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=1,
             le=10**9,
-            description="Attempts it takes at most while demand is low; never more than a phone can do.",
+            description="Maximum attempts while demand is low; capped at what a phone can do.",
         ),
     ]
 
@@ -124,7 +124,7 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sku_id: Annotated[SkuId, Meta(examples=["sneaker-42"])]
     name: Name
     total_units: Annotated[
-        int, Meta(ge=0, le=MAX_TOTAL_UNITS, description="All units of the pool, sold and held ones included.")
+        int, Meta(ge=0, le=MAX_TOTAL_UNITS, description="All units of the pool, including sold and held ones.")
     ]
     price: PriceIn
     starts_at: StartsAt
@@ -140,14 +140,14 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
         | None
     ) = None
-    hold_budget: (
-        Annotated[Units, Meta(description="After this many holds let lapse unpaid, a buyer gets no more.")] | None
-    ) = None
-    checkout: Annotated[Checkout, Meta(description="Hold first and pay in time, or pay at once.")] = Checkout.CART
+    hold_budget: Annotated[Units, Meta(description="Unpaid expired holds after which a buyer gets no more.")] | None = (
+        None
+    )
+    checkout: Annotated[Checkout, Meta(description="Hold first and pay in time, or pay immediately.")] = Checkout.CART
     payment: PaymentKind
     oversell_policy: OversellPolicy = OversellPolicy.FULFIL_FIRST
     review_above_percent: Annotated[
-        Percent, Meta(description="More than this part of the sold units oversold: nothing is cancelled unapproved.")
+        Percent, Meta(description="If more than this share of the sold units is oversold, cancelling needs approval.")
     ] = 5
     buffer_units: Annotated[
         SpareUnits, Meta(description="Spare units outside of the pool; `fulfil_first` uses them before it flags.")
@@ -158,7 +158,7 @@ class SaleIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = 3
     after_attempts: Annotated[
         AfterAttempts,
-        Meta(description="If every payment is declined: cancel, or park it for a person."),
+        Meta(description="After the last declined payment: cancel, or park for an operator."),
     ] = AfterAttempts.CANCEL
     units_per_address: (
         Annotated[Units, Meta(description="Units that clients of one address may have; null: any.")] | None
@@ -255,7 +255,7 @@ class PurchaseIn(Struct, frozen=True, forbid_unknown_fields=True):
     proof: (
         Annotated[
             str,
-            Meta(max_length=8_000, description="The solved challenge, if one is asked and there is no waiting room."),
+            Meta(max_length=8_000, description="The solved challenge, if required and there is no waiting room."),
         ]
         | None
     ) = None
@@ -276,7 +276,7 @@ class PurchaseIn(Struct, frozen=True, forbid_unknown_fields=True):
 
 class SaleQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 20
-    starting_after: Annotated[SaleId, Meta(description="The last sale ID of the page before.")] | None = None
+    starting_after: Annotated[SaleId, Meta(description="The last sale ID of the previous page.")] | None = None
 
 
 class PriceOut(Struct, frozen=True):
@@ -336,9 +336,9 @@ class SaleOut(Struct, frozen=True):
 
 class OperatorSaleOut(SaleOut, frozen=True):
     state: SaleState
-    problem: Annotated[str | None, Meta(description="Why a sale that is loading does not go on.")]
+    problem: Annotated[str | None, Meta(description="Why the sale cannot finish loading.")]
     paused: bool
-    phase: Annotated[Phase, Meta(description="What buyers are told at /now.")]
+    phase: Annotated[Phase, Meta(description="The phase that buyers see at /now.")]
     hold_budget: int | None
     units_per_address: int | None
     purchase_attempts_max: int | None
@@ -347,9 +347,9 @@ class OperatorSaleOut(SaleOut, frozen=True):
     review_above_percent: int
     buffer_units: int
     deliverable_units: Annotated[
-        int | None, Meta(description="What can be delivered, if an operator said that it is too few.")
+        int | None, Meta(description="The number of units that can be delivered, if an operator declared a shortage.")
     ]
-    total_units: Annotated[int | None, Meta(description="Null if the pool cannot be read now; so are the counts.")]
+    total_units: Annotated[int | None, Meta(description="Null if the pool cannot be read now, like the counts.")]
     available: int | None
     held: int | None
     sold: int | None
@@ -357,7 +357,7 @@ class OperatorSaleOut(SaleOut, frozen=True):
     updated_at: Timestamp
     opened_at: Timestamp | None
     closed_at: Timestamp | None
-    cell: Annotated[str | None, Meta(description="The cell it is sold in; null where there are none.")]
+    cell: Annotated[str | None, Meta(description="The cell it is sold in; null without cells.")]
 
     @classmethod
     def of_pool(cls, sale: Sale, pool: Pool | None, now: int, cell: str | None = None) -> "OperatorSaleOut":

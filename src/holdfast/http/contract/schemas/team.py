@@ -21,7 +21,7 @@ GivenPassword = Annotated[str, Meta(min_length=1, max_length=PASSWORD_MAX)]
 class OperatorIn(Struct, frozen=True, forbid_unknown_fields=True):
     email: Email
     name: Name
-    role: Annotated[Role, Meta(description="None with scopes that the caller does not have.")]
+    role: Annotated[Role, Meta(description="Only with scopes that the caller has.")]
 
 
 class OperatorOut(Struct, frozen=True):
@@ -34,7 +34,7 @@ class OperatorOut(Struct, frozen=True):
     created_by: Annotated[str | None, Meta(description="Who invited them.")]
     joined_at: Annotated[Timestamp | None, Meta(description="Null until they first signed in.")]
     disabled_at: Timestamp | None
-    invitation_expires_at: Annotated[Timestamp | None, Meta(description="Of an invitation that was not used yet.")]
+    invitation_expires_at: Annotated[Timestamp | None, Meta(description="The expiry of an unused invitation.")]
 
     @classmethod
     def of(cls, operator: Operator) -> "OperatorOut":
@@ -42,7 +42,7 @@ class OperatorOut(Struct, frozen=True):
 
 
 class InvitedOut(OperatorOut, frozen=True):
-    link: Annotated[str, Meta(description="Send it to them. Shown this once; it works once.")]
+    link: Annotated[str, Meta(description="Send it to the operator. Shown only once; it works once.")]
 
     @classmethod
     def of_new(cls, operator: Operator, link: str) -> "InvitedOut":
@@ -56,12 +56,12 @@ class OperatorList(Struct, frozen=True):
 class ConsoleSessionOut(Struct, frozen=True):
     session_id: str
     operator_id: str | None
-    key_id: Annotated[str | None, Meta(description="Of a session that was begun with a service key.")]
+    key_id: Annotated[str | None, Meta(description="The service key that started the session.")]
     name: Annotated[str | None, Meta(description="The operator's or the key's; null for the admin key.")]
     method: Annotated[str, Meta(description="`key`, `invitation`, `password` or `oidc`.")]
     created_at: Timestamp
     expires_at: Timestamp
-    is_current: Annotated[bool, Meta(description="Whether this request came with it.")]
+    is_current: Annotated[bool, Meta(description="Whether this request used it.")]
 
     @classmethod
     def of(cls, session: ListedSession, current: str | None) -> "ConsoleSessionOut":
@@ -76,7 +76,7 @@ class ActionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     operator_id: OperatorId | None = None
     subject: Annotated[AnyId, Meta(description="As in `sale:lamp`, `order:ord_…`.")] | None = None
     limit: Limit = 20
-    starting_after: Annotated[AnyId, Meta(description="The last action ID of the page before.")] | None = None
+    starting_after: Annotated[AnyId, Meta(description="The last action ID of the previous page.")] | None = None
 
 
 class ActionOut(Struct, frozen=True):
@@ -90,10 +90,10 @@ class ActionOut(Struct, frozen=True):
     request: Annotated[Any, Meta(description="What was sent.")]
     before: Annotated[Any, Meta(description="The subject's rows before, without secrets and buyers.")]
     after: Any
-    status: Annotated[int | None, Meta(description="Of the answer; null if it was interrupted.")]
+    status: Annotated[int | None, Meta(description="The status of the response; null if it was interrupted.")]
     reason: Annotated[str | None, Meta(description="Why it was refused.")]
     request_id: str | None
-    trace_id: Annotated[str | None, Meta(description="Of the request's trace, if it was traced.")]
+    trace_id: Annotated[str | None, Meta(description="The ID of the request's trace, if it was traced.")]
 
     @classmethod
     def of(cls, action: RecordedAction) -> "ActionOut":

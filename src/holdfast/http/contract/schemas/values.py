@@ -58,7 +58,7 @@ CellName = Annotated[
     str, Meta(pattern=CELL, description="For servers with cells. A new sale goes to the emptiest.", examples=["a"])
 ]
 UnavailableCells = Annotated[
-    list[str], Meta(description="Cells that did not answer in time; what they have is not in the list.")
+    list[str], Meta(description="Cells that did not answer in time; the list lacks their items.")
 ]
 OwnerId = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 BuyerId = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
@@ -81,7 +81,7 @@ Currency = Annotated[str, Meta(pattern=CURRENCY, description="ISO 4217.", exampl
 TtlSeconds = Annotated[int, Meta(ge=MIN_TTL_MS // 1000, le=MAX_HOLD_S)]
 Quantity = Annotated[int, Meta(ge=1, le=MAX_QUANTITY)]
 MinQuantity = Annotated[
-    int, Meta(ge=1, le=MAX_QUANTITY, description="Take fewer than `quantity`, but at least this many.")
+    int, Meta(ge=1, le=MAX_QUANTITY, description="Accept fewer than `quantity`, but at least this many.")
 ]
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]

@@ -30,7 +30,7 @@ Patterns = Annotated[
     Meta(
         min_length=1,
         max_length=len(EVENT_PATTERNS),
-        description="Types of events; `order.*` and `*` stand for all of a kind, and for all.",
+        description="Event types; `order.*` means all of a kind, `*` all.",
     ),
 ]
 DeliveryState = Literal["waiting", "done", "parked", "dropped"]
@@ -57,7 +57,7 @@ class WebhookChanges(Struct, frozen=True, forbid_unknown_fields=True):
 class ReplayIn(Struct, frozen=True, forbid_unknown_fields=True):
     """One of the two."""
 
-    since: Annotated[Moment, Meta(description="Everything made since then is sent again.")] | None = None
+    since: Annotated[Moment, Meta(description="All deliveries created since then are sent again.")] | None = None
     delivery_id: DeliveryId | None = None
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class ReplayIn(Struct, frozen=True, forbid_unknown_fields=True):
 class DeliveryQuery(Struct, frozen=True, forbid_unknown_fields=True):
     state: DeliveryState | None = None
     limit: Limit = 20
-    starting_after: Annotated[DeliveryId, Meta(description="The last delivery ID of the page before.")] | None = None
+    starting_after: Annotated[DeliveryId, Meta(description="The last delivery ID of the previous page.")] | None = None
 
 
 class WebhookOut(Struct, frozen=True):
@@ -86,7 +86,7 @@ class WebhookOut(Struct, frozen=True):
 
 
 class NewWebhookOut(WebhookOut, frozen=True):
-    secret: Annotated[str, Meta(description="Signs every delivery. Shown this once.")]
+    secret: Annotated[str, Meta(description="Signs every delivery. Shown only once.")]
 
 
 class WebhookList(Struct, frozen=True):
@@ -116,7 +116,7 @@ class DeliveryOut(Struct, frozen=True):
     created_at: Timestamp
     done_at: Timestamp | None
     history: list[AttemptOut]
-    event: Annotated[dict[str, Any], Meta(description="The body as it is sent.")]
+    event: Annotated[dict[str, Any], Meta(description="The request body.")]
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryOut":
