@@ -1,4 +1,4 @@
-"""`holdfast recover`: what a ledger that went back lacks, and how a person continues with it.
+"""`holdfast recover`: what a ledger that went back in time lacks, and how an operator continues with it.
 
 Nothing is guessed. What servers remember (their exports) is imported where there are units for it, and so are holds of
 which buyers have a receipt. A receipt does not say how long its hold lasts: as long as any hold may. Charges that the

@@ -33,7 +33,7 @@ Target = Annotated[
 ]
 KeepAll = Annotated[bool, typer.Option("--keep-all", help="Delete nothing, whatever HOLDFAST_KEEP_DAYS says.")]
 Vacuum = Annotated[
-    bool, typer.Option("--vacuum", help="SQLite: also give the space of deleted rows back. No server may be running.")
+    bool, typer.Option("--vacuum", help="SQLite: also free the space of deleted rows. No server may be running.")
 ]
 
 
@@ -53,7 +53,7 @@ class Archived(Struct, frozen=True):
 def archive(
     to: Target = None, keep_all: KeepAll = False, vacuum: Vacuum = False, data: Data = None, as_json: AsJson = False
 ) -> None:
-    """Copy ended months to Parquet files, and delete what is old.
+    """Archive past months as Parquet files, and delete old rows.
 
     Copies the reservations that ended, all events and the orders of months that are over, next to a running server.
     Then it deletes from the ledger what came to nothing and is older than HOLDFAST_KEEP_DAYS, if that is set. What was
@@ -64,7 +64,7 @@ def archive(
     if is_new(settings):
         raise SettingsError("there is no database here yet")
     if vacuum and not settings.is_embedded:
-        raise SettingsError("--vacuum is for SQLite; PostgreSQL does it by itself (autovacuum)")
+        raise SettingsError("--vacuum is for SQLite; PostgreSQL does it automatically (autovacuum)")
     directory = to or settings.archive_path
     make_private_directory(directory)
     keep_days = 0 if keep_all else settings.keep_days

@@ -26,8 +26,8 @@ Target = Annotated[
         show_default=False,
     ),
 ]
-NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not verify what was backed up.")]
-NoAudit = Annotated[bool, typer.Option("--no-audit", help="Leave out the audit's segments: who was refused and why.")]
+NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not verify the backup.")]
+NoAudit = Annotated[bool, typer.Option("--no-audit", help="Leave out the audit segments, which record refusals.")]
 
 
 @app.command(

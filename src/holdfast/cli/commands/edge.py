@@ -95,12 +95,12 @@ def nginx(
 
 @app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge/cache"))
 def purge(
-    sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale whose answers are removed.")],
+    sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale whose cached responses are removed.")],
     cache: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A cache directory of nginx here; may be repeated.")
     ] = None,
     url: Annotated[
-        str, typer.Option(metavar="URL", help="Where a CDN takes purges; `{tag}` is replaced by the cache tag.")
+        str, typer.Option(metavar="URL", help="The CDN's purge URL; `{tag}` is replaced by the cache tag.")
     ] = "",
     as_json: AsJson = False,
     data: Data = None,

@@ -19,14 +19,12 @@ from holdfast.settings import Settings
 
 app = typer.Typer()
 
-Import = Annotated[bool, typer.Option("--import", help="Bring back what servers remember, then continue.")]
-AcceptLoss = Annotated[bool, typer.Option("--accept-loss", help="Continue without bringing anything back.")]
+Import = Annotated[bool, typer.Option("--import", help="Restore what servers remember, then continue.")]
+AcceptLoss = Annotated[bool, typer.Option("--accept-loss", help="Continue without restoring anything.")]
 From = Annotated[list[Path] | None, typer.Option("--from", metavar="FILE", help="An export of another server.")]
 FromReceipts = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--receipts", metavar="FILE", exists=True, dir_okay=False, help="Receipts that buyers have, one in each line."
-    ),
+    typer.Option("--receipts", metavar="FILE", exists=True, dir_okay=False, help="Buyers' receipts, one per line."),
 ]
 SkipProviders = Annotated[bool, typer.Option("--skip-providers", help="Do not ask payment providers for charges.")]
 By = Annotated[str | None, typer.Option(metavar="NAME", help="Who decided, for the record.  [default: your login]")]
@@ -43,7 +41,7 @@ def recover(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a ledger that went back lacks, and continue with it.
+    """Recover from a ledger that went back in time.
 
     After a restored backup or a promoted replica that lagged, servers refuse to write. Without options this changes
     nothing and exits with 1 if anything is missing. Servers serve again once --import or --accept-loss was given; who
@@ -107,7 +105,7 @@ def _print(missing: Missing, decision: Decision | None) -> None:
 
 def _print_missing(missing: Missing, decision: Decision | None) -> None:
     if not missing.findings:
-        typer.echo("The ledger has everything that was seen of it.")
+        typer.echo("The ledger is complete.")
         return
     for finding in missing.findings:
         typer.echo(f"The ledger went back: {finding}.")
@@ -118,7 +116,7 @@ def _print_missing(missing: Missing, decision: Decision | None) -> None:
     if rows:
         print_table(["reservation", "sku id", "owner", "units", "status"], rows, title="Known to be missing")
     else:
-        typer.echo("Nobody remembers what is missing.")
+        typer.echo("No record of the missing data was found.")
     charges = [(unknown.provider, unknown.listed.charge, unknown.listed.payment.state) for unknown in missing.charges]
     taken = [(provider, charge.key, charge.buyer_id, state) for provider, charge, state in charges]
     if taken:

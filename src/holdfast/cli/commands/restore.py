@@ -17,7 +17,7 @@ from holdfast.settings import Settings
 app = typer.Typer()
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="An archive that holdfast backup has written.")]
-NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not verify what was restored.")]
+NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not verify the restored ledger.")]
 
 
 @app.command(
@@ -28,7 +28,7 @@ NoVerify = Annotated[bool, typer.Option("--no-verify", help="Do not verify what 
     ),
 )
 def restore_backup(file: Source, no_verify: NoVerify = False, data: Data = None, as_json: AsJson = False) -> None:
-    """Restore a backup into an empty place.
+    """Restore a backup into an empty directory or database.
 
     The database must not exist yet, or have no tables; nothing is ever replaced. A server on the data directory must be
     stopped. The tables are upgraded to this version and everything is verified: exits 1 if a check fails. Servers that

@@ -27,7 +27,7 @@ async def examine_kafka(settings: Settings) -> list[Finding]:
         found = await asyncio.to_thread(AdminClient(configuration(url)).list_topics, timeout=TIMEOUT_S)
     except kafka.KafkaException as exc:
         # Nothing that sells waits for it.
-        problem = f"no broker answers: {exc.args[0].str()}; sales go on, and events wait in the ledger"
+        problem = f"no broker answers: {exc.args[0].str()}; sales continue, and events wait in the ledger"
         return [warn("kafka", problem, "start Kafka, or correct HOLDFAST_KAFKA_URL")]
     took_ms = (time.perf_counter() - started) * 1000
     return [ok("kafka", f"{_count(len(found.brokers), 'broker')}, answers in {took_ms:.0f} ms"), _check_topics(found)]

@@ -18,4 +18,4 @@ async def examine_mark(settings: Settings, database: Database) -> list[Finding]:
         return [fail("ledger mark", f"the ledger went back: {finding}", FIX) for finding, _ in found]
     mark = await database.read(read_mark)
     seen = "" if mark is None else f", up to event {mark.seq}"
-    return [ok("ledger mark", f"the ledger has everything that was seen of it{seen}")]
+    return [ok("ledger mark", f"the ledger is complete{seen}")]

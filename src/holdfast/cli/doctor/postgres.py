@@ -161,7 +161,7 @@ def check_limits(connection: Connection, url: str) -> Finding:
     )
     unlimited = {row.name: row.source for row in rows}
     if not unlimited:
-        return ok("limits", "what a lost server has locked is free again within seconds")
+        return ok("limits", "locks of a lost server are released within seconds")
     found = f"{', '.join(unlimited)} {'is' if len(unlimited) == 1 else 'are'} 0: a lost server can block others"
     if "client" in unlimited.values():
         return warn("limits", found, "remove the option from HOLDFAST_DATABASE_URL")

@@ -109,7 +109,7 @@ def check_test_settings(settings: Settings) -> Iterator[Finding]:
     if "_test_" in settings.stripe_api_key.get_secret_value():
         yield fail("test settings", "HOLDFAST_STRIPE_API_KEY is a test key: no card is charged", "use the live key")
     if settings.stripe_api_key.get_secret_value() and not settings.stripe_webhook_secret.get_secret_value():
-        found = "HOLDFAST_STRIPE_WEBHOOK_SECRET is not set: what Stripe reports later is learned by asking only"
+        found = "HOLDFAST_STRIPE_WEBHOOK_SECRET is not set: Stripe's later changes are only found by polling"
         yield warn("test settings", found, "create the webhook at Stripe and set HOLDFAST_STRIPE_WEBHOOK_SECRET")
     if settings.webhook_private:
         found = "HOLDFAST_WEBHOOK_PRIVATE is on: webhooks can reach your internal network"

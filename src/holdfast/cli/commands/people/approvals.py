@@ -17,7 +17,7 @@ from holdfast.ledger.access.actions import COMMAND_LINE, Action, begin_action, e
 from holdfast.ledger.access.approvals import Approval, ApprovalState
 
 app = typer.Typer(
-    help="List and reject what waits for a second operator.\n\n"
+    help="List and reject requests that wait for a second operator.\n\n"
     "To approve, sign in to the console: approving needs a name, and a command line has none.",
     no_args_is_help=True,
     epilog=examples("holdfast approvals list", "holdfast approvals reject apr_0192…"),
@@ -27,7 +27,7 @@ _SHOWN = 100
 
 @app.command("list", epilog=examples("holdfast approvals list", "holdfast approvals list --all --json"))
 def list_all(
-    every: Annotated[bool, typer.Option("--all", help="Also what was decided or has expired.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also show decided and expired requests.")] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

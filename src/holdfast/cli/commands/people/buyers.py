@@ -63,7 +63,7 @@ def export(buyer_id: Buyer, data: Data = None, as_json: AsJson = False) -> None:
 @app.command("erase", epilog=examples("holdfast buyers erase ada", "holdfast buyers erase ada --yes --json"))
 def erase(
     buyer_id: Buyer,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be erased.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Erase. Without it, only show what would be erased.")] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -121,7 +121,7 @@ def restore(buyer_id: Buyer, is_token: IsToken = False, data: Data = None, as_js
     """Accept the tokens of a revoked buyer, or a revoked token, again."""
     settings, kind = settings_from(data), RevocationKind.TOKEN if is_token else RevocationKind.BUYER
     if is_new(settings) or not write(settings, lambda connection, _: lift(connection, kind, buyer_id)):
-        fail(f"this {kind} is not revoked in {shown_url(settings)}", "List who is with: holdfast buyers revoked")
+        fail(f"this {kind} is not revoked in {shown_url(settings)}", "List them with: holdfast buyers revoked")
     print_either(as_json, {"kind": kind, "id": buyer_id, "revoked": False}, f"The {kind} {buyer_id} is accepted again.")
 
 
@@ -192,4 +192,4 @@ def _print(body: dict[str, Any]) -> None:
     for name, count in body["files"].items():
         typer.echo(f"{'Erased' if done else 'Would be erased'} from files: {count:,} {name}")
     if not done:
-        typer.echo("Nothing was changed. To erase the buyer for good, add --yes.")
+        typer.echo("Nothing was changed. To erase the buyer permanently, add --yes.")

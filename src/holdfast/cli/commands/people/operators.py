@@ -43,7 +43,7 @@ def _email(text: str) -> str:
 @app.command("invite", epilog=examples("holdfast operators invite ada@example.com --name Ada --role seller"))
 def invite(
     email: Annotated[str, typer.Argument(help="Their email address.", metavar="EMAIL", callback=_email)],
-    name: Annotated[str, typer.Option(help="Their name, as others will see it.", metavar="NAME")],
+    name: Annotated[str, typer.Option(help="Their name, as other operators see it.", metavar="NAME")],
     role: Annotated[Role, typer.Option(help=f"One of {', '.join(Role)}.", metavar="ROLE")],
     data: Data = None,
     as_json: AsJson = False,

@@ -79,9 +79,7 @@ ReceiptFile = Annotated[
         "the proof.",
     ),
 ]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every check, not only those that found something.")
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, not only failures and notes.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Treat notes as failures.")]
 
 

@@ -28,10 +28,8 @@ app = typer.Typer()
 )
 def room(
     sale_id: Annotated[str, typer.Argument(help="The sale ID.", metavar="SALE")],
-    rate: Annotated[
-        int | None, typer.Option(help="Call this many buyers per second from now on.", min=1, max=1_000_000)
-    ] = None,
-    pause: Annotated[bool, typer.Option("--pause", help="Call nobody for now; the sale goes on.")] = False,
+    rate: Annotated[int | None, typer.Option(help="Call this many buyers per second.", min=1, max=1_000_000)] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Pause calling people; the sale continues.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Call buyers again.")] = False,
     data: Data = None,
     as_json: AsJson = False,

@@ -65,7 +65,7 @@ class Access(Struct, frozen=True):
 
     database: Database
     engine: Engine
-    office: SaleOperations
+    operations: SaleOperations
 
     async def body(self, sale: Sale, pool: Pool | None = None) -> dict[str, Any]:
         now = await self.database.read(self.database.now_ms)
@@ -178,10 +178,10 @@ def create(
     rate: Rate = None,
     pass_seconds: PassSeconds = None,
     proof_of_work: Annotated[
-        bool, typer.Option("--proof-of-work", help="Ask for some computation to join the room, or to buy.")
+        bool, typer.Option("--proof-of-work", help="Require proof of work to join the room, or to buy.")
     ] = False,
     proof_cost: Annotated[
-        int, typer.Option(help="Attempts that the proof takes at most.", min=1, max=10**9, metavar="N")
+        int, typer.Option(help="Maximum attempts of the proof of work.", min=1, max=10**9, metavar="N")
     ] = PROOF_COST,
     drop: Annotated[str | None, typer.Option(help="The drop it is part of, with its room.", metavar="DROP")] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Keep an existing sale unchanged.")] = False,
@@ -214,7 +214,7 @@ def create(
             if found is not None:
                 typer.echo(f"Sale {sale_id} already exists and was not changed.", err=True)
                 return await access.body(found)
-        created = await access.office.create(given.sale())
+        created = await access.operations.create(given.sale())
         return await access.body(created.sale) if not isinstance(created, Refusal | Contradiction) else created
 
     _print_result(_run(settings, body), as_json)
@@ -223,20 +223,20 @@ def create(
 @app.command("pause", epilog=examples("holdfast sales pause drop"))
 def pause(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
     """Pause new reservations."""
-    _change(data, as_json, lambda office: office.pause(sale_id, paused=True))
+    _change(data, as_json, lambda operations: operations.pause(sale_id, paused=True))
 
 
 @app.command("resume", epilog=examples("holdfast sales resume drop"))
 def resume(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
     """Resume a paused sale."""
-    _change(data, as_json, lambda office: office.pause(sale_id, paused=False))
+    _change(data, as_json, lambda operations: operations.pause(sale_id, paused=False))
 
 
 @app.command("close", epilog=examples("holdfast sales close drop"))
 def close(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> None:
     """End a sale permanently. Existing holds may still be paid."""
     with approved(settings_from(data), "close_sale", sale_id):
-        _change(data, as_json, lambda office: office.close(sale_id))
+        _change(data, as_json, lambda operations: operations.close(sale_id))
 
 
 @app.command("report", epilog=examples("holdfast sales report drop", "holdfast sales report drop --json"))
@@ -265,7 +265,7 @@ def restock(
         raise SettingsError(f"a pool has at most {MAX_TOTAL_UNITS:,} units")
 
     async def body(access: Access) -> dict[str, Any] | Refusal | str:
-        answer = await access.office.restock(sale_id, units)
+        answer = await access.operations.restock(sale_id, units)
         assert not isinstance(answer, Unrestocked), "no key was given"
         if isinstance(answer, Refusal):
             return answer
@@ -283,7 +283,7 @@ def _change(
     data: Any, as_json: bool, change: Callable[[SaleOperations], Awaitable[Sale | Refusal | Contradiction]]
 ) -> None:
     async def body(access: Access) -> dict[str, Any] | Refusal | Contradiction:
-        answer = await change(access.office)
+        answer = await change(access.operations)
         return await access.body(answer) if isinstance(answer, Sale) else answer
 
     _print_result(_run(settings_from(data), body), as_json)
