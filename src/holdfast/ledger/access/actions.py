@@ -1,4 +1,4 @@
-"""What operators did: append-only, two rows for each action.
+"""The record of operators' actions: append-only, two rows for each action.
 
 The first row is written before the action is carried out, so that nothing can be done without a record; the second has
 its outcome. An action without an outcome was interrupted, and may or may not have been carried out.
@@ -18,16 +18,16 @@ from holdfast.ledger.tables.stock import pools
 from holdfast.ledger.tables.webhooks import deliveries, webhooks
 
 BEGUN, ENDED = "begun", "ended"
-# Secrets, and what would make this record personal data of a buyer: it can never be erased.
+# Secrets and buyers' personal data are left out, because this record can never be erased.
 _HIDDEN = frozenset(
     {
         *("secret", "previous_secret", "secret_hash", "password_hash", "invitation_hash", "key_hash"),
         *("buyer_id", "owner_id", "history", "body", "tracking", "method", "customer", "entry", "reference"),
-        # Why an order was refunded, in somebody's own words.
+        # The reason for a refund is free text.
         "note",
     }
 )
-# By action: fields of what was sent that are hidden there only.
+# By action: fields of the request that are hidden there only.
 _HIDDEN_SENT = dict.fromkeys(("refund_order", "revoke_buyer", "revoke_token"), frozenset({"reason"}))
 _encode = msgspec.json.Encoder(order="deterministic").encode
 # By the name of the path parameter: the tables that have its state, and the column it is found by.

@@ -25,7 +25,7 @@ from holdfast.ledger.access.keys import Scope
 from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
 from holdfast.ledger.tables.access import approvals, operator_actions, operators, service_keys
 
-# Nobody waits longer for a colleague.
+# How long a request waits for approval.
 PENDING_MS = 24 * 3_600_000
 HOUR_MS = 3_600_000
 # Keys that were made by keys.
@@ -57,7 +57,7 @@ class Approval(Struct, frozen=True):
     requested_at: int
     expires_at: int
     state: ApprovalState
-    # Of a pending one: the first of the two who have to approve it.
+    # While pending: the first of two approvers.
     decided_by_id: str | None
     decided_by: str | None
     decided_at: int | None
@@ -208,7 +208,7 @@ def deciders(connection: Connection, admits: Callable[[frozenset[Scope]], bool])
 
 
 def count_actions(connection: Connection, action: str, name: str, since: int) -> int:
-    """What somebody has done or begun of a kind, without what was refused."""
+    """The number of an operator's actions of a kind, without refused ones."""
     c = operator_actions.c
     own = (c.action == action, c.at >= since, c.operator == name)
     begun = select(func.count()).where(*own, c.phase == BEGUN)

@@ -76,7 +76,7 @@ def begin_session(connection: Connection, used: SignedIn, now: int, lasts_ms: in
 
 
 def _end_oldest(connection: Connection, used: SignedIn) -> None:
-    """Room for one more: sessions that nobody ends must not pile up."""
+    """Make room for one more: sessions that are never ended must not accumulate."""
     c = console_sessions.c
     if used.operator_id is not None:
         of_key = c.operator_id == used.operator_id

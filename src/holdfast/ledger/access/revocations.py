@@ -65,7 +65,7 @@ def revocations(connection: Connection, now: int, *, limit: int) -> list[Revocat
 
 
 def revision(connection: Connection, now: int) -> Revision:
-    """Of those that are in force."""
+    """The revocations in force."""
     return tuple(_revision_of(connection, table, now) for table in _TABLES.values())
 
 
@@ -80,7 +80,7 @@ def _revision_of(connection: Connection, table: Table, now: int) -> tuple[int, i
 
 
 def revoked_ids(connection: Connection, now: int) -> tuple[frozenset[str], frozenset[str]]:
-    """Of buyers, and of tokens."""
+    """Revoked buyers, and revoked tokens."""
     buyers = select(revoked_buyers.c.buyer_id).where(revoked_buyers.c.expires_at > now)
     tokens = select(revoked_tokens.c.token_id).where(revoked_tokens.c.expires_at > now)
     return frozenset(connection.execute(buyers).scalars()), frozenset(connection.execute(tokens).scalars())

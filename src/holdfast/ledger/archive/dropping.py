@@ -1,4 +1,4 @@
-"""Deletes from the ledger what is in the archive, came to nothing and is old enough (`ledger/stock/pruning.py`)."""
+"""Deletes archived reservations that ended unsold and are old enough (`ledger/stock/pruning.py`)."""
 
 from holdfast.ledger.archive.runs import ArchiveRun
 from holdfast.ledger.engine.database import Database

@@ -1,4 +1,4 @@
-"""What an archive has: one manifest for each run that added to it.
+"""The contents of an archive: one manifest for each run that added to it.
 
 After a run the archive has every event up to `upto_seq` that is older than `until_at`. Both only grow, so the last run
 says what the next has to add, whatever order events came in.

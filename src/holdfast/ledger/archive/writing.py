@@ -47,7 +47,7 @@ def month_began(at: int) -> int:
 
 
 async def archive_months(database: Database, directory: Path) -> ArchiveRun | None:
-    """Add what ended since the last run. None if there is nothing to add."""
+    """Add everything that ended since the last run. None if there is nothing to add."""
     runs = read_runs(directory)
     last = runs[-1] if runs else ArchiveRun(0, 0, 0, 0, 0, [])
     now, upto, first = await database.read(lambda c: (database.now_ms(c), *_edges(c)))

@@ -1,4 +1,4 @@
-"""What a cell's own ledger says: its name, what it has, and how full it is."""
+"""What a cell's own ledger has: its name, its SKUs and sales, and how full it is."""
 
 from msgspec import Struct
 from sqlalchemy import Connection, func, insert, select
@@ -28,7 +28,7 @@ def claim_identity(connection: Connection, cell: str, now: int) -> None:
 
 
 class Owned(Struct, frozen=True):
-    """What a cell has: by SKU its sales; and of SKUs that were moved, where they are."""
+    """The SKUs of a cell with their sales, and the new cells of SKUs that were moved."""
 
     sales: dict[str, list[str]]
     moved: dict[str, PlacedSku]

@@ -29,9 +29,9 @@ class Amounts(Struct, frozen=True):
     tell whether it was done."""
 
     units: int
-    # Of the pool in the old cell afterwards: what is sold there.
+    # The total of the old cell's pool afterwards: the units sold there.
     stays: int
-    # Of the pool in the new cell afterwards.
+    # The total of the new cell's pool afterwards.
     total: int
     rules: Rules
     # Reservations made before are in the old cell.
@@ -82,7 +82,7 @@ class PlacedElsewhere(Exception):
 
 
 def read_changes(connection: Connection, after: int) -> MapChanges:
-    """What was changed after a version; all of it after 0."""
+    """The changes after a version; after 0, everything."""
     version = connection.execute(select(cell_map.c.version).where(cell_map.c.name == _NAME)).scalar() or 0
     if version <= after:
         return MapChanges(after, [], [])

@@ -1,4 +1,4 @@
-"""A checkpoint: the head of the chain, signed, to be kept where nobody who can write to the ledger can write.
+"""A checkpoint: the signed head of the chain, to be stored out of reach of anyone who can write to the ledger.
 
 It is signed with Ed25519, so that the public key is enough to check it and not enough to make one. The key is derived
 from the signing key, as is the one that seals (`runtime/sealing.py`).

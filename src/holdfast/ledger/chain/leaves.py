@@ -44,7 +44,7 @@ HASHED_MAX = 2_000
 
 
 def read_contents(connection: Connection, *conditions: ColumnElement[bool]) -> list[tuple[int, str]]:
-    """What is hashed of these events, in order, with their numbers."""
+    """The hashed content of these events, in order, with their numbers."""
     rows = select(*_COLUMNS).where(*conditions).subquery("chosen")
     content = _content(connection.dialect.name, rows)
     return [(seq, text) for seq, text in connection.execute(select(rows.c.seq, content).order_by(rows.c.seq))]
@@ -67,7 +67,7 @@ class HashQueries:
     """The statements of one engine, built once."""
 
     def __init__(self, dialect_name: str) -> None:
-        # PostgreSQL hashes by itself. SQLite cannot: there our thread hashes, and must not keep others waiting.
+        # PostgreSQL computes hashes. SQLite cannot: there our thread does, and must not block others.
         self._hashes_itself = dialect_name == "postgresql"
         self._limit = PART if self._hashes_itself else HASHED_MAX
         self._next = _next_events(dialect_name)
@@ -118,7 +118,7 @@ def hashes_of(connection: Connection, seqs: Sequence[int]) -> dict[int, bytes]:
 
 
 def unkept(connection: Connection, seqs: Sequence[int]) -> list[int]:
-    """Without those whose hashes are kept already: a buyer was erased from them."""
+    """Without events whose hashes are stored already, because a buyer was erased from them."""
     kept = set[int]()
     for part in (seqs[at : at + PART] for at in range(0, len(seqs), PART)):
         kept |= set(connection.execute(select(pruned_events.c.seq).where(pruned_events.c.seq.in_(part))).scalars())

@@ -1,4 +1,4 @@
-"""Links: what fixes the history.
+"""Links of the hash chain, which fix the history.
 
 The model. A link covers the events after the link before it, in the order of their numbers, up to `last_seq`. It has
 the root of a Merkle tree over their hashes. The links are the leaves of another tree, which is only appended to. Its
@@ -79,7 +79,7 @@ def root_at(connection: Connection, size: int) -> str:
 
 
 def frontier_at(connection: Connection, size: int) -> Frontier:
-    """Of the first so many links, as they are stored."""
+    """The hashes of the first links, as stored."""
     peaks = select(links.c.peak).where(links.c.number.in_(peak_sizes(size))).order_by(links.c.number)
     return Frontier(size, [bytes.fromhex(peak) for peak in connection.execute(peaks).scalars()])
 
@@ -94,7 +94,7 @@ def append_link(connection: Connection, after: Link | None, upto: int, hashes: S
 
 
 class Replayed(Struct, frozen=True):
-    """A link as it is stored, and what the events say."""
+    """A stored link, and the same computed from the events."""
 
     link: Link
     after: int | None
@@ -105,7 +105,7 @@ class Replayed(Struct, frozen=True):
 
 
 def replay(connection: Connection) -> Iterator[Replayed]:
-    """The history, computed anew from the events."""
+    """The history, recomputed from the events."""
     frontier, after = Frontier(), None
     for part in _parts(connection):
         hashes, at = read_hashes(connection, after, part[-1][0].last_seq), 0

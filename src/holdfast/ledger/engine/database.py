@@ -23,7 +23,7 @@ Work = Callable[[Connection], T]
 TRANSACTION_TIMEOUT_S = 5.0
 # Set in the `info` of a connection to a replica, whose host has a clock of its own.
 IS_REPLICA = "holdfast_is_replica"
-# Set in the `info` of a connection that commits by itself, for as long as nothing was written on it.
+# Set in the `info` of an autocommit connection until something is written on it.
 ONLY_READ = "holdfast_only_read"
 
 
@@ -77,4 +77,4 @@ class Monitored(Protocol):
         """Have a connection ready for finding out whether the server answers."""
 
     def trouble(self) -> str | None:
-        """What will stop it if nobody does anything, if anything."""
+        """What will stop it unless an operator acts, if anything."""

@@ -16,9 +16,9 @@ _COMPARED = "holdfast_compared"
 
 class LedgerGuard:
     def __init__(self) -> None:
-        # What the ledger lacks. Not None: writes are refused.
+        # What the ledger lacks; writes are refused unless it is None.
         self.finding: str | None = None
-        # How often a person has decided on that. What was known of the ledger before is worth nothing after.
+        # How often an operator has decided on that. Everything known of the ledger before is invalid afterwards.
         self.recoveries = 0
         # Sets `finding` if the ledger behind this connection went back.
         self.compare: Callable[[Connection], None] | None = None

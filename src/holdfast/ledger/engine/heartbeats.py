@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from holdfast.ledger.tables.heartbeats import heartbeats
 from holdfast.ledger.tables.stock import pools
 
-# What is wrong with each role of a process; None if it works.
+# The problem of each role of a process; None if it works.
 Roles = Mapping[str, str | None]
 
 _all = select(heartbeats.c.process, heartbeats.c.at, heartbeats.c.roles)

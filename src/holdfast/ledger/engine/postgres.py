@@ -130,7 +130,7 @@ class PostgresDatabase:
             nonlocal committing, changed, about
             self.guard.check(connection)
             self.guard.ensure_open()
-            # A statement that commits by itself may have done so if its answer is lost.
+            # An autocommit statement may have committed if its reply is lost.
             committing = autocommit
             if timeout_s > TRANSACTION_TIMEOUT_S:
                 connection.execute(longer_limits(timeout_s))
@@ -165,7 +165,7 @@ class PostgresDatabase:
         return await self._run(self._lock_free, self._checked(work), TRANSACTION_TIMEOUT_S)
 
     def _checked(self, work: Work[T]) -> Work[T]:
-        """Reading goes on if the ledger went back, but that is noticed."""
+        """Reads continue if the ledger went back, but it is noticed."""
 
         def checked(connection: Connection) -> T:
             self.guard.check(connection)

@@ -29,7 +29,7 @@ class Prepared(Protocol):
 
 
 def prepared(dialect_name: str, statement: Any, sets: Sequence[str] = ()) -> Prepared:
-    """`sets`: the columns that an update is given, if it does not say what to set."""
+    """`sets`: the columns that an update sets, if it does not list them itself."""
     if dialect_name == "sqlite":
         return _OnSqlite(statement, sets)
     from holdfast.ledger.engine.prepared_postgres import OnPostgres  # noqa: PLC0415 - loaded only where it is used
@@ -71,7 +71,7 @@ def row_type(names: list[str]) -> Callable[[Iterable[Any]], Any]:
 
 
 def _begun(connection: Connection) -> sqlite3.Connection:
-    """What is read belongs to one snapshot."""
+    """All reads belong to one snapshot."""
     driver = driver_of(connection)
     if not driver.in_transaction and not connection.in_transaction():
         connection.begin()

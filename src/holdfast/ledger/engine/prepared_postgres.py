@@ -77,7 +77,7 @@ class OnPostgres:
 
 async def _fetch(session: Any, text: str, known_since: float, values: Sequence[object]) -> tuple[list[Any], str]:
     if session._transaction is None:  # noqa: SLF001
-        # Nothing, if the session commits by itself.
+        # Nothing, if the session is in autocommit.
         await session._start_transaction()  # noqa: SLF001
     prepared, _ = await session._prepare(text, known_since)  # noqa: SLF001
     rows = await prepared.fetch(*values)

@@ -81,7 +81,7 @@ def rows_matching(
 def newest_rows(dialect_name: str, table: Table, wanted: Column[Any], key: Column[Any], limit: int) -> Select[Any]:
     """For each value given as `:rows`, the rows that have it in the column `wanted`: the last by key, up to a limit.
 
-    With an index of the two columns, no more rows than that are read.
+    With an index of the two columns, only that many rows are read.
     """
     given = rows_parameter(dialect_name, [wanted])
     if dialect_name == "sqlite":

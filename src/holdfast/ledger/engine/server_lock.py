@@ -83,6 +83,6 @@ class ServerLock:
 
 
 def _process_to_stop() -> int | None:
-    """Of several processes that are one server, the one that watches over the others."""
+    """Of several processes that form one server, the one that supervises the others."""
     supervisor = parent_process()
     return os.getpid() if supervisor is None else supervisor.pid

@@ -1,4 +1,4 @@
-"""Opens sessions on PostgreSQL that nobody waits for in vain.
+"""Opens sessions on PostgreSQL whose server-side limits release the locks of a lost host.
 
 The model. A host can be lost at any moment: frozen, or cut off without a word. What it has locked must be free again
 soon, and what waits on its behalf must end, so the limits (`limits.py`) are the server's, given to it when a session
@@ -65,7 +65,7 @@ _OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=")
 
 
 class Sessions:
-    """Opens them. `given` is what the URL says, for the server and for the socket."""
+    """Opens sessions. `given` has the URL's options for the server and for the socket."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Sessions:
         ours = {name: value for name, value in known.items() if name not in theirs}
         newer = {name: value for name, value in _NEWER.items() if name not in theirs}
         without = {"application_name": "holdfast", **given}
-        # What to try, most first.
+        # Settings to try, the most complete first.
         self._settings = [{**ours, **newer, **given}, {**ours, **given}, without]
         self._first = 0
         self._keepalives = {**KEEPALIVES, **keepalives}

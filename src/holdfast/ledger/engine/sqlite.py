@@ -7,10 +7,10 @@ interpreter lock back than working, so only their commit goes to the thread (ADR
 one reservation stays on the event loop too, if nobody else waits and the disk has been quick: then the way to the
 thread and back takes longer than the commit.
 
-What happens when it fails. A write that fails is rolled back alone, and the others go on. If SQLite gives up the whole
-transaction, nothing of the batch has happened. If the commit fails, every caller in the batch gets `OutcomeUnknown`,
-unless the cause (a full disk) proves that it did not happen. A disk that was quick and then hangs stops the event loop
-for as long, if it does so in a commit that stayed there; the next commits go to the thread.
+What happens when it fails. A write that fails is rolled back alone, and the others continue. If SQLite gives up the
+whole transaction, nothing of the batch has happened. If the commit fails, every caller in the batch gets
+`OutcomeUnknown`, unless the cause (a full disk) proves that it did not happen. A disk that was quick and then hangs
+stops the event loop for as long, if it does so in a commit that stayed there; the next commits go to the thread.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ READ_S = 60.0
 # Between two looks at the time: a fraction of a millisecond of work.
 READ_STEPS = 10_000
 
-# The log grows while somebody reads for long, and is cut back to this size or less afterwards (`sqlite_writer.py`).
+# The log grows during long reads, and is truncated to this size or less afterwards (`sqlite_writer.py`).
 LOG_KEPT_BYTES = 64 * 1024**2
 # A log that is larger than this has not been checkpointed for long.
 LOG_MAX_BYTES = 4 * LOG_KEPT_BYTES

@@ -54,7 +54,7 @@ class SqliteWriter:
             self.close()
 
     def close(self) -> None:
-        """What has begun is rolled back."""
+        """Roll back what has begun."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -67,7 +67,7 @@ def begin(connection: Connection) -> None:
 def commit(connection: Connection) -> None:
     driver_of(connection).commit()
     if connection.in_transaction():
-        # What SQLAlchemy took for a transaction of its own.
+        # SQLAlchemy considers this its own transaction.
         connection.commit()
 
 
@@ -94,7 +94,7 @@ class LogCutter:
     def cut_back(self, writer: SqliteWriter) -> None:
         """On the writer's thread, between two transactions."""
         self._next_at = monotonic() + PAUSES * self._wait_s
-        # What is wrong with the file, the next commit finds out.
+        # The next commit detects what is wrong with the file.
         with suppress(EngineError, sqlite3.Error), writer.connected(round(self._wait_s * 1000)) as connection:
             is_busy, *_ = driver_of(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S) if is_busy else FIRST_WAIT_S

@@ -1,4 +1,4 @@
-"""Converts a PostgreSQL URL with libpq options into what asyncpg accepts.
+"""Converts a PostgreSQL URL with libpq options to arguments of asyncpg.
 
 An option is passed on where asyncpg has an equivalent, dropped where it only tunes libpq, and refused by name
 otherwise: ignoring an unknown one could mean to connect in another way than was requested.
@@ -32,7 +32,7 @@ _LEFT_OUT = {
 
 
 def for_asyncpg(url: URL, limits: Mapping[str, str] = LIMITS) -> tuple[URL, dict[str, Any]]:
-    """The URL without what asyncpg would refuse, and the equivalent arguments of `connect`."""
+    """The URL without options that asyncpg would refuse, and the equivalent arguments of `connect`."""
     given = {_RENAMED.get(name, name): value for name, value in url.query.items()}
     known = _PASSED_ON | _NUMBERS | _IN_ADDRESS | _SENT_TO_SERVER | _OF_SOCKET | _LEFT_OUT | {"connect_timeout"}
     if unknown := sorted(given.keys() - known):

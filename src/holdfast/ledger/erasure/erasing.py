@@ -36,7 +36,7 @@ from holdfast.ledger.tables.webhooks import deliveries
 TYPE = "buyer.erased"
 # The books: `verify` compares their rows with the events, or with one another.
 BOOKS = (reservations, idempotency, orders, settlements, payments, wallet_accounts, wallet_entries, places, drop_units)
-# What names a buyer, by the column that has it.
+# Kinds of values that name a buyer, by column.
 NAMING = ("buyer_id", "owner_id", "account")
 # Events that are looked through at a time.
 SCANNED = 50_000
@@ -50,7 +50,7 @@ class EraseRefused(SettingsError):
 
 
 class Erasure(Struct, frozen=True):
-    """What was replaced and deleted: rows by table. `pools` are those that the buyer was in."""
+    """The rows replaced and deleted, by table. `pools` are the pools that the buyer was in."""
 
     pseudonym: str
     replaced: dict[str, int]
@@ -105,7 +105,7 @@ def _lock_pools(connection: Connection, buyer_id: str) -> list[str]:
 
 
 def learn(connection: Connection, redaction: Redaction) -> None:
-    """The IDs of what belongs to the buyer."""
+    """The IDs of rows that belong to the buyer."""
     theirs = payments.c.buyer_id == redaction.buyer_id
     for query, known in (
         (select(orders.c.order_id).where(orders.c.buyer_id == redaction.buyer_id), redaction.ids["orders"]),
@@ -179,7 +179,7 @@ def _replace_events(
 
 
 def erasure_digest(left: Iterable[tuple[int, str]]) -> str:
-    """Of the events that an erasure left, by number, with their hashes."""
+    """The events that an erasure changed, by number, with their hashes."""
     return sha256("".join(f"{seq} {digest}\n" for seq, digest in left).encode()).hexdigest()
 
 

@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 def naming(connection: Connection, table: Table, state: str, buyer_id: str) -> list[str]:
     """The IDs of the rows in a state that name a buyer."""
     text, [row_id] = TEXTS[table], table.primary_key.columns
-    # As we write it, as it is, or as somebody's JSON may have escaped it.
+    # As we write it, as it is, or as other JSON encoders may escape it.
     encoded = _encode(buyer_id)[1:-1].decode()
     forms = {encoded, encoded.replace("/", "\\/"), buyer_id, "\\u"}
     may_name = (text.contains(form, autoescape=True) for form in forms)

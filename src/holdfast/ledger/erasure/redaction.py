@@ -1,4 +1,4 @@
-"""What is changed in an event, or in a row, when a buyer is erased. No I/O."""
+"""The changes to an event or a row when a buyer is erased. No I/O."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Values = dict[str, Any]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 ACCOUNT = "buyer:"
-# What replaces the fingerprint of a request. Nothing is compared with it any more: its key is gone.
+# Replaces the fingerprint of a request, which is no longer compared: its key is deleted.
 ERASED = "erased"
 # Columns with personal data in the rows of a buyer. Nothing is computed from them.
 EMPTIED: Mapping[str, tuple[str, ...]] = {

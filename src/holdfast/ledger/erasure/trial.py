@@ -1,4 +1,4 @@
-"""Erases a buyer, or finds out what that would do."""
+"""Erases a buyer, or shows what that would change."""
 
 from functools import partial
 

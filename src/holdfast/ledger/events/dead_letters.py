@@ -1,6 +1,6 @@
 """Parked items, as the dead-letter topic has them: what was parked since the last look, and what is not any more.
 
-`dead_letters` has the items that the topic was told of. It is compared with what is parked, a few hundred at a time.
+`dead_letters` has the items that were published. It is compared with the parked items, a few hundred at a time.
 Messages that no consumer can read come the other way: they are parked in the ledger, as any other item.
 """
 
@@ -22,10 +22,10 @@ from holdfast.runtime.times import rfc3339
 DEAD_LETTERS = "holdfast.dead-letters"
 PARKED, RELEASED = "item.parked", "item.released"
 ITEMS_MAX = 500
-# Of a message, what a person needs to see.
+# The fields of a message that an operator needs.
 BODY_MAX = 4_096
 
-# What can be parked, by kind, and its ID.
+# The tables with parked items, by kind, and their ID column.
 PARKED_TABLES: Mapping[str, tuple[Table, str]] = {
     "settlement": (settlements, "reservation_id"),
     "refund": (refunds, "refund_id"),
@@ -44,7 +44,7 @@ class ParkedLetter(Struct, frozen=True):
 
 
 class DeadLetters(Struct, frozen=True):
-    """What the topic has to be told."""
+    """What to publish to the topic."""
 
     parked: Sequence[ParkedLetter] = ()
     released: Sequence[tuple[str, str]] = ()

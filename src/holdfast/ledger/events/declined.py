@@ -1,4 +1,4 @@
-"""What the event of a declined payment says about it."""
+"""The facts in the event of a declined payment."""
 
 import msgspec
 from msgspec import Struct

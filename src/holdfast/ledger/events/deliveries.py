@@ -1,4 +1,4 @@
-"""Webhook deliveries: what is due, the result of each attempt, and retries."""
+"""Webhook deliveries: due ones, the result of each attempt, and retries."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -60,7 +60,7 @@ class Delivery(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What an attempt means for its delivery."""
+    """The effect of an attempt on its delivery."""
 
     delivery: Delivery
     attempt: Attempt
@@ -220,7 +220,7 @@ def drop_delivery(connection: Connection, delivery_id: str, now: int) -> bool:
 def replay_since(
     connection: Connection, webhook_id: str, since: int, now: int, *, after_seq: int, limit: int
 ) -> tuple[int, int | None]:
-    """Retry what was created since then, a portion at a time; returns how many, and where to continue."""
+    """Retry deliveries created since then, in portions; returns how many, and where to continue."""
     query = select(deliveries.c.delivery_id, deliveries.c.seq).where(
         deliveries.c.webhook_id == webhook_id,
         deliveries.c.seq > after_seq,
@@ -256,7 +256,7 @@ def prune_deliveries(connection: Connection, older_than: int, *, limit: int) -> 
 
 
 def prune_parked(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Delete up to `limit` that nobody has retried or dropped since they were created before this."""
+    """Delete up to `limit` parked deliveries created before this."""
     is_parked = deliveries.c.state == literal_column("'parked'")
     return _delete(connection, is_parked & (deliveries.c.created_at < older_than), limit)
 

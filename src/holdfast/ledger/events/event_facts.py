@@ -1,4 +1,4 @@
-"""Loads what events are about, for many of them in one go."""
+"""Loads the subjects of many events at once."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

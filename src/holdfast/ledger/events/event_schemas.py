@@ -1,4 +1,4 @@
-"""What published events contain, as types, and the JSON Schemas made of them (docs/events/, by `make docs`).
+"""The types of published events, and the JSON Schemas generated from them (docs/events/, by `make docs`).
 
 Tests check every published event against its schema. Fields may be added, so other fields are allowed.
 """
@@ -108,7 +108,7 @@ class DriftData(PoolData):
 
 
 class IntentData(Struct):
-    """Something to settle. What there is to do is in the ledger, under the purchase's ID."""
+    """A purchase to settle. The work itself is in the ledger, under the purchase's ID."""
 
     purchase_id: Annotated[str, Meta(description="The reservation, which is settled once however often this comes.")]
     sku_id: str

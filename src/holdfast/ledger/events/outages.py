@@ -13,7 +13,7 @@ from holdfast.ledger.tables.outages import outages
 
 # Two outages of one thing that are no farther apart are one.
 GAP_MS = 10_000
-# Of a sale. Nobody reads more.
+# The maximum per sale in a report.
 READ_MAX = 10_000
 
 

@@ -64,7 +64,7 @@ class PoolUpdateQueries:
         return connection.execute(self._changed, {"at_most": 1}).first() is not None
 
     def write(self, connection: Connection, now: int) -> int:
-        """Write down what changed, with deliveries for the webhooks that want it. Returns how many."""
+        """Record the changes, with deliveries for subscribed webhooks. Returns how many."""
         ensure_stream(connection, STREAM)
         query = select(streams).where(streams.c.name == STREAM).with_for_update(skip_locked=True)
         stream = connection.execute(query).one_or_none()

@@ -31,7 +31,7 @@ def add_batches(connection: Connection, batches: Sequence[RefusalBatch]) -> None
 
 
 def replace_batches(connection: Connection, segment: str, batches: Sequence[RefusalBatch]) -> None:
-    """Of a finished segment. Safe to repeat."""
+    """The rows of a finished segment. Safe to repeat."""
     connection.execute(delete(refusal_batches).where(refusal_batches.c.segment == segment))
     if batches:
         add_batches(connection, batches)

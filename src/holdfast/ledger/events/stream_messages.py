@@ -87,7 +87,7 @@ def _messages_of(event: Row[Any], facts: Facts, number: str) -> Iterator[Message
 
 
 def _intent(event: Row[Any], facts: Facts, number: str) -> Iterator[Message]:
-    """A wake-up for settlement. What there is to do is in the ledger, so a lost or repeated one does no harm."""
+    """A wake-up for settlement. The work itself is in the ledger, so a lost or repeated one does no harm."""
     reservation, sale_id = facts.reservations.get(event.reservation_id), facts.sale_of(event.sku_id)
     if reservation is None or sale_id is None:
         return

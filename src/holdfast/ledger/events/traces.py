@@ -1,4 +1,4 @@
-"""Where a trace goes on: background work finds the trace of a reservation here.
+"""Where a trace continues: background work finds the trace of a reservation here.
 
 Written beside the reservation, not with it: a trace that is lost costs a look, and must not cost a sale. It is in the
 memory of this process at once, and in the ledger a moment later: several together, because a transaction for each costs
@@ -44,7 +44,7 @@ class TraceStore:
         )
 
     def note(self, reservation_id: str, context: TraceContext) -> None:
-        """What follows for this reservation belongs to this trace."""
+        """Later work on this reservation belongs to this trace."""
         if len(self._recent) >= RECENT_MAX:
             del self._recent[next(iter(self._recent))]
         self._recent[reservation_id] = context.traceparent

@@ -1,4 +1,4 @@
-"""Watches reservations: what happens to them, as it happens.
+"""Watches reservations and yields their events as they happen.
 
 However many are watched in a process, one read of the ledger several times a second serves all of them. Each watch says
 the last event it has seen. A watch without news stays in the queue (`runtime/batching.py`) for the next read.
@@ -59,7 +59,7 @@ class Watcher:
         self._newer = _newer(database.dialect_name)
 
     async def watch(self, reservation_id: str, after: int) -> AsyncGenerator[list[Seen], None]:
-        """Yields what happened to a reservation after an event, and then what happens, until the caller stops."""
+        """Yields the events of a reservation after a given one, then new ones, until the caller stops."""
         while True:
             news = await self._watches.submit(ONE_QUEUE, _Watch(reservation_id, after))
             after = news[-1].seq
@@ -69,7 +69,7 @@ class Watcher:
         return self._read_at + READ_INTERVAL_S - monotonic()
 
     async def _news_of(self, _key: str, watches: Sequence[_Watch], /) -> list[list[Seen] | NotStarted]:
-        """Watches without news go on waiting, as do all of them after a read that failed."""
+        """Watches without news keep waiting, as do all of them after a failed read."""
         self._read_at = monotonic()
         try:
             found = await self.events_after([(watch.reservation_id, watch.after) for watch in watches])

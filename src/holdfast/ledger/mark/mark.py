@@ -69,7 +69,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """What a server exports when it finds that the ledger went back: what it acknowledged lately, lost or not."""
+    """A server's export when it finds that the ledger went back: all recent acknowledgements, lost or not."""
 
     finding: str
     seen: Mark
@@ -93,7 +93,7 @@ class Incarnation(Struct, frozen=True):
 
 
 def read_mark(connection: Connection) -> Mark | None:
-    """Of the ledger as it is now; None if no server has ever used it."""
+    """The mark of the ledger as it is now; None if no server has ever used it."""
     return _mark_after(connection, read_incarnations(connection))
 
 
@@ -117,7 +117,7 @@ _INCARNATIONS = select(*(incarnations.c[name] for name in Incarnation.__struct_f
 
 
 def number_of(history: Sequence[Incarnation], seq: int) -> str:
-    """An event's number, unique over all incarnations. Events from before the first have no more than `seq`."""
+    """An event's number, unique over all incarnations. Events from before the first have only `seq`."""
     own = [each.incarnation for each in history if each.after_seq < seq]
     return f"{own[-1]}_{seq}" if own else str(seq)
 
@@ -168,7 +168,7 @@ def is_of(connection: Connection, kept: KeptMark, place: str) -> bool:
 
 
 def went_back(connection: Connection, seen: Mark, acknowledged: Collection[Acknowledged] = ()) -> str | None:
-    """What the ledger lacks, in words. `acknowledged` are reservations as it certainly had them."""
+    """What the ledger lacks, as a message. `acknowledged` are reservations as it certainly had them."""
     history = read_incarnations(connection)
     known, now = {each.incarnation for each in history}, _mark_after(connection, history)
     if now is None or seen.incarnation not in known:

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from holdfast.ledger.messages.devices import delete_devices
 from holdfast.ledger.tables.messages import contacts
 
-# Values of one IN list; SQLite takes no more than some thousand.
+# Values of one IN list; SQLite accepts only some thousand.
 _NAMED_MAX = 500
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.ledger.tables.messages import push_devices
 
-# Of one buyer. The oldest make room.
+# The maximum per buyer; the oldest are removed.
 DEVICES_MAX = 10
 _NAMED_MAX = 500
 
@@ -58,7 +58,7 @@ def devices_of(connection: Connection, buyer_ids: Collection[str]) -> dict[str, 
 
 
 def find_device(connection: Connection, device_id: str, buyer_id: str) -> Device | None:
-    """None if it is gone, or somebody else's by now."""
+    """None if it is gone, or now belongs to another buyer."""
     columns = [push_devices.c[name] for name in Device.__struct_fields__]
     is_it = (push_devices.c.device_id == device_id, push_devices.c.buyer_id == buyer_id)
     row = connection.execute(select(*columns).where(*is_it)).one_or_none()

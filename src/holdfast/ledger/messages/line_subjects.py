@@ -1,4 +1,4 @@
-"""What a message to the people in a line is about: its sale, or in the line of a drop one of its products."""
+"""The subject of a message to people in a line: its sale, or in a drop's line one of its products."""
 
 from msgspec import Struct
 from sqlalchemy import Connection, func, select

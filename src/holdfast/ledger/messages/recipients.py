@@ -1,4 +1,4 @@
-"""Who in a line is to be told: those who were called, and those who wait for what is sold out.
+"""Recipients in a line: people who were called, and people who wait for a sold-out sale.
 
 How far each has come is kept in `streams`: `turns:LINE` counts the places that were told, `sold_out:LINE` the arrivals.
 A step writes its messages and how far it came in one transaction, so that each place is told once.
@@ -95,7 +95,7 @@ def store_progress(connection: Connection, name: str, position: int, now: int) -
 
 
 def begin_progress(connection: Connection, name: str, position: int, now: int) -> None:
-    """Where there is none: what was before is past."""
+    """Where there is none: earlier ones are past."""
     found = connection.execute(select(streams.c.name).where(streams.c.name == name)).first()
     if found is None:
         connection.execute(insert(streams).values(name=name, position=position, updated_at=now))
@@ -106,7 +106,7 @@ def has_progress(connection: Connection, name: str) -> bool:
 
 
 def unannounced_sales(connection: Connection, starts_before: int, now: int) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Sales that start soon or go on, and that nobody was told of."""
+    """Sales that start soon or are open, and were not announced."""
     name = literal(ANNOUNCED) + sales.c.sale_id
     goes_on = (sales.c.ends_at.is_(None)) | (sales.c.ends_at > now)
     is_near = (sales.c.state == SaleState.READY, sales.c.starts_at <= starts_before, goes_on, sales.c.notify)

@@ -1,4 +1,4 @@
-"""Where orders, payments and settlements contradict each other: how to find it, and what is written to repair it.
+"""Finds orders, payments and settlements that contradict each other, and writes the repairs.
 
 Lock order as in `tables/sales.py`: settlements before payments.
 """

@@ -1,6 +1,6 @@
 """The method a buyer wants to pay with, stored before the provider is called.
 
-A note has the amount that was requested. The charge is for what was granted, and is decided with the attempt.
+A note has the requested amount. The charge is for the granted units, and is decided with the attempt.
 """
 
 from typing import Any

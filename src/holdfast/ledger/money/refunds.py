@@ -44,7 +44,7 @@ _STANDING = (OrderStatus.CONFIRMED.value, OrderStatus.FULFILLED.value)
 
 
 class RefundProblem(Exception):
-    """Why it is refused: a stable `reason`, and what would have been possible."""
+    """Why it is refused: a stable `reason`, and the possible amount."""
 
     def __init__(self, reason: str, detail: str, left: int = 0) -> None:
         super().__init__(detail)

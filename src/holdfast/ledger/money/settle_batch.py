@@ -1,4 +1,4 @@
-"""What a batch of settlements of one pool reads and writes, in a few set-wise statements.
+"""Reads and writes a batch of settlements of one pool, in a few set-wise statements.
 
 Lock order as in `tables/sales.py`: the pool's row is locked before anything here is called, then the settlements, then
 wallet accounts, each sorted by id.
@@ -51,7 +51,7 @@ _WORK_CHANGES = [
 SETTLEMENT = (
     "reservation_id", "sale_id", "sku_id", "buyer_id", "quantity", "state", "ending", "successor_id", "created_at",
 )  # fmt: skip
-# What nobody asked for has none of these.
+# Reservations without a payment request have none of these.
 NOT_ASKED_FOR: dict[str, object] = {
     "order_id": None,
     "key": None,
@@ -161,7 +161,7 @@ class SettleQueries:
         return [Lease(row.reservation_id, row.sku_id, row.fence) for row in rows]
 
     def lease(self, connection: Connection, sku_id: str, now: int, until: int, limit: int) -> list[Lease]:
-        """Lease what is due; other workers skip it."""
+        """Lease due work; other workers skip it."""
         wanted = self._due.with_for_update(skip_locked=True)
         ids = [row.reservation_id for row in connection.execute(wanted, {"sku_id": sku_id, "now": now, "limit": limit})]
         return self._take(connection, ids, until)

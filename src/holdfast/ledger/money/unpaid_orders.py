@@ -1,4 +1,4 @@
-"""Orders of the settler that have no payment: how to find them, and what is written about them.
+"""Finds the settler's orders without a payment, and records what was found.
 
 Lock order as in `tables/sales.py`: settlements before payments and orders.
 """

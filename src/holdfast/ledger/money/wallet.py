@@ -1,4 +1,4 @@
-"""Buyers' balances, in double entry: what leaves one account enters another, in one transaction."""
+"""Buyers' balances, in double entry: each transfer debits one account and credits another in one transaction."""
 
 from hashlib import sha256
 from typing import Any

@@ -26,7 +26,7 @@ class PrimaryNotes:
 
     def add(self, note: Note) -> None:
         if self._notes and note.position < self._notes[-1].position:
-            # Another server is the primary now, and what was noted of the last one says nothing.
+            # Another server is the primary now, so notes about the last one are invalid.
             self._notes.clear()
         self._notes.append(note)
 

@@ -30,7 +30,7 @@ from holdfast.ledger.room.queries import room_queries
 from holdfast.ledger.room.rooms import lock_room
 from holdfast.ledger.tables.room import arrivals
 
-# Servers notice within a second that the store is back, and then write what they have.
+# Servers notice within a second that the store is back, and then write their arrivals.
 MERGE_AFTER_MS = 2_000
 _COLUMNS = [arrivals.c[name] for name in ("sale_id", "buyer_id", "ticket_id", "arrived_at", "node", "sequence")]
 _ORDER = (arrivals.c.arrived_at, arrivals.c.node, arrivals.c.sequence)
@@ -38,7 +38,7 @@ _KEY = (arrivals.c.sale_id, arrivals.c.buyer_id)
 
 
 class Staged(Struct, frozen=True):
-    """What is staged for one sale."""
+    """The staged arrivals of one sale."""
 
     sale_id: str
     first_staged_at: int

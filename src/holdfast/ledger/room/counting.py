@@ -11,7 +11,7 @@ from holdfast.ledger.tables.room import places
 
 
 class Counted(Struct, frozen=True):
-    """What buyers did since the last step."""
+    """Buyers' actions since the last step."""
 
     passes_stale: int
     passes_lapsed: int
@@ -20,7 +20,7 @@ class Counted(Struct, frozen=True):
 
 
 def count_since(connection: Connection, room: RoomState, called_to: int, now: int) -> Counted:
-    """Count what happened since the last step, under the lock of the room."""
+    """Count buyers' actions since the last step, under the lock of the room."""
     is_idle = (places.c.used_at.is_(None), places.c.ended_at.is_(None))
 
     def between(moment: ColumnElement[int]) -> int:

@@ -58,7 +58,7 @@ MERGED = [*JOINED, places.c.staged_at]
 EVENT = [events.c[name] for name in ("sku_id", "type", "at", "subject", "facts")]
 # Longer than a staged arrival waits to be merged (`arrivals.py`), and less than the skew that `verify` accepts.
 MAY_OVERTAKE_MS = 2_800
-# All of a room but what only the line advancer and the pruner need.
+# All columns of a room except those that only the line advancer and the pruner need.
 ROOM = [c for c in rooms.c if c.name not in ("advancer_state", "unpruned_before")]
 of_sale_id = rooms.c.sale_id == bindparam("of_sale")
 _count = update(rooms).where(of_sale_id).values({name: rooms.c[name] + bindparam(f"more_{name}") for name in COUNTED})
@@ -271,7 +271,7 @@ def _joined_rows(sale_id: str, batch: RoomBatch) -> list[tuple[object, ...]]:
 
 
 def _event(sale_id: str, batch: RoomBatch) -> tuple[object, ...]:
-    """What the batch did. The counts are those after it."""
+    """The batch's effects. The counts are those after it."""
     counted = {name: getattr(batch.room, name) + more for name, more in batch.counted.items() if more}
     room = {name: count for name, count in counted.items() if name not in FOR_ADVANCER}
     facts: dict[str, object] = {"rooms": [{"sale_id": sale_id, **room}]}

@@ -97,7 +97,7 @@ def count_leaves(connection: Connection, sale_id: str) -> int | None:
 
 
 def returned_passes(connection: Connection, sale_id: str, now: int) -> frozenset[str]:
-    """The tickets of those who left with a pass that has not expired."""
+    """The tickets of people who left with an unexpired pass."""
     is_valid = (places.c.place.is_not(None), places.c.pass_until > now, was_left)
     found = select(places.c.ticket_id).where(places.c.sale_id == sale_id, *is_valid)
     return frozenset(connection.execute(found).scalars())
@@ -199,7 +199,7 @@ def _lines_of_drops(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
 
 
 def _loaded(of_drop: Sequence[Sale]) -> list[Sale]:
-    """Those whose pools exist, and are in no later sale."""
+    """Sales whose pools exist, and are in no later sale."""
     return [sale for sale in of_drop if sale.state is SaleState.READY]
 
 

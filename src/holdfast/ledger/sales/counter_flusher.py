@@ -1,4 +1,4 @@
-"""Adds what this process has counted (`runtime/counters.py`) to the ledger, and samples what is no count.
+"""Adds this process's counters (`runtime/counters.py`) to the ledger, and samples gauges.
 
 Counts are added to two tables in one transaction: the sums of each pool, and its history by the second. Levels (how
 many are in line, how many payments are open) are read by one process for all of them, once a second while there is a

@@ -1,4 +1,4 @@
-"""How a sale stands in the ledger: a few sums by index, cheap enough for every second."""
+"""Figures of a sale from the ledger: a few sums by index, cheap enough for every second."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -45,7 +45,7 @@ def figures_of(connection: Connection, sku_id: str, now: int) -> SaleFigures:
 
 
 class SaleStanding(Struct, frozen=True):
-    """What is measured of a sale, for those who watch many of them."""
+    """The metrics of a sale, for dashboards of many sales."""
 
     sale_id: str
     units: Mapping[str, int]

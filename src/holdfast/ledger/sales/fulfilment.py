@@ -12,7 +12,7 @@ FULFILLED = "order.fulfilled"
 
 
 class NotFulfilled(Exception):
-    """The order is in another state; `order` is how it stands."""
+    """The order is in another state; `order` is its current one."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(f"the order is {order.status}")

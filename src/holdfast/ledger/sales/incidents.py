@@ -1,4 +1,4 @@
-"""What went wrong during a sale, or was out of the ordinary, in order of time."""
+"""Incidents and unusual events of a sale, in order of time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ class Incident(Struct, frozen=True):
     at: int
     kind: str
     what: str
-    # Of what lasted a while.
+    # The duration, if it lasted.
     ended_at: int | None = None
 
 
@@ -96,7 +96,7 @@ def _change(at: int, facts: str | None) -> Iterator[Incident]:
         yield Incident(at, "changed", f"An operator changed {', '.join(changed)}.")
 
 
-# What changes as a sale goes on, without anyone changing its rules.
+# Fields that change while a sale runs, without a change of its rules.
 _BY_ITSELF = frozenset({"sale_id", "updated_at", "paused", "opened_at", "closed_at", "state", "problem"})
 
 
@@ -126,7 +126,7 @@ def _shortages(connection: Connection, sale: Sale) -> Iterator[Incident]:
 
 
 def _cuts(connection: Connection, sale: Sale) -> Iterator[Incident]:
-    """The ledger was restored to an earlier moment, and somebody decided to continue with it."""
+    """The ledger was restored to an earlier moment, and an operator decided to continue with it."""
     wanted = select(incarnations.c.began_at).where(
         incarnations.c.number > 1, incarnations.c.began_at >= sale.created_at
     )
@@ -135,7 +135,7 @@ def _cuts(connection: Connection, sale: Sale) -> Iterator[Incident]:
 
 
 def _outages(connection: Connection, sale: Sale, now: int) -> Iterator[Incident]:
-    """What did not answer while the sale ran, or afterwards for as long as its payments took."""
+    """Outages while the sale ran, or afterwards until its payments were settled."""
     until = now if sale.closed_at is None else max(sale.closed_at, _last_payment(connection, sale))
     for one in outages_between(connection, sale.opened_at or sale.starts_at, until)[:SHOWN_MAX]:
         yield Incident(one.began_at, "outage", _seen_by_buyers(connection, sale, one), one.last_at)

@@ -1,4 +1,4 @@
-"""What stands at a moment of the sales that are not closed: the line, and the payments that are open."""
+"""Current levels of the sales that are not closed: the line, and open payments."""
 
 from sqlalchemy import Connection, func, select
 

@@ -1,4 +1,4 @@
-"""What happened to a sale as a whole, in order of time: opened, paused, restocked, a changed rate, by whom.
+"""Events of a sale as a whole, in order of time, with their author: opened, paused, restocked, rate changed.
 
 Who did it is known from the record of operators' actions. What nobody did through the API (a schedule, the command
 line) is in the events of the sale only.
@@ -26,7 +26,7 @@ _BY_ITSELF = frozenset({"sale_id", "updated_at", "opened_at", "closed_at", "stat
 class SaleMark(Struct, frozen=True):
     at: int
     kind: str
-    # None: by itself, or nobody knows.
+    # None: automatic, or unknown.
     by: str | None = None
     detail: str | None = None
 

@@ -32,7 +32,7 @@ DELETED_MAX = 200
 
 
 class PrunedPlaces(Struct, frozen=True):
-    """The subject of the event: what it stands for."""
+    """The subject of the event."""
 
     sale_id: str
     first: int
@@ -156,7 +156,7 @@ def _prune_addresses(connection: Connection, sale_id: str, limit: int) -> int:
 
 
 def _prune_attempts(connection: Connection, sale_id: str, limit: int) -> int:
-    """All of some buyers at once: nobody has more than the sale allows."""
+    """All rows of some buyers at once; the sale's limit bounds how many each has."""
     of_sale = purchase_attempts.c.sale_id == sale_id
     some = select(purchase_attempts.c.buyer_id).where(of_sale).distinct().limit(limit)
     return connection.execute(delete(purchase_attempts).where(of_sale, purchase_attempts.c.buyer_id.in_(some))).rowcount
