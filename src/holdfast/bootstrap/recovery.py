@@ -133,7 +133,8 @@ async def decide(
     restored = await _restore(database, missing.reservations) if restoring else []
     given_up = sorted({each.reservation_id for each in missing.reservations} - set(restored))
     lost = [each.reservation for each in missing.reservations if each.reservation_id not in restored]
-    facts: dict[str, object] = {"findings": missing.findings, "restored": restored, "given_up": lost}
+    facts: dict[str, object] = {"findings": missing.findings, "restoring": restoring, "restored": restored}
+    facts["given_up"] = lost
     facts |= {"charges": adopted, "charges_of_others": [each.facts for each in missing.charges_of_others]}
     report = msgspec.json.encode(facts).decode()
 
