@@ -93,7 +93,7 @@ async def test_every_path_leads_to_its_endpoint_and_to_no_other(serving: Serving
             found = router.find(method, path_of(endpoint))
             assert found is not None, endpoint.path
             assert found.route.endpoint is endpoint
-            assert found.values == [VALUES[name] for name in endpoint.path_parameters]
+            assert found.values == tuple(VALUES[name] for name in endpoint.path_parameters)
             assert method in router.allowed(path_of(endpoint))
 
 
@@ -115,10 +115,10 @@ async def test_a_handler_takes_what_its_endpoint_declares(serving: Serving) -> N
 async def test_a_rest_may_have_slashes(serving: Serving, path: str, value: str) -> None:
     found = router_of(serving).find("POST", path)
     assert found is not None
-    assert (found.route.endpoint.operation_id, found.values) == ("credit_wallet", [value])
+    assert (found.route.endpoint.operation_id, found.values) == ("credit_wallet", (value,))
     read = router_of(serving).find("GET", path)
     assert read is not None
-    assert (read.route.endpoint.operation_id, read.values) == ("get_wallet", [path.removeprefix("/v1/wallets/")])
+    assert (read.route.endpoint.operation_id, read.values) == ("get_wallet", (path.removeprefix("/v1/wallets/"),))
 
 
 async def test_a_literal_goes_before_a_parameter(serving: Serving) -> None:
