@@ -226,6 +226,20 @@ def test_one_address_is_limited_and_told_so(quick: Store, embedded: Server) -> N
     assert "retry-after" in limited[0].headers
 
 
+def test_a_blocked_network_gets_nothing_and_others_are_served(quick: Store, embedded: Server, tmp_path: Path) -> None:
+    quick.open()
+    listed = tmp_path / "blocked.txt"
+    listed.write_text("# Bots\n192.0.2.7\n127.0.0.2/32  # here\n2001:db8::1/64\n127.0.0.2\n\n")
+    with edge_of(embedded, "--blocked", str(listed)) as edge:
+        for path in (f"{quick.path}/now", f"/s/{quick.sale_id}", "/v1/orders"):
+            before = reached(embedded)
+            with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), base_url=edge.url) as bot:
+                refused_at_the_edge(bot.get(path), 429, "rate_limited")
+            assert reached(embedded) == before + 1, "only the question for the metrics"
+        with edge.connect() as anyone:
+            assert anyone.get(f"{quick.path}/now").status_code == 200
+
+
 def test_while_the_server_is_gone_people_see_a_calm_page_and_programs_a_problem(tmp_path: Path) -> None:
     with started(tmp_path) as origin, edge_of(origin) as edge, edge.connect(buyer_token()) as client:
         sale = store_of(origin)
@@ -299,6 +313,15 @@ def test_wrong_use_is_named(embedded: Server, tmp_path: Path, options: tuple[str
     status, _, err = embedded.run("edge", "nginx", *(part for pair in given.items() for part in pair))
     assert status == 2
     assert options[0] in err
+
+
+def test_a_block_list_that_cannot_be_read_is_named(embedded: Server, tmp_path: Path) -> None:
+    listed = tmp_path / "blocked.txt"
+    listed.write_text("10.0.0.0/8\n10.0.0.300\n")
+    status, _, err = embedded.run(
+        "edge", "nginx", "--listen", "127.0.0.1:1", "--upstream", "127.0.0.1:2", "--blocked", str(listed)
+    )
+    assert (status, "blocked.txt" in err, "10.0.0.300" in err) == (2, True, True)
 
 
 def test_the_secrets_of_the_edge_sign_nothing(embedded: Server) -> None:
