@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -89,6 +90,34 @@ def test_pages_facts_and_files_come_from_the_cache_the_second_time(quick: Store,
             assert (first.status_code, second.status_code) == (200, 200)
             assert second.headers["holdfast-cache"] == "HIT", path
             assert second.content == first.content
+
+
+def test_a_crowd_that_comes_before_there_is_a_sale_does_not_reach_the_server(embedded: Server, edge: Edge) -> None:
+    paths = [f"{prefix}/not-yet{end}" for prefix, end in (("/s", ""), ("/v1/sales", ""), ("/v1/sales", "/now"))]
+    with edge.connect() as anyone:
+        for path in paths:
+            before, began = reached(embedded), time.monotonic()
+            answers = [anyone.get(path) for _ in range(40)]
+            assert {answer.status_code for answer in answers} == {404}
+            assert "HIT" in {answer.headers["holdfast-cache"] for answer in answers}
+            assert reached(embedded) - before <= time.monotonic() - began + 3
+
+
+@pytest.mark.parametrize("spelling", ["//s/{sale}", "/assets/../s/{sale}", "/s/%73{rest}"])
+def test_another_spelling_of_the_address_of_a_page_has_a_copy_of_its_own(
+    embedded: Server, edge: Edge, spelling: str
+) -> None:
+    store = store_of(embedded)
+    store.open()
+    assert store.sale_id.startswith("s")
+    calling = HTTPConnection("127.0.0.1", edge.port)
+    path = spelling.format(sale=store.sale_id, rest=store.sale_id[1:])
+    calling.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    calling.getresponse()
+    calling.close()
+    with edge.connect() as client:
+        page = client.get(f"/s/{store.sale_id}")
+        assert (page.status_code, page.headers["holdfast-cache"]) == (200, "MISS")
 
 
 def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Edge) -> None:
