@@ -135,10 +135,14 @@ def test_warm_fills_the_cache_of_nginx_and_says_what_it_keeps(tmp_path: Path) ->
         assert len(bundles) == 2
         with edge.connect() as client:
             assert [client.get(path).headers["holdfast-cache"] for path in bundles] == ["HIT", "HIT"]
-        purged = server.command("edge", "purge", store.sale_id, "--cache", str(edge.state / "cache"))
+            lottery = f"/lottery/{store.sale_id}"
+            assert [client.get(lottery).headers["holdfast-cache"] for _ in range(2)] == ["MISS", "HIT"]
+        purged = server.command("edge", "purge", store.sale_id, "--cache", str(edge.state))
         assert purged["files"] >= 1
         with edge.connect() as client:
-            assert client.get(f"/s/{store.sale_id}").headers["holdfast-cache"] == "MISS"
+            assert [client.get(path).headers["holdfast-cache"] for path in (lottery, f"/s/{store.sale_id}")] == [
+                "MISS"
+            ] * 2
         assert server.run("edge", "warm", "nothing", "--url", edge.url)[0] == 1
 
 

@@ -131,6 +131,20 @@ def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Ed
         promised(lambda: "49.99" not in client.get(page).text, within_s=2.0)
 
 
+def test_after_a_quiet_time_nobody_is_sent_an_old_copy_while_it_is_fetched_anew(quick: Store, edge: Edge) -> None:
+    quick.open(starts_at="2099-01-01T00:00:00Z")
+    paths = (f"/s/{quick.sale_id}", quick.path, f"{quick.path}/now")
+    with edge.connect() as client:
+        for path in paths:
+            assert client.get(path).status_code == 200
+    eventually(lambda: kept_of(quick, edge) == [])
+
+
+def kept_of(store: Store, edge: Edge) -> list[Path]:
+    files = [file for file in edge.state.rglob("*") if file.is_file() and len(file.name) == 32]
+    return [file for file in files if store.sale_id.encode() in file.read_bytes()]
+
+
 def test_operators_see_more_of_a_sale_and_never_leave_it_in_the_cache(quick: Store, edge: Edge) -> None:
     quick.open()
     with edge.connect(SERVICE_KEY) as operator, edge.connect() as anyone:

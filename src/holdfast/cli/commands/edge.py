@@ -104,7 +104,7 @@ def nginx(
     )
 
 
-@app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge/cache"))
+@app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge"))
 def purge(
     sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale whose answers are removed.")],
     cache: Annotated[
