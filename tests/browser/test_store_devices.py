@@ -6,7 +6,7 @@ import pytest
 from browsing import window
 from http_serving import Server
 from playwright.sync_api import Browser, Page, expect
-from storefronts import LINE, look_at, press, sale, state, visit
+from storefronts import LINE, look_at, press, sale, sell_rest, state, visit
 
 pytest_plugins = ("http_fixtures", "browser_fixtures", "store_fixtures")
 
@@ -60,6 +60,61 @@ def test_a_second_device_that_buys_at_the_limit_gets_the_cart(page: Page, browse
         press(there, "Buy for")
         state(there, "cart")
     assert store.counts() == (2, 1, 0)
+
+
+@pytest.mark.parametrize("room", [{"mode": "off"}, LINE], ids=["no line", "line"])
+def test_a_second_device_shows_the_order_also_when_all_is_sold(
+    page: Page, browser: Browser, demo: Server, room: dict[str, object]
+) -> None:
+    store = sale(demo, room=room)
+    panel = visit(page, store)
+    press(panel, "Buy for" if room["mode"] == "off" else "Join the line")
+    press(panel, "Pay")
+    state(panel, "confirmed")
+    number = panel.locator("dd.code").inner_text()
+    with window(browser) as other:
+        other.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+        there = visit(other, store)
+        expect(there.get_by_text("You have an order in this sale:")).to_be_visible()
+        expect(there.get_by_role("button")).to_have_count(1)
+        look_at(other, f"bought-{room['mode']}")
+        sell_rest(store)
+        other.reload()
+        expect(other.locator(".stock")).to_have_text("Sold out")
+        press(there, "Show your order")
+        state(there, "confirmed")
+        expect(there).to_contain_text(number)
+
+
+def test_who_may_buy_more_is_shown_the_order_and_offered_another(page: Page, demo: Server) -> None:
+    store = sale(demo, per_buyer_limit=2)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    press(panel, "Pay")
+    state(panel, "confirmed")
+    clear_storage(page)
+    page.reload()
+    expect(panel.get_by_role("button", name="Show your order")).to_be_visible()
+    press(panel, "Buy for")
+    state(panel, "cart")
+
+
+def test_a_cart_that_ended_on_another_device_is_looked_up_when_the_buyer_comes_back(
+    page: Page, browser: Browser, demo: Server
+) -> None:
+    store = sale(demo)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    state(panel, "cart")
+    with window(browser) as other:
+        other.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+        there = visit(other, store)
+        press(there, "Continue to payment")
+        press(there, "Pay")
+        state(there, "confirmed")
+    state(panel, "cart")
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    state(panel, "confirmed")
 
 
 @pytest.mark.slow
