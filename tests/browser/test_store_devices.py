@@ -4,6 +4,8 @@ import re
 
 import pytest
 from browsing import window
+from http_calling import eventually
+from http_sales import body_of
 from http_serving import Server
 from playwright.sync_api import Browser, Page, expect
 from storefronts import LINE, look_at, press, sale, sell_rest, state, visit
@@ -145,3 +147,29 @@ def test_a_cart_emptied_in_one_tab_is_empty_in_the_other(page: Page, demo: Serve
     second.get_by_role("button", name="Remove", exact=True).click()
     state(first, "refused")
     assert store.counts() == (3, 0, 0)
+
+
+def test_a_sent_order_shows_its_tracking_number_and_a_refunded_one_is_not_the_buyers(page: Page, demo: Server) -> None:
+    store = sale(demo)
+    panel = visit(page, store)
+    press(panel, "Buy for")
+    press(panel, "Pay")
+    state(panel, "confirmed")
+    [order] = body_of(demo.client.get("/v1/orders", params={"sale_id": store.sale_id}))["data"]
+    path, key = f"/v1/orders/{order['order_id']}", {"Idempotency-Key": store.sale_id}
+    body_of(demo.client.post(f"{path}/fulfil", json={"tracking": "TRACK-1"}, headers=key))
+    page.reload()
+    expect(panel).to_contain_text("Your order has been sent.")
+    expect(panel).to_contain_text("Tracking numberTRACK-1")
+    look_at(page, "sent")
+    body_of(demo.client.post(f"{path}/refund", json={"amount": 1_000}, headers=key))
+    eventually(lambda: body_of(demo.client.get(path))["refunded_amount"] == 1_000)
+    page.reload()
+    expect(panel).to_contain_text("Refunded€10.00")
+    expect(panel).to_contain_text("Your order has been sent.")
+    body_of(demo.client.post(f"{path}/refund", json={}, headers={"Idempotency-Key": f"{store.sale_id}-rest"}))
+    eventually(lambda: body_of(demo.client.get(path))["status"] == "refunded")
+    page.reload()
+    expect(panel.get_by_role("heading", name="Refunded")).to_be_visible()
+    expect(panel).to_contain_text("This order was refunded.")
+    look_at(page, "refunded")

@@ -20,6 +20,7 @@ _WORDS = {
     Phase.SOLD_OUT: "Sold out",
     Phase.PAUSED: "Paused",
 }
+_LOOKS = {Phase.OPEN: "tag good", Phase.ALL_HELD: "tag warn", Phase.PAUSED: "tag warn"}
 
 
 class FrontPage:
@@ -100,7 +101,7 @@ def _row(sale: Sale, phase: Phase) -> Html:
             "a",
             element("b", sale.name),
             price,
-            element("span", state, class_="tag good" if phase is Phase.OPEN else "tag"),
+            element("span", state, class_=_LOOKS.get(phase, "tag")),
             href=f"/s/{sale.sale_id}",
         ),
     )

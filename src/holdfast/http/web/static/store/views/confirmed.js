@@ -7,15 +7,20 @@ export function ConfirmedView(page) {
   const { state, sale, t, language } = page;
   const { order, reservation } = state;
   const paid = order ?? reservation;
-  const reversed = { refunded: t.confirmed.refunded, cancelled: t.confirmed.cancelled };
+  const { refunded, cancelled, fulfilled } = t.confirmed;
+  const isReversed = order?.status in t.confirmed.titles;
   const at = Date.parse(order?.created_at ?? reservation.created_at);
   return html`
-    <${Tick} />
-    <p class="lead">${reversed[order?.status] ?? t.confirmed.text(sale.name)}</p>
+    ${!isReversed && html`<${Tick} />`}
+    <p class="lead">${{ refunded, cancelled, fulfilled }[order?.status] ?? t.confirmed.text(sale.name)}</p>
     <dl class="bill figures">
       ${order && html`<div><dt>${t.confirmed.order}</dt><dd class="code">${order.number}</dd></div>`}
       <div><dt>${t.confirmed.paid}</dt><dd>${money({ amount: paid.amount, currency: paid.currency }, language)}</dd></div>
+      ${order?.refunded_amount > 0 && html`
+        <div><dt>${t.confirmed.titles.refunded}</dt><dd>${money({ amount: order.refunded_amount, currency: order.currency }, language)}</dd></div>
+      `}
       <div><dt>${t.confirmed.at}</dt><dd>${fullTime(at, language)}</dd></div>
+      ${order?.tracking && html`<div><dt>${t.confirmed.tracking}</dt><dd class="code">${order.tracking}</dd></div>`}
     </dl>
     <${Timeline} ...${page} />
     ${reservation.receipt && html`<${Receipt} text=${reservation.receipt} t=${t} />`}
