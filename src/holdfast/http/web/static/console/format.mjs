@@ -63,6 +63,7 @@ export const PACING = {
   not_open: "Not open yet",
   paused: "Paused: nobody is admitted",
   line_empty: "Nobody is waiting",
+  sold_out: "Sold out: nobody else is admitted",
   stock: "Waiting for stock: people already admitted may buy all units",
   gate_slow: "Slowed down: high reservation latency",
   settlement_slow: "Slowed down: payments are behind",
