@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -25,7 +26,7 @@ from joserfc.jwk import ECKey
 from sqlalchemy import update
 
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState
-from holdfast.errors import SettingsError
+from holdfast.errors import SettingsError, Unavailable
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.messages.contacts import Contact, delete_contact, put_contact
 from holdfast.ledger.messages.devices import (
@@ -240,6 +241,35 @@ async def test_a_push_service_that_keeps_silent_holds_up_nobody_else(
         finally:
             released.set()
     assert {message.state for message in await log(database)} == {"sent"}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_ledger_that_fails_meanwhile_interrupts_no_notification(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.messages.push.pusher.PASS_INTERVAL_S", 0.05)
+    released = Event()
+
+    def answer(_: Received) -> Reply:
+        released.wait(60)
+        return Reply()
+
+    with receiving(answer) as receiver:
+        try:
+            await ask(database, Browser(), receiver.url)
+            async with pushing(database) as sender:
+                passing = asyncio.create_task(sender.pass_once())
+                await receiver.until(lambda: len(receiver.received) == 1)
+                with monkeypatch.context() as failing:
+                    failing.setattr(database, "write", AsyncMock(side_effect=Unavailable("away")))
+                    with pytest.raises(Unavailable):
+                        await passing
+                released.set()
+                await sender.pass_once()
+        finally:
+            released.set()
+    [message] = await log(database)
+    assert (message.state, message.attempts) == ("sent", 1)
 
 
 async def test_a_private_address_is_never_called(database: Database) -> None:

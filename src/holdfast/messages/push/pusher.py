@@ -84,35 +84,56 @@ class Pusher:
         self._database, self._poster, self._key, self._letters = database, poster, key, letters
         self._delays_s = delays_s
         self._wake = asyncio.Event()
+        # Under way, and ended but not noted in the ledger yet: neither is lost if the ledger fails meanwhile.
+        self._sending, self._sent = set[asyncio.Task[_Sent]](), list[_Sent]()
 
     def wake(self) -> None:
         self._wake.set()
 
     def agent(self) -> Agent[int]:
         return Agent(
-            "pusher", self.pass_once, PASS_INTERVAL_S, wake=self._wake, least_rest_s=0.05, close=self._poster.close
+            "pusher",
+            self._look,
+            PASS_INTERVAL_S,
+            rest_s=lambda _: 0.0 if self._is_busy else PASS_INTERVAL_S,
+            wake=self._wake,
+            least_rest_s=0.05,
+            close=self._close,
         )
+
+    async def _close(self) -> None:
+        for task in self._sending:
+            task.cancel()
+        await self._poster.close()
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._sending or self._sent)
 
     async def pass_once(self) -> int:
         """Send what is due; returns how many were claimed."""
-        if not await self._database.read(lambda c: anything_due(c, PUSH, self._database.now_ms(c))):
+        count = await self._look()
+        while self._is_busy:
+            count += await self._look()
+        return count
+
+    async def _look(self) -> int:
+        """Note what was sent, claim what is due, and wait a moment for some of it. A service that takes its time holds
+        up its own messages only: what becomes due meanwhile is sent."""
+        if not self._is_busy and not await self._database.read(self._is_anything_due):
             return 0
-        sending, sent, count = set[asyncio.Task[_Sent]](), list[_Sent](), 0
-        try:
-            while True:
-                free = CLAIMED_MAX - len(sending)
-                now, work = await self._database.write(partial(self._settle_and_claim, sent=sent, limit=free))
-                sending |= {asyncio.create_task(self._send(each, now)) for each in work}
-                count += len(work)
-                if not sending:
-                    return count
-                # A service that takes its time holds up its own messages only: what becomes due meanwhile is sent.
-                await asyncio.wait(sending, timeout=PASS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-                _, waiting = await asyncio.wait(sending, timeout=COLLECT_S)
-                sent, sending = [task.result() for task in sending - waiting], waiting
-        finally:
-            for task in sending:
-                task.cancel()
+        free = CLAIMED_MAX - len(self._sending)
+        now, work = await self._database.write(partial(self._settle_and_claim, sent=self._sent, limit=free))
+        self._sending |= {asyncio.create_task(self._send(each, now)) for each in work}
+        self._sent = []
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=PASS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
+            done, self._sending = await asyncio.wait(self._sending, timeout=COLLECT_S)
+            self._sent = [task.result() for task in done]
+        return len(work)
+
+    def _is_anything_due(self, connection: Connection) -> bool:
+        return anything_due(connection, PUSH, self._database.now_ms(connection))
 
     def _settle_and_claim(self, connection: Connection, sent: Sequence[_Sent], limit: int) -> tuple[int, list[_Work]]:
         now = self._database.now_ms(connection)
