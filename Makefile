@@ -83,7 +83,9 @@ IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)"
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
 # A test process waits much of its time for the servers it has started and for their timers: three share two processors.
 PROCESSES ?= $(shell echo $$((($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
-PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
+# No test takes half as long. One that hangs shows where, and fails; the others go on.
+LONGEST := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
+PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal $(LONGEST)
 BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
