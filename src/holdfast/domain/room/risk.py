@@ -1,4 +1,4 @@
-"""The request to a risk service about a person who joins, and its possible verdicts. A proxy in front may send one, too."""
+"""The request to a risk service, or a proxy, about a person who joins, and its possible verdicts."""
 
 from collections.abc import Iterable
 from enum import StrEnum
