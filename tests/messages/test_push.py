@@ -304,6 +304,30 @@ async def test_a_push_service_that_keeps_silent_is_asked_with_one_message_at_a_t
     assert Counter(message.state for message in await log(database)) == {"sent": 4, "unknown": 2}
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_process_that_stops_lets_what_it_is_sending_end(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.messages.push.pusher.CLOSE_S", 60)
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def post(*_: object) -> Posted:
+        is_asked.set()
+        await may_answer.wait()
+        return Posted(201, None, None, 1)
+
+    monkeypatch.setattr(Poster, "post", post)
+    await ask(database, Browser(), "https://push.example/1")
+    async with pushing(database) as sender, asyncio.timeout(60):
+        running = asyncio.create_task(sender.agent().run())
+        await is_asked.wait()
+        running.cancel()
+        may_answer.set()
+        await asyncio.wait([running])
+    [message] = await log(database)
+    assert (message.state, message.attempts) == ("sent", 1)
+
+
 async def test_a_private_address_is_never_called(database: Database) -> None:
     with receiving() as receiver:
         await ask(database, Browser(), receiver.url)

@@ -15,6 +15,7 @@ import structlog
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.messages.devices import Device, delete_device, find_device
 from holdfast.ledger.messages.message_log import (
@@ -31,6 +32,7 @@ from holdfast.messages.push.encryption import encrypt, from_base64url
 from holdfast.messages.push.vapid import VapidKey
 from holdfast.messages.retry import DELAYS_S, due_again
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.log import log_failure
 from holdfast.runtime.outgoing.poster import Posted, Poster
 
 log = structlog.get_logger()
@@ -40,6 +42,8 @@ PASS_INTERVAL_S = 1.0
 CLAIMED_MAX = 32
 # After one has ended, those that end within this time are noted in the same transaction.
 COLLECT_S = 0.02
+# Less than a stopping process waits for its agents.
+CLOSE_S = 0.5
 LEASE_MS = 60_000
 SEND_TIMEOUT_S = 10.0
 # How long a message waits while another finds out whether its push service answers again.
@@ -114,9 +118,17 @@ class Pusher:
         )
 
     async def _close(self) -> None:
-        for task in self._sending:
-            task.cancel()
-        await self._poster.close()
+        """What is under way may end, because what is cut off may have arrived, and is not repeated."""
+        try:
+            await self._wait(CLOSE_S, asyncio.ALL_COMPLETED)
+            if self._sent:
+                await self._settle_and_start(limit=0)
+        except EngineError as exc:
+            log_failure("notifications_not_noted", exc)
+        finally:
+            for task in self._sending:
+                task.cancel()
+            await self._poster.close()
 
     @property
     def _is_busy(self) -> bool:
@@ -134,19 +146,26 @@ class Pusher:
         up its own messages only: what becomes due meanwhile is sent."""
         if not self._is_busy and not await self._database.read(self._is_anything_due):
             return 0
-        free = CLAIMED_MAX - len(self._sending)
+        started = await self._settle_and_start(CLAIMED_MAX - len(self._sending))
+        await self._wait(PASS_INTERVAL_S, asyncio.FIRST_COMPLETED)
+        return started
+
+    async def _settle_and_start(self, limit: int) -> int:
         asked = {work.service for work in self._sending.values()}
-        settle = partial(self._settle_and_claim, sent=self._sent, limit=free, silent=self._silent, asked=asked)
+        settle = partial(self._settle_and_claim, sent=self._sent, limit=limit, silent=self._silent, asked=asked)
         now, work = await self._database.write(settle)
         self._sending |= {asyncio.create_task(self._send(each, now)): each for each in work}
         self._sent = []
-        if self._sending:
-            await asyncio.wait(self._sending, timeout=PASS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-            done, _ = await asyncio.wait(self._sending, timeout=COLLECT_S)
-            for task in done:
-                del self._sending[task]
-                self._note(task.result())
         return len(work)
+
+    async def _wait(self, seconds: float, until: str) -> None:
+        if not self._sending:
+            return
+        await asyncio.wait(self._sending, timeout=seconds, return_when=until)
+        done, _ = await asyncio.wait(self._sending, timeout=COLLECT_S)
+        for task in done:
+            del self._sending[task]
+            self._note(task.result())
 
     def _note(self, sent: _Sent) -> None:
         self._sent.append(sent)
