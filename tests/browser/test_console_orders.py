@@ -66,6 +66,7 @@ def test_on_a_phone_the_table_scrolls_and_not_the_page(browser: Browser, store: 
         sign_in(page, store.server, f"orders/of/{store.sale_id}")
         expect(page.locator("tbody tr")).to_have_count(3)
         assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]
+        keep(page, "console-orders-phone")
 
 
 def test_an_order_is_found_sent_and_refunded_with_a_reason(orders: Page, store: Store) -> None:

@@ -88,7 +88,7 @@ def test_a_second_device_shows_the_order_also_when_all_is_sold(
         expect(there).to_contain_text(number)
 
 
-def test_who_may_buy_more_is_shown_the_order_and_offered_another(page: Page, demo: Server) -> None:
+def test_a_buyer_who_may_buy_more_sees_the_order_and_is_offered_another(page: Page, demo: Server) -> None:
     store = sale(demo, per_buyer_limit=2)
     panel = visit(page, store)
     press(panel, "Buy for")

@@ -10,7 +10,7 @@ export function WaitingRoomPanel({ sale, room, onChange }) {
     await attempt(() => post(paths.changeRoom(sale.sale_id), values), done);
     await onChange();
   };
-  const why = sale.phase === "sold_out" ? "sold_out" : room.why;
+  const why = ["sold_out", "ended"].includes(sale.phase) ? sale.phase : room.why;
   return html`<section class="card panel"><h2>Waiting room</h2>
     <p class="pacing pacing-${why}">${PACING[why]}</p>
     <${Facts} room=${room} />

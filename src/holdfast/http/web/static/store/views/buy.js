@@ -13,7 +13,7 @@ export function BuyView(page) {
   const isUpcoming = now.state === "upcoming";
   const hasLine = sale.room.mode !== "off";
   if (page.mine?.reservation) return html`<${Continue} ...${page} />`;
-  // Who came from the shop's own pages has the order there.
+  // Visitors from the shop's own pages find their order there.
   const orders = page.target ? [] : (page.mine?.orders ?? []);
   if (orders.length > 0 && (now.state in CLOSED || isAtLimit(sale, orders))) return html`<${Bought} ...${page} order=${orders[0]} isAll />`;
   if (now.state in CLOSED) return html`<${Closed} ...${page} />`;
