@@ -32,6 +32,8 @@ def _in_plain_words(command: Any) -> Any:
     """`SALE` and `--users N`, where Typer writes `{SALE}`, `SALE <str>` and `--users <int range>`."""
     for below in getattr(command, "commands", {}).values():
         _in_plain_words(below)
+        # Whole in the list of commands, where click cuts off what is longer than a line.
+        below.short_help = _first_sentence(below.help or "")
     for param in command.params:
         if param.param_type_name == "argument":
             param.display_type_rich = _no_type
@@ -39,6 +41,11 @@ def _in_plain_words(command: Any) -> Any:
         elif param.metavar is None and param.bare_type() in _NUMBERS:
             param.metavar = "N"
     return command
+
+
+def _first_sentence(text: str) -> str:
+    summary = " ".join(text.partition("\n\n")[0].split())
+    return summary.partition(". ")[0].removesuffix(".") + "."
 
 
 _NUMBERS = ("int", "float")

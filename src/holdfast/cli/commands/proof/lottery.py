@@ -149,8 +149,10 @@ def _answer(url: str) -> httpx.Response:
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, ValueError) as exc:
-        raise SettingsError(f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path} is not text") from exc
 
 
 def _claimed(ticket: str | None, arrival: int | None, position: int | None, seed_hash: str | None) -> Ticket:
