@@ -75,4 +75,18 @@ def group_of(commands: dict[str, str], package_of: Callable[[str], str]) -> type
             name, command, rest = super().resolve_command(ctx, args)
             return name, command.load() if isinstance(command, Unloaded) else command, rest
 
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as exc:
+                exc.message = _without_library_words(exc.message)
+                raise
+
     return LazyGroup
+
+
+def _without_library_words(message: str) -> str:
+    """`must be a valid integer`, where pydantic speaks of its input."""
+    if message.startswith("Input should be "):
+        return "must be " + message.removeprefix("Input should be ").partition(",")[0]
+    return message.removeprefix("Value error, ")
