@@ -1,15 +1,27 @@
 """What a program meets that has just begun to use the client: its own slips, and what its editor shows."""
 
+import ast
 import inspect
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import ModuleType
 from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 from scripted_server import GRANTED, problem, scripted
 
-from holdfast.client import AsyncClient, Client, HoldfastError, NoAnswer, Options, StreamEvent, problems
+from holdfast.client import (
+    AsyncClient,
+    Client,
+    HoldfastError,
+    NoAnswer,
+    Options,
+    StreamEvent,
+    async_operations,
+    operations,
+    problems,
+)
 from holdfast.client.conversation import OptionChanges
 from holdfast.client.types import Order, Pool
 
@@ -56,6 +68,16 @@ def test_options_that_can_be_changed_are_all_there_are() -> None:
 
 def returned(method: Callable[..., Any]) -> Any:
     return inspect.signature(method).return_annotation
+
+
+@pytest.mark.parametrize("module", [operations, async_operations])
+def test_editors_show_what_each_method_does(module: ModuleType) -> None:
+    [methods] = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
+    for assigned, text in zip(methods.body[::2], methods.body[1::2], strict=True):
+        assert isinstance(assigned, ast.Assign)
+        assert isinstance(text, ast.Expr)
+        assert isinstance(text.value, ast.Constant)
+        assert str(text.value.value).endswith(".")
 
 
 def test_help_shows_what_a_method_returns() -> None:
