@@ -144,6 +144,11 @@ def test_there_is_nothing_to_verify_before_opening(here: Here, tmp_path: Path) -
     assert "not published yet" in ran.err
 
 
+def test_a_missing_file_is_named_once(here: Here) -> None:
+    ran = here("lottery", "verify", "no-such-file.json", "--arrival", "7")
+    assert (ran.code, ran.err) == (2, "holdfast: no-such-file.json cannot be read: No such file or directory\n")
+
+
 @pytest.mark.parametrize(
     ("lottery", "options"),
     [

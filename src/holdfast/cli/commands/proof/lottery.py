@@ -164,8 +164,10 @@ def _asked_to_wait_s(answer: httpx.Response) -> int:
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, ValueError) as exc:
-        raise SettingsError(f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path} is not text") from exc
 
 
 def _claimed(ticket: str | None, arrival: int | None, position: int | None, seed_hash: str | None) -> Ticket:
