@@ -1,7 +1,12 @@
-"""Which sales are purged from the caches when a watcher starts."""
+"""Which sales are purged from the caches when a watcher starts, and which are warmed."""
 
+import pytest
+from msgspec.structs import replace
+
+from holdfast.caches import sale_watcher
 from holdfast.caches.purging import Purged, Purger
-from holdfast.caches.sale_watcher import CACHED_MS, SaleWatcher
+from holdfast.caches.sale_watcher import CACHED_MS, WARM_BEFORE_MS, SaleWatcher
+from holdfast.caches.warming import Warmed
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sales import insert_sale
@@ -48,3 +53,23 @@ async def test_a_watcher_that_starts_does_not_purge_sales_that_were_over_long_ag
     watcher = SaleWatcher(clock, look_into(database), purges)
     await watcher.pass_once()
     assert sorted(purges.of) == ["closed-now", "open"]
+
+
+async def test_a_sale_is_warmed_until_all_of_it_was_fetched(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sale_watcher, "WARM_AGAIN_S", 0.0)
+    clock, statuses, warmed = SetClock(database), [0, 502, 200], list[str]()
+
+    async def warm(_url: str, sale_id: str) -> list[Warmed]:
+        warmed.append(sale_id)
+        return [Warmed("/s/soon", 200, "MISS", "HIT"), Warmed("/assets/a", statuses[len(warmed) - 1], "", "")]
+
+    soon = replace(sale("soon", SaleState.READY, clock.now), starts_at=clock.now + WARM_BEFORE_MS)
+    later = replace(sale("later", SaleState.READY, clock.now), starts_at=clock.now + WARM_BEFORE_MS + 1)
+    for one in (soon, later):
+        await clock.write(lambda c, one=one: insert_sale(c, one))  # type: ignore[misc]
+    watcher = SaleWatcher(clock, look_into(database), Purges(), "http://edge.example", warm)
+    for _ in range(5):
+        await watcher.pass_once()
+    assert warmed == ["soon"] * 3

@@ -6,6 +6,7 @@ after a moment: one that had not seen the change may have filled the cache again
 """
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from time import monotonic
 
 import structlog
@@ -27,6 +28,8 @@ AGAIN_S = 2.0
 # Longer than a cache sends anything of a sale (`http/contract/caching.py`), also while servers are away.
 CACHED_MS = 600_000
 WARM_BEFORE_MS = 300_000
+# After the cache could not be reached, or the server behind it.
+WARM_AGAIN_S = 15.0
 # As in `sales/catalogue.py`.
 OVERLAP_MS = 10_000
 SALES_MAX = 10_000
@@ -46,7 +49,8 @@ class SaleWatcher:
         self._sales: dict[str, Sale] = {}
         self._phases: dict[str, Phase] = {}
         self._again: dict[str, float] = {}
-        self._warmed: set[str] = set()
+        # When to warm a sale again; never, once it was.
+        self._warm_at: dict[str, float] = {}
         self._newest = 0
 
     def agent(self) -> Agent[None]:
@@ -100,9 +104,12 @@ class SaleWatcher:
 
     async def _warm_soon(self, now: int) -> None:
         for sale in self._sales.values() if self._edge_url else ():
-            if 0 < sale.starts_at - now <= WARM_BEFORE_MS and sale.sale_id not in self._warmed:
-                self._warmed.add(sale.sale_id)
+            is_due = self._warm_at.get(sale.sale_id, 0.0) <= monotonic()
+            if is_due and 0 < sale.starts_at - now <= WARM_BEFORE_MS:
+                self._warm_at[sale.sale_id] = monotonic() + WARM_AGAIN_S
                 warmed = await self._warm(self._edge_url, sale.sale_id)
+                if all(one.status == 200 for one in warmed):
+                    self._warm_at[sale.sale_id] = inf
                 cold = [one.path for one in warmed if not one.is_warm]
                 log.info("cache_warmed", sale_id=sale.sale_id, files=len(warmed), cold=cold)
 
