@@ -1,5 +1,7 @@
 """Which sales are purged from the caches when a watcher starts, and which are warmed."""
 
+from collections.abc import Iterable
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,9 +10,10 @@ from holdfast.caches.purging import Purged, Purger
 from holdfast.caches.sale_watcher import CACHED_MS, WARM_BEFORE_MS, SaleWatcher
 from holdfast.caches.warming import Warmed
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState
+from holdfast.errors import Unavailable
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.sales.sales import insert_sale
-from holdfast.ledger.stock.shared_reads import look_into
+from holdfast.ledger.stock.shared_reads import Views, look_into
 from set_clock import SetClock
 
 
@@ -53,6 +56,23 @@ async def test_a_watcher_that_starts_does_not_purge_sales_that_were_over_long_ag
     watcher = SaleWatcher(clock, look_into(database), purges)
     await watcher.pass_once()
     assert sorted(purges.of) == ["closed-now", "open"]
+
+
+async def test_a_change_is_purged_although_the_pools_could_not_be_read_when_it_was_seen(database: Database) -> None:
+    clock, purges, failures = SetClock(database), Purges(), [Unavailable("Redis is away")]
+    look = look_into(database)
+
+    async def look_at(sku_ids: Iterable[str]) -> Views:
+        if failures:
+            raise failures.pop()
+        return await look(sku_ids)
+
+    await clock.write(lambda c: insert_sale(c, sale("changed", SaleState.READY, clock.now)))
+    watcher = SaleWatcher(clock, look_at, purges)
+    with pytest.raises(Unavailable):
+        await watcher.pass_once()
+    await watcher.pass_once()
+    assert purges.of == ["changed"]
 
 
 async def test_a_sale_is_warmed_until_all_of_it_was_fetched(

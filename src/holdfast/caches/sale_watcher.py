@@ -48,6 +48,8 @@ class SaleWatcher:
         self._warm = warm_sale
         self._sales: dict[str, Sale] = {}
         self._phases: dict[str, Phase] = {}
+        # To be purged, and to be purged once more at a time.
+        self._changed: set[str] = set()
         self._again: dict[str, float] = {}
         # When to warm a sale again; never, once it was.
         self._warm_at: dict[str, float] = {}
@@ -64,10 +66,10 @@ class SaleWatcher:
         for sale in written:
             self._sales[sale.sale_id] = sale
             self._newest = max(self._newest, sale.updated_at)
-        cached = [sale.sale_id for sale in written if _may_be_cached(sale, now)]
-        changed = dict.fromkeys([*cached, *await self._phase_changes(now)])
-        due = [sale_id for sale_id, at in self._again.items() if at <= monotonic() and sale_id not in changed]
-        await self._purge_all(list(changed), due)
+        # Kept until they are purged: what comes next may fail.
+        self._changed |= {sale.sale_id for sale in written if _may_be_cached(sale, now)}
+        self._changed |= set(await self._phase_changes(now))
+        await self._purge_all()
         await self._warm_soon(now)
         self._forget_closed()
 
@@ -89,18 +91,20 @@ class SaleWatcher:
             self._phases[sale.sale_id] = phase
         return changed
 
-    async def _purge_all(self, changed: list[str], due: list[str]) -> None:
+    async def _purge_all(self) -> None:
         if not self._purger.is_needed:
+            self._changed.clear()
             return
-        for sale_id in changed:
-            self._again[sale_id] = monotonic() + AGAIN_S
-        for sale_id in due:
-            del self._again[sale_id]
-        for sale_id in [*changed, *due]:
+        due = {sale_id for sale_id, at in self._again.items() if at <= monotonic()}
+        for sale_id in self._changed | due:
             purged = await self._purger.purge(sale_id)
             if not purged.is_complete:
                 log.warning("cache_purge_failed", sale_id=sale_id, status=purged.cdn_status)
+            if sale_id in self._changed or not purged.is_complete:
                 self._again[sale_id] = monotonic() + AGAIN_S
+            else:
+                del self._again[sale_id]
+            self._changed.discard(sale_id)
 
     async def _warm_soon(self, now: int) -> None:
         for sale in self._sales.values() if self._edge_url else ():
