@@ -6,6 +6,7 @@ after a moment: one that had not seen the change may have filled the cache again
 """
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from time import monotonic
 
 import structlog
@@ -27,6 +28,8 @@ AGAIN_S = 2.0
 # Longer than a cache sends anything of a sale (`http/contract/caching.py`), also while servers are away.
 CACHED_MS = 600_000
 WARM_BEFORE_MS = 300_000
+# After the cache could not be reached, or the server behind it.
+WARM_AGAIN_S = 15.0
 # As in `sales/catalogue.py`.
 OVERLAP_MS = 10_000
 SALES_MAX = 10_000
@@ -45,8 +48,11 @@ class SaleWatcher:
         self._warm = warm_sale
         self._sales: dict[str, Sale] = {}
         self._phases: dict[str, Phase] = {}
+        # To be purged, and to be purged once more at a time.
+        self._changed: set[str] = set()
         self._again: dict[str, float] = {}
-        self._warmed: set[str] = set()
+        # When to warm a sale again; never, once it was.
+        self._warm_at: dict[str, float] = {}
         self._newest = 0
 
     def agent(self) -> Agent[None]:
@@ -60,10 +66,10 @@ class SaleWatcher:
         for sale in written:
             self._sales[sale.sale_id] = sale
             self._newest = max(self._newest, sale.updated_at)
-        cached = [sale.sale_id for sale in written if _may_be_cached(sale, now)]
-        changed = dict.fromkeys([*cached, *await self._phase_changes(now)])
-        due = [sale_id for sale_id, at in self._again.items() if at <= monotonic() and sale_id not in changed]
-        await self._purge_all(list(changed), due)
+        # Kept until they are purged: what comes next may fail.
+        self._changed |= {sale.sale_id for sale in written if _may_be_cached(sale, now)}
+        self._changed |= set(await self._phase_changes(now))
+        await self._purge_all()
         await self._warm_soon(now)
         self._forget_closed()
 
@@ -85,24 +91,29 @@ class SaleWatcher:
             self._phases[sale.sale_id] = phase
         return changed
 
-    async def _purge_all(self, changed: list[str], due: list[str]) -> None:
+    async def _purge_all(self) -> None:
         if not self._purger.is_needed:
+            self._changed.clear()
             return
-        for sale_id in changed:
-            self._again[sale_id] = monotonic() + AGAIN_S
-        for sale_id in due:
-            del self._again[sale_id]
-        for sale_id in [*changed, *due]:
+        due = {sale_id for sale_id, at in self._again.items() if at <= monotonic()}
+        for sale_id in self._changed | due:
             purged = await self._purger.purge(sale_id)
             if not purged.is_complete:
                 log.warning("cache_purge_failed", sale_id=sale_id, status=purged.cdn_status)
+            if sale_id in self._changed or not purged.is_complete:
                 self._again[sale_id] = monotonic() + AGAIN_S
+            else:
+                del self._again[sale_id]
+            self._changed.discard(sale_id)
 
     async def _warm_soon(self, now: int) -> None:
         for sale in self._sales.values() if self._edge_url else ():
-            if 0 < sale.starts_at - now <= WARM_BEFORE_MS and sale.sale_id not in self._warmed:
-                self._warmed.add(sale.sale_id)
+            is_due = self._warm_at.get(sale.sale_id, 0.0) <= monotonic()
+            if is_due and 0 < sale.starts_at - now <= WARM_BEFORE_MS:
+                self._warm_at[sale.sale_id] = monotonic() + WARM_AGAIN_S
                 warmed = await self._warm(self._edge_url, sale.sale_id)
+                if all(one.status == 200 for one in warmed):
+                    self._warm_at[sale.sale_id] = inf
                 cold = [one.path for one in warmed if not one.is_warm]
                 log.info("cache_warmed", sale_id=sale.sale_id, files=len(warmed), cold=cold)
 
