@@ -1,4 +1,4 @@
-"""Races around confirmed refusals come in pairs: without part of the bookkeeping a winner is refused; with it, never."""
+"""Races around confirmed refusals come in pairs: without part of the bookkeeping a winner is refused, with it never."""
 
 import asyncio
 import random

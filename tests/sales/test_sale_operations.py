@@ -72,7 +72,7 @@ class Stall:
         self.reconciler = reconciler
         self.inspector = Inspector(reconciler, catch_up)
         self.loader = Loader(clock, gate, self.inspector, catch_up)
-        self.steward = SaleLifecycle(clock, self.loader, self.inspector)
+        self.lifecycle = SaleLifecycle(clock, self.loader, self.inspector)
         restocker = None if redis is None else RedisRestocker(clock, redis.splits, redis.transfers)
         self.office = SaleOperations(clock, gate, self.loader, {}, SEALER, restocker)
         self.catch_up = catch_up
@@ -93,7 +93,7 @@ class Stall:
 
     async def pass_later(self, ms: int = RESUME_AFTER_MS) -> None:
         self.clock.advance(ms)
-        await self.steward.pass_once()
+        await self.lifecycle.pass_once()
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])
@@ -134,23 +134,23 @@ async def test_a_sale_is_made_opens_and_ends_and_each_is_told_once(stall: Stall)
     assert await stall.try_to_buy() is Outcome.NOT_OPEN
     stall.clock.now = STARTS_AT
     for _ in range(3):
-        await stall.steward.pass_once()
+        await stall.lifecycle.pass_once()
     assert await stall.try_to_buy() is Outcome.RESERVED
     stall.clock.now = STARTS_AT + 60_000
     for _ in range(3):
-        await stall.steward.pass_once()
+        await stall.lifecycle.pass_once()
     assert await stall.told() == [("sale.opened", "drop"), ("sale.closed", "drop")]
     ended = await stall.sale()
     assert (ended.state, ended.opened_at, ended.closed_at) == (SaleState.CLOSED, STARTS_AT, STARTS_AT + 60_000)
     assert await stall.try_to_buy() is Outcome.ENDED
 
 
-async def test_several_stewards_tell_it_once(stall: Stall) -> None:
+async def test_several_lifecycles_tell_it_once(stall: Stall) -> None:
     await made(stall)
     others = [SaleLifecycle(stall.clock, stall.loader, stall.inspector) for _ in range(3)]
     for moment in (STARTS_AT, STARTS_AT + 60_000, STARTS_AT + 60_001):
         stall.clock.now = moment
-        await asyncio.gather(*[steward.pass_once() for steward in (stall.steward, *others)])
+        await asyncio.gather(*[lifecycle.pass_once() for lifecycle in (stall.lifecycle, *others)])
     assert await stall.told() == [("sale.opened", "drop"), ("sale.closed", "drop")]
 
 
@@ -210,7 +210,7 @@ class FailingGate:
 
 
 async def until_ready(stall: Stall) -> Sale:
-    """Two turns of the steward are enough, whatever was done before. A pool that was on its way into Redis is brought
+    """Two turns of the lifecycle are enough, whatever was done before. A pool that was on its way into Redis is brought
     there by the reconciler, once nobody else can be at it."""
     async with asyncio.timeout(60):
         while True:
@@ -339,7 +339,7 @@ async def test_a_ledger_that_does_not_add_up_keeps_a_sale_from_opening_and_is_na
     await stall.catch_up(SKU)
     await stall.clock.write(_tamper_ledger)
     stall.clock.now = STARTS_AT - CHECK_BEFORE_MS
-    await stall.steward.pass_once()
+    await stall.lifecycle.pass_once()
     shut = await stall.sale()
     assert shut.state is SaleState.LOADING
     assert shut.problem is not None
@@ -352,7 +352,7 @@ async def test_a_sale_that_adds_up_again_opens_by_itself(stall: Stall) -> None:
     await made(stall)
     await stall.clock.write(_tamper_ledger)
     stall.clock.now = STARTS_AT - CHECK_BEFORE_MS
-    await stall.steward.pass_once()
+    await stall.lifecycle.pass_once()
     assert (await stall.sale()).state is SaleState.LOADING
     await stall.clock.write(lambda c: c.execute(update(pools).values(held=0)).rowcount)
     if stall.redis is not None:
@@ -369,7 +369,7 @@ async def test_a_gate_with_other_units_than_the_ledger_keeps_a_sale_from_opening
     await made(stall)
     await world.link.call(Keys(SKU).pool, ["HINCRBY", Keys(SKU).pool, "total", 1])
     stall.clock.now = STARTS_AT - CHECK_BEFORE_MS
-    await stall.steward.pass_once()
+    await stall.lifecycle.pass_once()
     shut = await stall.sale()
     assert (shut.state, shut.problem) == (
         SaleState.LOADING,
@@ -379,7 +379,7 @@ async def test_a_gate_with_other_units_than_the_ledger_keeps_a_sale_from_opening
 
 async def test_rules_changed_behind_the_back_of_a_sale_are_put_right(stall: Stall) -> None:
     await made(stall, replace(SALE, starts_at=NOW, ends_at=None))
-    await stall.steward.pass_once()
+    await stall.lifecycle.pass_once()
     await stall.gate.apply(SKU, [Provision(None, replace(SALE.rules, paused=True))])
     await stall.catch_up(SKU)
     await stall.pass_later(10_000)
@@ -388,7 +388,7 @@ async def test_rules_changed_behind_the_back_of_a_sale_are_put_right(stall: Stal
 
 async def test_a_pause_that_never_reached_the_gate_does_within_seconds(stall: Stall) -> None:
     await made(stall, replace(SALE, starts_at=NOW, ends_at=None))
-    await stall.steward.pass_once()
+    await stall.lifecycle.pass_once()
     gate = FailingGate(stall.gate, decides=False)
     dying = SaleOperations(stall.clock, gate, Loader(stall.clock, gate, stall.inspector, stall.catch_up), {}, SEALER)
     with pytest.raises(Interrupted):
