@@ -34,7 +34,7 @@ export const PROBLEMS = {
   sale_ended: { title: "Ended", status: 409, detail: "The sale has ended.", retryable: false },
   rate_limited: { title: "Too many requests", status: 429, detail: "Rate limit exceeded.", retryable: true },
   busy: { title: "Busy", status: 503, detail: "Too many requests are waiting. Nothing was changed; retry shortly.", retryable: true },
-  outcome_unknown: { title: "Outcome unknown", status: 503, detail: "It is not known whether this was carried out.", retryable: true },
+  outcome_unknown: { title: "Outcome unknown", status: 503, detail: "It is unknown whether this was carried out.", retryable: true },
 }; // prettier-ignore
 
 const STYLE =

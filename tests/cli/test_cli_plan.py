@@ -65,10 +65,10 @@ def test_json_is_one_complete_object(here: Here) -> None:
         "sold", "fifty_percent_after_s", "ninety_percent_after_s", "ninety_nine_percent_after_s",
         "ninety_nine_percent_between_s", "sold_out_after_s", "sold_out_between_s", "ended_after_s", "longest_line",
         "most_trying_to_join", "called", "attempts", "attempts_per_second", "attempts_per_second_peak",
-        "busiest_second", "joined_last_after_s", "let_in", "slowest_purchase_ms",
+        "busiest_second", "joined_last_after_s", "admission_wait", "slowest_purchase_ms",
     }  # fmt: skip
     assert shown["result"]["sold"] == 200
-    assert set(shown["result"]["let_in"]) == {"p50", "p90", "p99", "max"}
+    assert set(shown["result"]["admission_wait"]) == {"p50", "p90", "p99", "max"}
     assert shown["breaks_first"] in TIERS
     assert shown["figures"]["join"]["per_second"] > 0
     assert len({len(values) for values in shown["series"].values()}) == 1

@@ -24,7 +24,7 @@ class PacedGate:
         await asyncio.wait_for(self._arrived.acquire(), 60)
         return self.batches[-1][1]
 
-    def let_go(self, batches: int = 1) -> None:
+    def release(self, batches: int = 1) -> None:
         for _ in range(batches):
             self._may_go.release()
 

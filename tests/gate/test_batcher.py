@@ -1,4 +1,4 @@
-"""The line in front of a pool: who is decided together, in which order, and who is dropped."""
+"""The queue of a pool: what is decided together, in which order, and what is dropped."""
 
 import asyncio
 from collections import Counter
@@ -58,7 +58,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     return hands
 
 
-# --- who is decided together
+# --- what is decided together
 
 
 async def test_a_lone_command_is_a_batch_of_one_started_at_once() -> None:
@@ -67,7 +67,7 @@ async def test_a_lone_command_is_a_batch_of_one_started_at_once() -> None:
     batcher.submit(SKU, reserve("a"))
     await asyncio.sleep(0)
     assert gate.batches == [(SKU, [reserve("a")])]
-    gate.let_go()
+    gate.release()
     await batcher.drain()
 
 
@@ -78,16 +78,16 @@ async def test_commands_that_arrive_together_go_together_in_order() -> None:
     assert [named(batch) for _, batch in gate.batches] == [["c", "a", "b"]]
 
 
-async def test_those_who_come_during_a_batch_wait_for_the_next_and_share_it() -> None:
+async def test_commands_that_arrive_during_a_batch_share_the_next() -> None:
     gate = PacedGate()
     batcher = Batcher(gate)
     await behind_a_batch(gate, batcher)
     answers = submit_all(batcher, "a", "b")
     await asyncio.sleep(0)
     answers += submit_all(batcher, "c")
-    gate.let_go()
+    gate.release()
     assert named(await gate.arrival()) == ["a", "b", "c"]
-    gate.let_go()
+    gate.release()
     await all_of(answers)
     assert len(gate.batches) == 2
 
@@ -101,13 +101,13 @@ async def test_everyone_gets_the_verdict_on_their_own_command() -> None:
     assert [v.available for v in await asyncio.gather(*answers)] == list(range(40))
 
 
-async def test_a_batch_takes_no_more_than_its_share() -> None:
+async def test_a_batch_is_limited_in_size() -> None:
     gate = PacedGate(at_once=True)
     await all_of(submit_all(Batcher(gate, batch_max=3), *"abcdefgh"))
     assert [named(batch) for _, batch in gate.batches] == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
 
 
-async def test_a_pool_has_one_batch_under_way_and_pools_do_not_wait_for_one_another() -> None:
+async def test_a_pool_has_one_batch_in_flight_and_pools_do_not_wait_for_one_another() -> None:
     gate = PacedGate()
     batcher = Batcher(gate)
     for name in "ab":
@@ -115,14 +115,14 @@ async def test_a_pool_has_one_batch_under_way_and_pools_do_not_wait_for_one_anot
             submit_all(batcher, name, sku_id=sku_id)
         await asyncio.sleep(0)
     assert [sku_id for sku_id, _ in gate.batches] == ["one", "two"]
-    gate.let_go(4)
+    gate.release(4)
     await batcher.drain()
 
 
-# --- who is dropped
+# --- what is dropped
 
 
-async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served() -> None:
+async def test_a_full_queue_is_busy_at_once_and_its_commands_are_served() -> None:
     gate = PacedGate()
     batcher = Batcher(gate, queue_max=2)
     answers = await behind_a_batch(gate, batcher)
@@ -130,42 +130,42 @@ async def test_a_full_line_says_busy_at_once_and_those_in_it_are_served() -> Non
     with pytest.raises(Busy):
         batcher.submit(SKU, reserve("c"))
     batcher.submit("another pool", reserve("d"))
-    gate.let_go(3)
+    gate.release(3)
     assert await all_of(answers) == [Verdict(Outcome.RESERVED)] * 3
 
 
-async def test_a_command_whose_caller_has_gone_is_never_decided() -> None:
+async def test_a_command_whose_caller_disconnected_is_never_decided() -> None:
     gate = PacedGate()
     batcher = Batcher(gate)
     await behind_a_batch(gate, batcher)
     gone, waiting = submit_all(batcher, "gone", "waiting")
     gone.cancel()
-    gate.let_go(2)
+    gate.release(2)
     await waiting
     assert [named(batch) for _, batch in gate.batches] == [["first"], ["waiting"]]
 
 
-async def test_a_line_whose_callers_have_all_gone_reaches_nobody() -> None:
+async def test_a_queue_whose_callers_all_disconnected_starts_no_batch() -> None:
     gate = PacedGate()
     batcher = Batcher(gate)
     await behind_a_batch(gate, batcher)
     for answer in submit_all(batcher, "a", "b"):
         answer.cancel()
-    gate.let_go()
+    gate.release()
     await batcher.drain()
     assert len(gate.batches) == 1
 
 
-async def test_a_caller_who_goes_while_being_decided_leaves_the_others_alone() -> None:
+async def test_a_caller_who_disconnects_during_a_batch_does_not_affect_the_others() -> None:
     gate = PacedGate()
     gone, waiting = submit_all(Batcher(gate), "gone", "waiting")
     await gate.arrival()
     gone.cancel()
-    gate.let_go()
+    gate.release()
     assert await waiting == Verdict(Outcome.RESERVED)
 
 
-async def test_a_command_that_waited_too_long_is_told_busy_and_never_decided(hands: Hands) -> None:
+async def test_a_command_that_times_out_in_the_queue_is_busy_and_never_decided(hands: Hands) -> None:
     gate = PacedGate()
     batcher = Batcher(gate, timeout_s=2.0)
     await behind_a_batch(gate, batcher)
@@ -173,7 +173,7 @@ async def test_a_command_that_waited_too_long_is_told_busy_and_never_decided(han
     hands.turn(1.5)
     [in_time] = submit_all(batcher, "in time")
     hands.turn(1.0)
-    gate.let_go(2)
+    gate.release(2)
     assert await in_time == Verdict(Outcome.RESERVED)
     with pytest.raises(Busy):
         await late
@@ -188,14 +188,14 @@ async def test_a_batch_without_a_verdict_fails_every_caller_and_only_them(failur
     await gate.arrival()
     later = submit_all(batcher, "d")
     gate.failure = failure
-    gate.let_go()
+    gate.release()
     assert await all_of(answers) == [failure] * 3
     gate.failure = None
-    gate.let_go()
+    gate.release()
     assert await all_of(later) == [Verdict(Outcome.RESERVED)]
 
 
-async def test_a_command_behind_a_batch_that_hangs_is_told_busy_in_time() -> None:
+async def test_a_command_behind_a_hanging_batch_is_busy_in_time() -> None:
     gate = PacedGate()
     batcher = Batcher(gate, timeout_s=0.05)
     dropped = {reason: metrics.DROPPED.labels(reason)._value for reason in ("overdue", "caller_gone")}
@@ -209,12 +209,12 @@ async def test_a_command_behind_a_batch_that_hangs_is_told_busy_in_time() -> Non
         "caller_gone": 0,
     }
     batcher._timeout_s = 60.0
-    gate.let_go(2)
+    gate.release(2)
     assert await all_of([hanging, *submit_all(batcher, "c")]) == [Verdict(Outcome.RESERVED)] * 2
     assert [named(batch) for _, batch in gate.batches] == [["first"], ["c"]]
 
 
-async def test_a_gate_that_gives_too_few_verdicts_fails_that_batch_and_not_the_line() -> None:
+async def test_a_gate_that_returns_too_few_verdicts_fails_that_batch_and_not_the_queue() -> None:
     gate = PacedGate(at_once=True)
     whole, missing = gate.apply, 1
 
@@ -230,7 +230,7 @@ async def test_a_gate_that_gives_too_few_verdicts_fails_that_batch_and_not_the_l
 
 @pytest.mark.parametrize("broken", ["_next_batch", "_on_failure", "_on_queue"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_is_served(
+async def test_a_defect_in_serving_a_queue_fails_its_commands_and_the_next_command_is_served(
     monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     gate = PacedGate(at_once=True)
@@ -249,10 +249,10 @@ async def test_a_defect_in_serving_a_line_fails_who_waits_and_the_next_to_come_i
     assert await all_of(submit_all(batcher, "c")) == [Verdict(Outcome.RESERVED)]
 
 
-# --- slowness
+# --- latency
 
 
-async def test_how_slow_the_gate_is_counts_who_still_waits_and_is_forgotten_when_nobody_asks(hands: Hands) -> None:
+async def test_latency_includes_waiting_commands_and_is_forgotten_on_an_idle_pool(hands: Hands) -> None:
     gate = PacedGate()
     batcher = Batcher(gate)
     assert batcher.slowness_ms() == {}
@@ -260,7 +260,7 @@ async def test_how_slow_the_gate_is_counts_who_still_waits_and_is_forgotten_when
     await gate.arrival()
     hands.turn(0.75)
     assert batcher.slowness_ms() == {"sku": pytest.approx(750)}
-    gate.let_go()
+    gate.release()
     await first
     hands.turn(0.5)
     assert batcher.slowness_ms() == {"sku": pytest.approx(750)}
@@ -268,7 +268,7 @@ async def test_how_slow_the_gate_is_counts_who_still_waits_and_is_forgotten_when
     assert batcher.slowness_ms() == {}
 
 
-# --- sold-out memory
+# --- sold-out cache
 
 
 SOLD_OUT = Verdict(Outcome.SOLD_OUT, available=0)
@@ -282,7 +282,7 @@ async def told(batcher: Batcher, gate: PacedGate, *verdicts: Verdict) -> None:
 
 
 @pytest.mark.parametrize("verdict", [SOLD_OUT, Verdict(Outcome.ALL_HELD, available=0)])
-async def test_a_refusal_for_stock_is_remembered_for_a_moment(hands: Hands, verdict: Verdict) -> None:
+async def test_a_refusal_for_stock_is_cached_for_a_moment(hands: Hands, verdict: Verdict) -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate, cache_s=0.1)
     assert batcher.cached_refusal(SKU) is None
@@ -294,7 +294,7 @@ async def test_a_refusal_for_stock_is_remembered_for_a_moment(hands: Hands, verd
     assert batcher.cached_refusal(SKU) is None
 
 
-async def test_one_of_a_stampede_asks_again_before_the_memory_ends(hands: Hands) -> None:
+async def test_one_of_a_stampede_is_decided_before_the_cache_expires(hands: Hands) -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate, cache_s=0.1)
     await told(batcher, gate, SOLD_OUT)
@@ -307,18 +307,18 @@ async def test_one_of_a_stampede_asks_again_before_the_memory_ends(hands: Hands)
     assert batcher.cached_refusal(SKU) is None
 
 
-async def test_the_memory_is_counted_from_before_the_batch_was_decided(hands: Hands) -> None:
+async def test_the_age_of_the_cache_counts_from_before_the_batch_was_decided(hands: Hands) -> None:
     gate = PacedGate(lambda _: SOLD_OUT)
     batcher = Batcher(gate, cache_s=0.1)
     answers = submit_all(batcher, "a")
     await gate.arrival()
     hands.turn(0.1)
-    gate.let_go()
+    gate.release()
     await all_of(answers)
     assert batcher.cached_refusal(SKU) is None
 
 
-async def test_the_memory_ends_when_the_next_unit_is_due(hands: Hands) -> None:
+async def test_the_cache_expires_when_the_next_unit_is_due(hands: Hands) -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate, cache_s=0.1)
     await told(batcher, gate, Verdict(Outcome.ALL_HELD, available=0, next_return_at=1, retry_after_ms=30))
@@ -330,7 +330,7 @@ async def test_the_memory_ends_when_the_next_unit_is_due(hands: Hands) -> None:
 
 @pytest.mark.usefixtures("hands")
 @pytest.mark.parametrize("outcome", [o for o in Outcome if o not in {Outcome.SOLD_OUT, Outcome.ALL_HELD}])
-async def test_only_an_empty_pool_is_remembered_and_any_other_word_ends_the_memory(outcome: Outcome) -> None:
+async def test_only_an_empty_pool_is_cached_and_any_other_outcome_clears_the_cache(outcome: Outcome) -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate)
     await told(batcher, gate, SOLD_OUT)
@@ -339,7 +339,7 @@ async def test_only_an_empty_pool_is_remembered_and_any_other_word_ends_the_memo
 
 
 @pytest.mark.usefixtures("hands")
-async def test_the_last_word_of_a_batch_is_the_one_remembered() -> None:
+async def test_the_last_verdict_of_a_batch_is_cached() -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate)
     await told(batcher, gate, Verdict(Outcome.RESERVED), SOLD_OUT)
@@ -347,7 +347,7 @@ async def test_the_last_word_of_a_batch_is_the_one_remembered() -> None:
 
 
 @pytest.mark.usefixtures("hands")
-async def test_units_that_return_through_the_line_are_there_for_the_next_to_ask(database: Database) -> None:
+async def test_returned_units_are_available_to_the_next_attempt(database: Database) -> None:
     harness = sql_harness(database)
     await harness.apply(Provision(1))
     batcher = Batcher(harness.gate)
@@ -358,7 +358,7 @@ async def test_units_that_return_through_the_line_are_there_for_the_next_to_ask(
 
 
 @pytest.mark.usefixtures("hands")
-async def test_no_memory_is_kept_where_none_is_wanted() -> None:
+async def test_the_cache_can_be_turned_off() -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate, cache_s=0)
     await told(batcher, gate, SOLD_OUT)
@@ -368,16 +368,16 @@ async def test_no_memory_is_kept_where_none_is_wanted() -> None:
 # --- fairness, and the end
 
 
-async def test_a_quiet_pool_waits_for_one_batch_of_a_hot_one_and_not_for_its_line() -> None:
+async def test_a_quiet_pool_waits_for_one_batch_of_a_hot_one_and_not_for_its_queue() -> None:
     gate = PacedGate()
     batcher = Batcher(OneAtATime(gate), batch_max=10)
     hot = submit_all(batcher, *map(str, range(500)), sku_id="hot")
     await gate.arrival()
     [quiet] = submit_all(batcher, "quiet", sku_id="quiet")
-    gate.let_go(3)
+    gate.release(3)
     assert await asyncio.wait_for(quiet, 60) == Verdict(Outcome.RESERVED)
     assert [sku_id for sku_id, _ in gate.batches].index("quiet") <= 2
-    gate.let_go(50)
+    gate.release(50)
     await all_of(hot)
 
 
@@ -410,7 +410,7 @@ async def test_fifty_requests_with_one_key_have_one_effect(database: Database) -
     assert len({v.reservation for v in verdicts}) == 1
 
 
-async def test_draining_answers_everyone_who_was_let_in() -> None:
+async def test_draining_answers_every_accepted_command() -> None:
     gate = PacedGate(at_once=True)
     batcher = Batcher(gate, batch_max=3)
     await batcher.drain()

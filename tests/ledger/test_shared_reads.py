@@ -39,7 +39,7 @@ class SlowReads(SetClock):
             raise self.failure
         return seen
 
-    def let_go(self, reads: int) -> None:
+    def release(self, reads: int) -> None:
         for _ in range(reads):
             self.may_go.release()
 
@@ -56,7 +56,7 @@ async def test_a_crowd_that_asks_during_a_look_shares_the_next_one(database: Dat
     first = asyncio.create_task(reads.look(SKU))
     await slow.made.acquire()
     crowd = [asyncio.create_task(reads.look(SKU)) for _ in range(100)]
-    slow.let_go(2)
+    slow.release(2)
     assert {available(view) for view in await asyncio.gather(first, *crowd)} == {7}
     assert slow.reads == 2
 
@@ -70,7 +70,7 @@ async def test_nobody_is_shown_a_state_older_than_their_question(database: Datab
     await slow.made.acquire()
     await gate.apply(SKU, [reserve("a")])
     after = asyncio.create_task(reads.look(SKU))
-    slow.let_go(2)
+    slow.release(2)
     assert [available(await before), available(await after)] == [7, 6]
 
 
@@ -79,7 +79,7 @@ async def test_one_look_serves_questions_about_many_pools(database: Database) ->
     for units, sku_id in enumerate("abc"):
         await SqlGate(database).apply(sku_id, [Provision(units)])
     reads = SharedReads(look_into(slow))
-    slow.let_go(9)
+    slow.release(9)
     views = await asyncio.gather(*[reads.look(sku_id) for sku_id in ("c", "b", "unknown", "a")])
     assert [None if view is None else available(view) for view in views] == [2, 1, None, 0]
     assert slow.reads == 1
@@ -95,7 +95,7 @@ async def test_a_crowd_shares_looks_at_reservations_and_each_sees_its_own(databa
     await gate.apply(SKU, [Move(Transition.CONFIRM, f"r{n}") for n in range(50)])
     crowd = [asyncio.create_task(reads.look(f"r{n % 50}")) for n in range(100)]
     nothing = asyncio.create_task(reads.look("never-was"))
-    slow.let_go(2)
+    slow.release(2)
     before, *after = await asyncio.gather(first, *crowd)
     assert before is not None
     assert before.status is Status.ACTIVE
@@ -120,7 +120,7 @@ async def test_a_crowd_shares_looks_at_orders_and_each_sees_its_own_newest(datab
     sold = [order(f"{n:03}-{buyer}", buyer) for buyer, count in numbers.items() for n in range(count)]
     await database.write(lambda c: c.execute(insert(orders), sold))
     slow = SlowReads(database)
-    slow.let_go(1)
+    slow.release(1)
     reads = SharedReads(orders_in(slow))
     pages = await asyncio.gather(*[reads.look(buyer) for buyer in numbers])
     assert slow.reads == 1
@@ -145,7 +145,7 @@ async def test_one_who_leaves_does_not_take_the_answer_along(database: Database)
     leaving, staying = asyncio.create_task(reads.look(SKU)), asyncio.create_task(reads.look(SKU))
     await slow.made.acquire()
     leaving.cancel()
-    slow.let_go(1)
+    slow.release(1)
     assert available(await staying) == 7
 
 
@@ -157,11 +157,11 @@ async def test_a_look_that_fails_is_unavailable_to_all_and_the_next_one_is_not(
     await SqlGate(database).apply(SKU, [Provision(7)])
     reads = SharedReads(look_into(slow))
     slow.failure = failure
-    slow.let_go(1)
+    slow.release(1)
     answers = await asyncio.gather(reads.look(SKU), reads.look(SKU), return_exceptions=True)
     assert [type(answer) for answer in answers] == [Unavailable] * 2
     slow.failure = None
-    slow.let_go(1)
+    slow.release(1)
     assert available(await reads.look(SKU)) == 7
 
 

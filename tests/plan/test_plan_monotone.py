@@ -38,9 +38,9 @@ sales = st.builds(
 def test_more_buyers_never_shorten_the_queue_or_the_wait(facts: Facts, times: int) -> None:
     few, many = outcome(facts), outcome(replace(facts, users=facts.users * times))
     assert many.longest_line >= few.longest_line
-    assert few.let_in is not None
-    assert many.let_in is not None
-    assert many.let_in.p50 >= few.let_in.p50 - LOOKED_LATER_S
+    assert few.admission_wait is not None
+    assert many.admission_wait is not None
+    assert many.admission_wait.p50 >= few.admission_wait.p50 - LOOKED_LATER_S
 
 
 @examples(15, all_=100)

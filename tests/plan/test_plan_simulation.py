@@ -127,7 +127,7 @@ def test_without_a_queue_everyone_tries_and_most_are_refused() -> None:
     found = outcome(plain(has_room=False, is_instant=False, hold_s=30.0, pay_s=5.0, abandon=0.2))
     assert found.attempts > 50_000
     assert found.attempts_per_second_peak >= 10_000
-    assert (found.longest_line, found.let_in) == (0, None)
+    assert (found.longest_line, found.admission_wait) == (0, None)
 
 
 def test_a_million_attempts_per_second_and_ten_million_waiting_are_simulated() -> None:

@@ -1,4 +1,4 @@
-"""What all cells have in common. A server without cells has it in its own ledger."""
+"""Services shared by all cells. A server without cells has them in its own ledger."""
 
 from msgspec import Struct
 

@@ -3,8 +3,8 @@
 The model. Each process writes a row of its own in the ledger, through the queue, the connections and the commit of real
 work, and calls a function that writes on every Redis primary. With its row it says which roles of background work it
 has and whether they work, and it reads the rows of the others, so that a process without background work knows whether
-anybody does it. Beside the roles it says which payment providers do not answer: only those who settle ask them. A role
-is alive while the row of some process that has it keeps changing; clocks are not compared.
+any process does it. It also reports payment providers that do not answer, because only settling processes call them. A
+role is alive while the row of some process that has it keeps changing; clocks are not compared.
 
 When it fails. After a real write failed, the row is padded to the size of a large batch until that succeeds: a disk
 that is nearly full still takes a small row. A store that gives a heartbeat no answer in time, but changed rows

@@ -1,7 +1,7 @@
-"""How far background work is behind, read from the stores when somebody asks.
+"""How far background work is behind, read from the stores on demand.
 
-What the agents say of themselves is not enough: where no worker runs, nothing is reported, and everything looks done.
-One read serves all who ask within a second.
+Reports of the agents are not enough: where no worker runs, nothing is reported, and everything looks done. One read
+serves all callers within a second.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class LagReader:
 
 
 class LagGuard:
-    """Lets nothing new begin while more is behind than `lag_max`, so that what was begun is finished first.
+    """Refuses new purchases while the backlog exceeds `lag_max`, so that work in progress is finished first.
 
     Webhooks do not count, nor does Kafka where nothing is settled from it: what is down there must not stop a sale.
     """

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 async def watch_ledger(
     settings: Settings, database: Database, engine: Engine, last_resort: LastResort
 ) -> AsyncIterator[LedgerWatch]:
-    """Compares the ledger with what was seen of it before, and goes on doing so."""
+    """Compares the ledger with its marks, at the start and continuously."""
     key = CheckpointKey(parse_signing_keys(settings.signing_key_text())[0])
     stores = [*mark_stores(settings, engine), CheckpointLog(settings.data / "checkpoints.jsonl")]
     contribute = partial(apply_decision, database)

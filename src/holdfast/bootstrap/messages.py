@@ -1,4 +1,4 @@
-"""Builds what sends messages to buyers. Without a mail server and Web Push there is none of it."""
+"""Builds the services that send messages to buyers; none without a mail server and Web Push."""
 
 from pathlib import Path
 from typing import Any

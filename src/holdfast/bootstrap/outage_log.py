@@ -1,4 +1,4 @@
-"""What did not work while this process watched, from when to when. Reads no clock and does no I/O.
+"""The outages that this process observed, with start and end. Reads no clock and does no I/O.
 
 The model. Once a second it is told which checks fail. A check that passed before and fails begins an outage, and one
 that has not failed for `GAP_MS` is over. What has gone on is due for writing every `WRITE_MS`, and once at its end, so
@@ -19,7 +19,7 @@ BACKGROUND = "background"
 # Requests were refused because there was no room for them.
 OVERLOAD = "overload"
 BUSY = "busy"
-# A single beat that came late is none.
+# A single late heartbeat is no outage.
 LEAST_MS = 2_000
 WRITE_MS = 10_000
 

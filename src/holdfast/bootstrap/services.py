@@ -134,11 +134,11 @@ class Services(Struct, frozen=True, eq=False):
         return self.readiness.checks() | {"clock": self._clock_check()} | self._replica_checks()
 
     def _replica_checks(self) -> dict[str, Check]:
-        """One that is left out stops nothing: the primary is read instead."""
+        """A replica that is left out stops nothing: the primary is read instead."""
         return {f"replica {one.name}": Check(one.reason is None, one.reason, 0) for one in self.reads.standings}
 
     def _clock_check(self) -> Check:
-        """Nothing goes by a store's clock that was set, so sales go on (`runtime/engine_clock.py`)."""
+        """No decision depends on a store's clock that was set, so sales continue (`runtime/engine_clock.py`)."""
         findings = {report.finding for report in self.engine.reconciler.reports.values()}
         is_stepped = self.database.clock_step_ms() != 0 or "clock_stepped" in findings
         return Check(not is_stepped, "clock_stepped" if is_stepped else None, 0)

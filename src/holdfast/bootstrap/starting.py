@@ -54,7 +54,7 @@ class Startup:
             try:
                 return await stack.enter_async_context(open_once())
             except EngineError as exc:
-                # What was cut off by the stop may end as an error of the engine.
+                # An attempt cut off by the stop may end as an engine error.
                 if self._stop.is_set() or monotonic() + RETRY_S > until:
                     raise
                 self._wait(str(exc))

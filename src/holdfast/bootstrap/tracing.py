@@ -1,4 +1,4 @@
-"""Opens what traces need, if they are on: otherwise OpenTelemetry is not even imported, and no class here is used."""
+"""Opens tracing if it is on; otherwise OpenTelemetry is not imported, and no class here is used."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence

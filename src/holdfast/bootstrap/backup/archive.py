@@ -68,7 +68,7 @@ class ArchiveWriter:
         self.hashes: dict[str, str] = {}
 
     def add(self, name: str, path: Path) -> None:
-        """What is appended to the file meanwhile is left out."""
+        """Bytes appended to the file meanwhile are left out."""
         with path.open("rb") as file:
             about = tarfile.TarInfo(name)
             about.size, about.mtime, about.mode = os.fstat(file.fileno()).st_size, int(path.stat().st_mtime), 0o600

@@ -44,7 +44,7 @@ class Restored(Struct, frozen=True):
     manifest: Manifest
     data_files: list[str]
     findings: list[Finding] | None
-    # What a server or Redis has seen of this ledger that the backup does not have.
+    # Data that a server or Redis has seen of this ledger and the backup lacks.
     went_back: list[str]
 
 

@@ -1,4 +1,4 @@
-"""What a backup cannot have in Redis mode: decisions that are acknowledged and only in Redis's journals so far."""
+"""What a backup lacks in Redis mode: acknowledged decisions that are only in Redis's journals so far."""
 
 from holdfast.errors import Unavailable
 from holdfast.ledger.engine.opening import open_database

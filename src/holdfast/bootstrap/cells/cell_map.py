@@ -1,8 +1,8 @@
 """The map of cells as this process knows it: all of it, in memory, at a version.
 
-The control database has it. Only what changed since the version that is known is read, once a second and when something
-is asked for that is not on it: another server may have put it there a moment ago, so it is looked for after the
-question. While the control database is away, the map stays as it is: sales that are known go on.
+The control database stores it. Only changes since the known version are read, once a second and when something unknown
+is asked for: another server may have added it a moment ago, so the read starts after the question. While the control
+database is unavailable, the map stays as it is: known sales continue.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from holdfast.runtime.agent import Agent
 from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 REFRESH_S = 1.0
-# What is unknown is mostly a typing error or an attack: the control database is asked once for all that came meanwhile.
+# Unknown IDs are mostly typing errors or attacks: all that arrive meanwhile share one read of the control database.
 RECHECK_S = 0.2
 WAITING_MAX = 65_536
 # SKUs in one transaction.

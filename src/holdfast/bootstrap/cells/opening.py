@@ -22,7 +22,7 @@ from holdfast.settings import Settings
 log = structlog.get_logger()
 
 RETRY_S = 1.0
-# A store that has not answered by now may be frozen: the start goes on without it.
+# A store that has not answered by now may be frozen: the start continues without it.
 PATIENCE_S = 3.0
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Opening(Generic[T]):
         self._task = asyncio.create_task(self._run(), name=f"cell {name}")
 
     async def wait(self) -> None:
-        """Until the first attempt is over, or has taken too long. Raises what waiting does not change."""
+        """Until the first attempt is over, or has taken too long. Raises errors that waiting does not fix."""
         tried = asyncio.create_task(self._was_tried.wait())
         await asyncio.wait([tried, self._task], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         tried.cancel()

@@ -16,7 +16,7 @@ from holdfast.settings import Settings
 
 @asynccontextmanager
 async def open_workers(settings: Settings) -> AsyncIterator[Agents]:
-    """A cell that is lost is tried again; the others go on."""
+    """A lost cell is retried; the others continue."""
     async with open_worker(settings) as agents, open_ledger(settings) as control, AsyncExitStack() as stack:
         for name, given in all_cells(settings).items():
             opening = Opening(name, partial(opened_as, name, given, partial(_worker, given, control)))

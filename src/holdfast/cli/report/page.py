@@ -9,7 +9,7 @@ from holdfast.cli.report.drawing import shares, timeline
 from holdfast.cli.report.sections import (
     CONSERVATION,
     FAIRNESS,
-    Told,
+    ProvenReport,
     duration,
     equation,
     funnel,
@@ -25,32 +25,32 @@ from holdfast.ledger.sales.report import Amount, SaleReport
 from holdfast.verify.check import Finding
 
 
-def page(told: Told) -> str:
+def page(proven: ProvenReport) -> str:
     style = files("holdfast.cli.report").joinpath("report.css").read_text()
-    title = f"{told.facts.sale.name}: report of the sale"
+    title = f"{proven.facts.sale.name}: report of the sale"
     return "\n".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             f"<style>{style}</style></head><body><main>",
-            *_parts(told),
+            *_parts(proven),
             "</main></body></html>\n",
         ]
     )
 
 
-def _parts(told: Told) -> Iterable[str]:
-    facts = told.facts
-    yield _header(told)
+def _parts(proven: ProvenReport) -> Iterable[str]:
+    facts = proven.facts
+    yield _header(proven)
     yield _tiles(headline(facts))
     yield _section("Timeline", timeline(facts.timeline, facts.bar_seconds))
     yield _pair(_section("Funnel", _funnel(facts)), _section("Refusals by reason", _refusals(facts)))
     yield _section("Waits", _waits(facts))
     yield _section("Payments", _payments(facts))
     yield _section("Incidents", _incidents(facts))
-    yield _section("Proof of conservation", _conservation(told))
-    yield _section("Proof of fairness", _fairness(told))
-    yield _section("All checks", _checks(told.proof.findings))
+    yield _section("Proof of conservation", _conservation(proven))
+    yield _section("Proof of fairness", _fairness(proven))
+    yield _section("All checks", _checks(proven.proof.findings))
     made = f"Made at {time_of(facts.at)} by holdfast report, version {__version__}"
     yield f"<footer>{made}, from one snapshot of the ledger.</footer>"
 
@@ -59,16 +59,16 @@ def _pair(*parts: str) -> str:
     return f'<div class="two">{"".join(parts)}</div>'
 
 
-def _header(told: Told) -> str:
-    sale = told.facts.sale
+def _header(proven: ProvenReport) -> str:
+    sale = proven.facts.sale
     ended_at = sale.closed_at or sale.ends_at
     until = "until it is closed" if ended_at is None else f"to {time_of(ended_at)}"
     window = f"{time_of(sale.opened_at or sale.starts_at)} {until}"
     about = f"Sale {sale.sale_id}, SKU {sale.sku_id}, {in_words(sale.price_amount, sale.currency)} each. Open {window}."
-    kind = "" if told.proof.ok else " bad"
+    kind = "" if proven.proof.ok else " bad"
     return (
         f"<header><div><h1>{escape(sale.name)}</h1><p>{escape(about)}</p></div>"
-        f'<div class="verdict{kind}">{held(told.proof.findings)}</div></header>'
+        f'<div class="verdict{kind}">{held(proven.proof.findings)}</div></header>'
     )
 
 
@@ -145,21 +145,21 @@ def _incidents(facts: SaleReport) -> str:
     return f"<table><tr><th>at</th><th>until</th><th>kind</th><th>what</th></tr>{lines}</table>"
 
 
-def _conservation(told: Told) -> str:
-    checks = named(told.proof, CONSERVATION)
+def _conservation(proven: ProvenReport) -> str:
+    checks = named(proven.proof, CONSERVATION)
     return (
-        f'<p class="equation">{equation(told.facts)}</p>'
+        f'<p class="equation">{equation(proven.facts)}</p>'
         "<p>The counts of the pool were compared with its reservations and recomputed from all events: "
         f"{held(checks)}.</p>"
         f"{_checks(checks)}"
     )
 
 
-def _fairness(told: Told) -> str:
-    line = told.facts.line
+def _fairness(proven: ProvenReport) -> str:
+    line = proven.facts.line
     if line is None:
         return "<p>The sale had no waiting room: requests were decided in the order of their arrival in each batch.</p>"
-    checks = named(told.proof, FAIRNESS)
+    checks = named(proven.proof, FAIRNESS)
     how = "in the order of arrival" if line.mode == "fifo" else "in the order that was drawn"
     counts = f"{line.joined:,} people joined, {line.called:,} were called, {how}; {line.left:,} left"
     about = f"<p>{counts}: {held(checks)}.</p>"
@@ -168,7 +168,7 @@ def _fairness(told: Told) -> str:
             f"<p>Draw over {line.entrants:,} entries; seed hash published beforehand "
             f"<code>{escape(line.seed_hash)}</code>, digest of the list <code>{escape(line.digest or '-')}</code>. "
             "Anyone can repeat it: "
-            f"<code>holdfast lottery verify …/v1/sales/{escape(told.facts.sale.sale_id)}/now --ticket FILE</code></p>"
+            f"<code>holdfast lottery verify …/v1/sales/{escape(proven.facts.sale.sale_id)}/now --ticket FILE</code></p>"
         )
     return about + _checks(checks)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.audit.engine import open_engine
-from holdfast.cli.report.sections import Told, funnel
+from holdfast.cli.report.sections import ProvenReport, funnel
 from holdfast.ledger.sales.report import SaleReport
 from holdfast.runtime.times import rfc3339
 
@@ -14,13 +14,13 @@ Fact = tuple[str, str, str | None, int, str]
 Row = tuple[str, str, str, str | None, int, str]
 
 
-def rows_of(told: Told) -> list[Row]:
-    sale_id = told.facts.sale.sale_id
-    return [(sale_id, *row) for row in _facts(told)]
+def rows_of(proven: ProvenReport) -> list[Row]:
+    sale_id = proven.facts.sale.sale_id
+    return [(sale_id, *row) for row in _facts(proven)]
 
 
-def _facts(told: Told) -> Iterator[Fact]:
-    facts = told.facts
+def _facts(proven: ProvenReport) -> Iterator[Fact]:
+    facts = proven.facts
     yield from (("stock", name, None, getattr(facts, name), "units") for name in ("total", "available", "held", "sold"))
     yield from (("funnel", step.name, None, step.number, "number") for step in funnel(facts))
     yield from (("reservations", status, None, each.units, "units") for status, each in facts.reservations.items())
@@ -33,7 +33,7 @@ def _facts(told: Told) -> Iterator[Fact]:
         if incident.ended_at is not None:
             lasted = incident.ended_at - incident.at
             yield "incidents", f"{incident.kind}: how long it lasted", rfc3339(incident.at), lasted, "ms"
-    yield from (("checks", finding.name, None, finding.count, "found") for finding in told.proof.findings)
+    yield from (("checks", finding.name, None, finding.count, "found") for finding in proven.proof.findings)
 
 
 def _timeline(facts: SaleReport) -> Iterator[Fact]:
@@ -56,18 +56,18 @@ def _money(facts: SaleReport) -> Iterator[Fact]:
     yield from (("declines", reason, None, number, "number") for reason, number in facts.declines.items())
 
 
-def write_csv(told: Told, file: Path) -> None:
+def write_csv(proven: ProvenReport, file: Path) -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(rows_of(told))
+        writer.writerows(rows_of(proven))
 
 
-def write_parquet(told: Told, file: Path) -> None:
+def write_parquet(proven: ProvenReport, file: Path) -> None:
     with open_engine() as engine:
         engine.execute(
             "CREATE TABLE report "
             "(sale_id TEXT, section TEXT, name TEXT, happened_at TIMESTAMPTZ, value BIGINT, unit TEXT)"
         )
-        engine.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?)", rows_of(told))
+        engine.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?)", rows_of(proven))
         engine.execute("COPY report TO ? (FORMAT parquet, COMPRESSION zstd)", [str(file)])

@@ -26,7 +26,7 @@ class Step(Struct, frozen=True):
     number: int
 
 
-class Told(Struct, frozen=True):
+class ProvenReport(Struct, frozen=True):
     """A report and the proof that was made from the same snapshot."""
 
     facts: SaleReport

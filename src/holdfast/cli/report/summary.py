@@ -6,14 +6,14 @@ import typer
 from msgspec import to_builtins
 
 from holdfast.cli.output import print_facts, print_table
-from holdfast.cli.report.sections import Told, duration, equation, funnel, headline, held, in_order, time_of
+from holdfast.cli.report.sections import ProvenReport, duration, equation, funnel, headline, held, in_order, time_of
 from holdfast.runtime.times import rfc3339
 
 
-def body_of(told: Told) -> dict[str, Any]:
-    shown: dict[str, Any] = _with_times(to_builtins(told.facts))
-    shown["sale_id"] = told.facts.sale.sale_id
-    return shown | {"funnel": to_builtins(funnel(told.facts)), "verify": told.proof.body()}
+def body_of(proven: ProvenReport) -> dict[str, Any]:
+    shown: dict[str, Any] = _with_times(to_builtins(proven.facts))
+    shown["sale_id"] = proven.facts.sale.sale_id
+    return shown | {"funnel": to_builtins(funnel(proven.facts)), "verify": proven.proof.body()}
 
 
 def _with_times(value: Any) -> Any:
@@ -28,8 +28,8 @@ def _with_times(value: Any) -> Any:
     }
 
 
-def print_summary(told: Told) -> None:
-    facts = told.facts
+def print_summary(proven: ProvenReport) -> None:
+    facts = proven.facts
     print_facts({"sale": f"{facts.sale.name} ({facts.sale.sale_id})"} | headline(facts) | {"stock": equation(facts)})
     for title, rows in (
         ("Funnel", [(step.name, step.number) for step in funnel(facts)]),
@@ -50,4 +50,4 @@ def print_summary(told: Told) -> None:
             folded="what",
         )
     typer.echo()
-    typer.echo(f"{'PROVEN' if told.proof.ok else 'REFUTED'}: {held(told.proof.findings)}.")
+    typer.echo(f"{'PROVEN' if proven.proof.ok else 'REFUTED'}: {held(proven.proof.findings)}.")

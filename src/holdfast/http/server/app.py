@@ -1,4 +1,4 @@
-"""Every request comes through here: routed, limited, identified, decoded, handed to its endpoint.
+"""Every request passes through here: routing, limits, authentication, decoding, then its endpoint.
 
 What an endpoint needs for this is declared in the table (http/contract/endpoints). Limits, request IDs, error answers
 and the count of requests in flight are the same for all.
@@ -41,7 +41,7 @@ from holdfast.streams.clicks.recorder import ClickRecorder
 
 log = structlog.get_logger()
 
-# A path that leads nowhere is the first to be refused under load.
+# Unknown paths are shed first.
 _NOWHERE = (Priority.CONSOLE, RateClass.NORMAL)
 _ACCEPTED = 202
 _REVOKED = "This token was revoked. Sign in again, or ask the shop."
@@ -119,11 +119,11 @@ class App:
             return refuse(_problem_of(exc, request, found))
 
     def refuse_unread(self, problem: Problem, request_id: str | None) -> Answer:
-        """For a request that could not be read."""
+        """The response to a request that could not be read."""
         return _finished(refuse(problem), request_id_from(request_id))
 
     async def _admit(self, request: Request, found: Found | None) -> Answer:
-        """Past the limits. A body is read before a place is taken in the limiter: it may take its time."""
+        """Past the limits. A body is read before a place is taken in the limiter, because it may arrive slowly."""
         priority, rate = _NOWHERE if found is None else (found.route.endpoint.priority, found.route.endpoint.rate)
         if priority is not None and not self._limiter.has_room(priority) and not _is_let_pass(request, found):
             return await self._shed(priority)
@@ -165,14 +165,14 @@ class App:
         return refuse(problem)
 
     async def _add_token(self, request: Request, found: Found | None, answer: Answer) -> None:
-        """Of what was written. If the position cannot be read, an answer without it is better than none."""
+        """The token of a write. If the position cannot be read, a response without it is better than none."""
         if request.method == "GET" or answer.status >= 300 or request.is_shed or _is_stamp(found, answer):
             return
         with suppress(EngineError):
             answer.headers.append((SEEN, await self._reads.token()))
 
     async def _limit(self, request: Request, caller: Caller | None, rate: RateClass) -> Passed | Answer | None:
-        """Before a caller is looked up, and after that failed: a made-up key exempts nobody."""
+        """Before a caller is looked up, and after that failed: a forged key does not exempt from limits."""
         if caller is not None and caller.is_revocable:
             if await self._authenticator.is_still_valid(request.authorization or "", caller):
                 return None
@@ -184,7 +184,7 @@ class App:
             try:
                 request.caller = caller = await self._authenticator.look_up(request.authorization)
             except Unauthorized as exc:
-                # Public endpoints need no caller; the others refuse in these words.
+                # Public endpoints need no caller; the others refuse with this message.
                 request.unauthorized = str(exc)
                 return self._limits.count_unauthorized(request, rate)
             except EngineError:
@@ -248,7 +248,7 @@ class App:
         return MethodNotAllowed(allowed)
 
     def end_streams(self) -> None:
-        """Call it before the server stops: it would wait for their listeners."""
+        """Call it before the server stops, which would wait for open streams."""
         self._streams.end_all()
 
     async def finish(self) -> None:
@@ -262,7 +262,7 @@ class App:
 
 
 def _note_click(clicks: ClickRecorder, request: Request, found: Found, answer: Answer) -> None:
-    """What visitors do, not what services do for them."""
+    """Actions of visitors, not of services on their behalf."""
     caller = request.caller
     if caller is None or caller.buyer_id is not None:
         buyer_id = None if caller is None else caller.buyer_id
@@ -270,19 +270,19 @@ def _note_click(clicks: ClickRecorder, request: Request, found: Found, answer: A
 
 
 def _is_stamp(found: Found | None, answer: Answer) -> bool:
-    """A provisional ticket: nothing was written."""
+    """Whether it is a provisional ticket, for which nothing was written."""
     return found is not None and found.route.endpoint is JOIN and answer.status == _ACCEPTED
 
 
 def _finished(answer: Answer, request_id: str) -> Answer:
-    """Of no endpoint, so nothing is timed."""
+    """A response of no endpoint, so nothing is timed."""
     answer.headers.append(("x-request-id", request_id))
     metrics.count_request(answer.status)
     return answer
 
 
 def _is_let_pass(request: Request, found: Found | None) -> bool:
-    """Although there is no room for it. Its endpoint answers without waiting for anything."""
+    """Although it is shed. Its endpoint answers without waiting for anything."""
     request.is_shed = found is not None and found.route.endpoint.is_answered_when_shed
     return request.is_shed
 
@@ -297,7 +297,7 @@ class MethodNotAllowed(Problem):
 
 
 def _call(request: Request, found: Found) -> Awaitable[Answer]:
-    """The endpoint's answer to come. Whether the caller may call it is checked before its body is looked at."""
+    """The endpoint's pending response. Access is checked before the body is decoded."""
     route, values = found.route, found.values
     if route.endpoint.access.is_required:
         assert request.caller is not None
@@ -341,7 +341,7 @@ def _authorise(caller: Caller, access: Access) -> None:
 
 
 def _invalid(request: Request, found: Found) -> Problem:
-    """Names everything that is wrong, wherever it is: path, headers, query or body."""
+    """Names every error in path, headers, query and body."""
     route, wrong = found.route, Wrong()
     if route.checks:
         for name, value in zip(route.endpoint.path_parameters, found.values, strict=True):

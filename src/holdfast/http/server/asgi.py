@@ -62,13 +62,13 @@ class AsgiApp:
         async with AsyncExitStack() as stack:
             await receive()
             try:
-                # Such a server listens only after this; it waits for its stores without answering.
+                # Such a server listens only after this, so it does not answer while it waits for its stores.
                 opening = partial(open_app, self._settings, background=True)
                 opened = await Startup(self._settings.start_timeout_s, asyncio.Event()).enter(stack, opening)
                 assert opened is not None
                 self._app = opened[1]
             except Exception as exc:
-                # Whatever it was: a server that is not told of it keeps serving, with nothing behind it.
+                # Whatever it was: the server must learn of it, or it would keep serving without an application.
                 reason = str(exc) if isinstance(exc, HoldfastError) else f"{type(exc).__name__}: {exc}"
                 await send({"type": "lifespan.startup.failed", "message": reason})
                 return
@@ -80,7 +80,7 @@ class AsgiApp:
 
 
 def _end_streams_on_signal(app: Stoppable) -> None:
-    """Servers tell an application that they stop once all connections are closed, which listeners keep open."""
+    """Servers signal their shutdown only when all connections are closed, which open streams prevent."""
     loop = asyncio.get_running_loop()
 
     def chain(number: signal.Signals) -> None:

@@ -27,7 +27,7 @@ class CrossOrigin:
         self._origins, self._router = origins, router
 
     def preflight(self, request: Request) -> Answer | None:
-        """Answered at once, outside the limits: it costs less than a refusal, and every request may need one."""
+        """Answered immediately, outside the limits: it costs less than a refusal, and every request may need one."""
         if request.method != "OPTIONS" or not request.path.startswith(_PATHS):
             return None
         origin, wanted = self._origin(request), _header(request, "access-control-request-method")
@@ -76,7 +76,7 @@ def _accepted(route: Route) -> list[str]:
 
 
 def _vary(headers: Headers) -> None:
-    """In the line that is there, if there is one: not every cache reads a second."""
+    """Added to an existing `Vary` header, because not every cache reads a second one."""
     for index, (name, value) in enumerate(headers):
         if name == "vary":
             headers[index] = (name, f"{value}, origin")

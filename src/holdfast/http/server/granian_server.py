@@ -13,7 +13,7 @@ from holdfast.http.contract.problems import MAX_HEADER_BYTES
 from holdfast.http.server.address import CONNECTIONS_MAX
 
 HEADER_TIMEOUT_MS = 10_000
-# How long a client may take no byte of what was sent to it.
+# How long a client may read nothing of what was sent to it.
 WRITE_TIMEOUT_MS = 10_000
 
 

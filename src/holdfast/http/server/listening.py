@@ -18,13 +18,13 @@ from holdfast.http.server.starting import StartingApp
 FINISH_S = 6.0
 # After the last answer is handed over, the server's own thread still has to write it to the socket.
 FLUSH_S = 0.1
-# Granian ends in milliseconds; clients that keep it have had their time.
+# Granian ends in milliseconds unless clients keep it, and those have had their time.
 CLOSE_S = 0.5
 
 
 class Stoppable(Answering, Protocol):
     def end_streams(self) -> None:
-        """Call it before the server stops: it would wait for their listeners."""
+        """Call it before the server stops, which would wait for open streams."""
 
     async def finish(self) -> None:
         """Wait until every request in flight is answered."""

@@ -1,4 +1,4 @@
-"""Records who was refused at the door, and counts what was shed (docs/AUDIT.md)."""
+"""Records refusals before the gate, and counts shed requests (docs/AUDIT.md)."""
 
 from holdfast.audit.recorder import Recorder
 from holdfast.domain.stock.reservation import sku_of
@@ -8,7 +8,7 @@ from holdfast.http.contract.problem import Problem
 from holdfast.http.server.router import Found
 from holdfast.sales.catalogue import Catalogue
 
-# Forbidden, in conflict with how things are, too early. Other statuses mean a request that is wrong in itself.
+# Forbidden, conflict, too early. Other statuses mean an invalid request.
 _REFUSED = frozenset({403, 409, 429})
 _SHED = 503
 
@@ -43,6 +43,6 @@ class RefusalNotes:
 
 
 def is_recorded(endpoint: Endpoint) -> bool:
-    """What changes something for a buyer: join, admission, purchase, quote, confirm, extend, cancel."""
+    """Whether it changes something for a buyer: join, admission, purchase, quote, confirm, extend, cancel."""
     is_theirs = endpoint.path_parameters[:1] in (("sale_id",), ("reservation_id",))
     return is_theirs and endpoint.access.buyers and endpoint.method != "GET"

@@ -40,7 +40,7 @@ class Route(Struct, frozen=True, eq=False):
     checks: tuple[Callable[[str], bool], ...]
     takes_key: bool
     key_missing: ProblemKind | None
-    # A header that will do instead of the key.
+    # A header accepted instead of the key.
     key_instead: str | None
     # How long its answers took, until they are flushed.
     timings: metrics.Timings

@@ -17,7 +17,7 @@ TRY_S = 2.0
 
 
 def serve(settings: Settings, host: str, port: int, greet: Greet, *, workers: int, background: bool) -> None:
-    """Serve until SIGTERM or SIGINT. A SQLite file has one process that decides, whatever speaks HTTP for it."""
+    """Serve until SIGTERM or SIGINT. On SQLite one process decides, however many speak HTTP."""
     host = resolve(host, port)
     check_port(host, port)
     if workers == 1:
@@ -27,7 +27,7 @@ def serve(settings: Settings, host: str, port: int, greet: Greet, *, workers: in
     if settings.cells and any(each.is_embedded for each in (settings, *all_cells(settings).values())):
         raise SettingsError("--workers with HOLDFAST_CELLS needs PostgreSQL: for the control database and every cell")
     if settings.is_embedded:
-        make_private_directory(settings.data)  # If it cannot be used, that is said once, not by every process.
+        make_private_directory(settings.data)  # If it cannot be used, report that once, not from every process.
         FrontSupervisor(settings, host, port, workers, background, greet).run()
         return
     greet(asyncio.run(_try_stores(settings)))

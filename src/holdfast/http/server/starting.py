@@ -1,4 +1,4 @@
-"""What a server answers until its stores are up: it lives, and is not ready."""
+"""The responses of a server until its stores are up: live, but not ready."""
 
 from time import monotonic
 

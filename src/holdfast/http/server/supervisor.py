@@ -38,7 +38,7 @@ _spawning = multiprocessing.get_context("spawn")
 
 
 class Slot(Struct, eq=False):
-    """A process that there should be."""
+    """A process that should be running."""
 
     role: str
     start: Callable[[], BaseProcess]
@@ -67,7 +67,7 @@ class Supervisor(ABC):
                     self._fill_slots()
                     self._wait_for_the_dead()
             finally:
-                self._stop()  # Again, for one that was being started when the signal came.
+                self._stop()  # Again, for a process that was being started when the signal came.
                 self._await_end()
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Supervisor(ABC):
         """The processes, which may share a directory that is theirs alone."""
 
     def _tend(self) -> None:  # noqa: B027 - most have nothing to do
-        """Called at least once a second, and when there is news."""
+        """Called at least once a second, and on every change."""
 
     def _forget(self, process: BaseProcess) -> None:  # noqa: B027 - most have nothing to do
         """Of a process that died."""
@@ -130,7 +130,7 @@ class Supervisor(ABC):
 
 
 class WorkerSupervisor(Supervisor):
-    """Of whole servers that share a port and the stores."""
+    """Supervises complete servers that share a port and the stores."""
 
     def __init__(self, settings: Settings, host: str, port: int, workers: int, background: bool) -> None:
         super().__init__()

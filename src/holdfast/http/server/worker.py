@@ -26,7 +26,7 @@ from holdfast.settings import Settings
 
 log = structlog.get_logger()
 
-# The exit status of a worker that waited in vain for its stores.
+# The exit status of a worker whose stores did not come up in time.
 STORES_DOWN = 3
 
 # Called with a pool there is, or None, when nothing is left that could refuse the start.

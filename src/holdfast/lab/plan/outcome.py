@@ -49,7 +49,7 @@ class Outcome(Struct, frozen=True):
     busiest_second: float
     """The most purchases granted in one second, including repeats. Random arrivals make it higher than the average."""
     joined_last_after_s: float
-    let_in: Percentiles | None
+    admission_wait: Percentiles | None
     """Waiting times of admitted buyers."""
     slowest_purchase_ms: float
 
@@ -99,7 +99,7 @@ def outcome_of(facts: Facts, run: Run) -> Outcome:
         attempts_per_second_peak=per_second(snapshots, lambda snapshot: snapshot.attempts),
         busiest_second=_busiest_second(facts, snapshots),
         joined_last_after_s=round(_when(snapshots, lambda m: m.joined, last.joined) or 0.0, 2),
-        let_in=_waits(facts, snapshots) if last.admitted else None,
+        admission_wait=_waits(facts, snapshots) if last.admitted else None,
         slowest_purchase_ms=round(max(snapshot.behind_ms for snapshot in snapshots), 1),
     )
 
@@ -151,9 +151,9 @@ def _waits(facts: Facts, snapshots: Sequence[Snapshot]) -> Percentiles:
     last, waits = snapshots[-1], list[float]()
     for number in range(_PARTS):
         part = (number + 0.5) / _PARTS
-        let_in_at = _when(snapshots, lambda snapshot: snapshot.admitted, part * last.admitted) or 0.0
+        admitted_at = _when(snapshots, lambda snapshot: snapshot.admitted, part * last.admitted) or 0.0
         came_at = facts.arrived_at(part * last.called)
-        waits.append(max(let_in_at - max(came_at, facts.opens_after_s), 0.0))
+        waits.append(max(admitted_at - max(came_at, facts.opens_after_s), 0.0))
     waits.sort()
     return Percentiles(*(round(waits[min(int(part * _PARTS), _PARTS - 1)], 2) for part in (0.5, 0.9, 0.99, 1.0)))
 

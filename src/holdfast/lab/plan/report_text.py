@@ -59,7 +59,7 @@ def results(plan: Plan) -> list[Result]:
 
 def _line_results(plan: Plan) -> list[Result]:
     outcome, facts = plan.outcome, plan.facts
-    waits = outcome.let_in
+    waits = outcome.admission_wait
     shown = "-" if waits is None else " / ".join(in_words(wait) for wait in (waits.p50, waits.p90, waits.p99))
     line = plan.figures.line.per_second
     return [

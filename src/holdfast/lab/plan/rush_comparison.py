@@ -122,8 +122,8 @@ def compare(rushed: MeasuredRush, plan: Plan) -> list[Comparison]:
         Comparison("attempts", "requests", outcome.attempts, measured.attempts - of_bots),
         Comparison("purchases_at_most", "per s", outcome.busiest_second, measured.purchases_per_second_peak),
     ]
-    if measured.wait_s is not None and outcome.let_in is not None:
-        predicted = msgspec.to_builtins(outcome.let_in)
+    if measured.wait_s is not None and outcome.admission_wait is not None:
+        predicted = msgspec.to_builtins(outcome.admission_wait)
         found.append(Comparison("longest_line", "people", outcome.longest_line, measured.longest_line))
         found += [Comparison(f"wait_{p}", "s", predicted[p], measured.wait_s.get(p)) for p in ("p50", "p90")]
     return found

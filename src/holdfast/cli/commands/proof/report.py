@@ -12,7 +12,7 @@ from holdfast.cli.output import AsJson, examples, fail, print_json
 from holdfast.cli.report.gather import gather
 from holdfast.cli.report.page import page
 from holdfast.cli.report.rows import write_csv, write_parquet
-from holdfast.cli.report.sections import Told, held
+from holdfast.cli.report.sections import ProvenReport, held
 from holdfast.cli.report.summary import body_of
 
 app = typer.Typer()
@@ -49,21 +49,21 @@ def report(
     settings = settings_from(data)
     if is_new(settings):
         fail(f"there are no sales in {shown_url(settings)} yet")
-    told = gather(settings, sale_id)
+    proven = gather(settings, sale_id)
     if out is not None or not as_json:
         out = out or Path(f"{sale_id}-report.html")
-        out.write_text(page(told), encoding="utf-8")
-    written = [file for file in (out, _rows(told, csv, parquet)) if file]
+        out.write_text(page(proven), encoding="utf-8")
+    written = [file for file in (out, _rows(proven, csv, parquet)) if file]
     if as_json:
-        print_json(body_of(told))
+        print_json(body_of(proven))
     else:
-        typer.echo(f"Report of {sale_id} written to {', '.join(map(str, written))}; {held(told.proof.findings)}.")
-    raise typer.Exit(0 if told.proof.ok else 1)
+        typer.echo(f"Report of {sale_id} written to {', '.join(map(str, written))}; {held(proven.proof.findings)}.")
+    raise typer.Exit(0 if proven.proof.ok else 1)
 
 
-def _rows(told: Told, csv: Path | None, parquet: Path | None) -> str:
+def _rows(proven: ProvenReport, csv: Path | None, parquet: Path | None) -> str:
     if csv is not None:
-        write_csv(told, csv)
+        write_csv(proven, csv)
     if parquet is not None:
-        write_parquet(told, parquet)
+        write_parquet(proven, parquet)
     return ", ".join(str(file) for file in (csv, parquet) if file is not None)

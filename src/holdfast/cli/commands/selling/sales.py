@@ -249,12 +249,12 @@ def report(sale_id: SaleName, data: Data = None, as_json: AsJson = False) -> Non
     settings = settings_from(data)
     if is_new(settings):
         _print_result(Refusal.NOT_FOUND, as_json)
-    told = gather(settings, sale_id)
+    proven = gather(settings, sale_id)
     if as_json:
-        print_json(body_of(told))
+        print_json(body_of(proven))
     else:
-        print_summary(told)
-    raise typer.Exit(0 if told.proof.ok else 1)
+        print_summary(proven)
+    raise typer.Exit(0 if proven.proof.ok else 1)
 
 
 @app.command("restock", epilog=examples("holdfast sales restock drop --units 100"))

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from holdfast.access.console_sessions import LASTS_S
 from holdfast.access.oidc import PENDING_S, SignInRefused
-from holdfast.access.operators import Begun
+from holdfast.access.operators import NewSession
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract import problems, team_problems
 from holdfast.http.contract.message import Answer, Request, json
@@ -95,7 +95,7 @@ def _ensure_console(request: Request) -> None:
         raise Problem(problems.FORBIDDEN, "Only the console's own page can sign in.")
 
 
-def _signed_in(request: Request, begun: Begun) -> Answer:
+def _signed_in(request: Request, begun: NewSession) -> Answer:
     token, session = begun
     return json(SessionOut.of(session), 200, ("set-cookie", set_cookie(token, LASTS_S, request.header)))
 

@@ -1,9 +1,9 @@
 """The router above the cells. It picks the application that answers, and has no state but the map.
 
-A sale, a SKU or a reservation in the path names the cell (`CellMap`). The request then goes to the application of that
-cell as if there were no other. Everything else goes to the application of the control database, which has the keys,
-operators and webhooks; some of its endpoints ask all cells (`lists.py`) or choose one (`placing.py`). What is on no map
-goes there too: it has no sales, and answers 404.
+A sale, a SKU or a reservation in the path determines the cell (`CellMap`). The request then goes to the application of
+that cell as if there were no other. Everything else goes to the application of the control database, which has the
+keys, operators and webhooks; some of its endpoints ask all cells (`lists.py`) or choose one (`placing.py`). What is on
+no map goes there too: it has no sales, and answers 404.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _IN_ONE_CELL = frozenset({"sale_id", "sku_id", "reservation_id", "drop_id"})
 
 
 class CellsApp:
-    """What a server with cells answers with, in place of an `App`."""
+    """The application of a server with cells, in place of an `App`."""
 
     def __init__(self, control: App, cells: Mapping[str, Cell], cell_map: CellMap) -> None:
         self._control, self._cells, self.cell_map = control, cells, cell_map
@@ -84,7 +84,7 @@ class CellHealth:
         self._services, self._cells = services, cells
 
     async def ready(self, _request: Request) -> Answer:
-        """As long as one cell sells: what is wrong with another is no reason to take this server away from it."""
+        """Ready while one cell sells: failures of another cell must not take this server out of service."""
         checks = {f"cell {name}": cell.check for name, cell in self._cells.items()}
         lost = [name for name, cell in self._cells.items() if not checks[f"cell {name}"].ok]
         control = {f"control {name}": CheckOut.of(check) for name, check in self._services.checks.items()}
@@ -95,7 +95,7 @@ class CellHealth:
         return json(ReadyOut(status, shown, [], [f"cell {name}" for name in lost]))
 
     async def features(self, _request: Request) -> Answer:
-        """What some cell can do is on: the edge must not turn everybody away because of one cell."""
+        """A feature is on if some cell has it: the edge must not refuse everybody because of one cell."""
         found = {name: self._feature(name) for name in CAPABILITIES}
         return json(FeaturesOut(found, [name for name, feature in found.items() if not feature.enabled]))
 
@@ -141,7 +141,7 @@ def _instead(services: Services, cells: Mapping[str, Cell], cell_map: CellMap) -
 
 @asynccontextmanager
 async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[tuple[Services, App | CellsApp]]:
-    """What a server answers with, with or without cells."""
+    """The application of a server, with or without cells."""
     if settings.cells:
         async with open_cells(settings, background=background) as opened:
             yield opened

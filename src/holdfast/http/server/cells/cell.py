@@ -1,4 +1,4 @@
-"""One cell as the router sees it: a whole application with stores of its own, or none while they are away."""
+"""One cell as the router sees it: an application with its own stores, or none while they are unavailable."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,13 +24,13 @@ from holdfast.ledger.cells.own import Load, load_of, owned_by
 from holdfast.runtime.readiness import SELLING
 from holdfast.settings import Settings
 
-# How long a list waits for a cell. Longer than any cell that works takes; shorter than buyers are patient.
+# How long a list waits for a cell: longer than any working cell takes, shorter than buyers' patience.
 DEADLINE_S = 1.0
 _STORES_DOWN = frozenset({"not_ready", "busy", "outcome_unknown"})
 
 
 class Open:
-    """What is there while a cell is open."""
+    """The parts of an open cell."""
 
     def __init__(self, services: Services, app: App) -> None:
         self.services, self.app = services, app
@@ -92,7 +92,7 @@ class Cell:
         return CheckOut.of(services.checks[SELLING])
 
     async def answer(self, request: Request) -> Answer | None:
-        """Of its application. A caller who is refused because the cell is lost is told which one it is."""
+        """The response of its application. A refusal because the cell is lost names the cell."""
         app = self.app
         if app is None:
             answer = refuse(self.unavailable())
@@ -102,8 +102,8 @@ class Cell:
         return found if found is None or found.status != 503 or found.stream is not None else self._named(found)
 
     async def ask(self, request: Request) -> Answer | None:
-        """For a list. None if it does not answer in time, or cannot. What changes something takes as long as it takes:
-        cut off, nobody would know whether it was done."""
+        """For a list. None if it does not answer in time, or cannot. Writes have no timeout here: if they were cut off,
+        the outcome would be unknown."""
         app = self.app
         if app is None:
             return None
@@ -115,7 +115,7 @@ class Cell:
         return None if answer.status >= 500 else answer
 
     async def forward(self, request: Request) -> Answer:
-        """A request that the router has admitted and that is carried out here."""
+        """Carries out a request that the router has admitted."""
         app = self.app
         if app is None:
             raise self.unavailable()
@@ -140,7 +140,7 @@ class Cell:
         document["cell"] = self.name
         if document["reason"] in _STORES_DOWN and not self.check.ok:
             kind = cell_problems.CELL_UNAVAILABLE
-            # What was said of the request stays true: whether something may have happened, and how to retry.
+            # The statement about the request stays: whether something may have happened, and how to retry.
             document |= kind.document(detail=f"{kind.detail} {document['detail']}", retryable=document["retryable"])
         answer.body = encode(document)
         return answer

@@ -41,7 +41,7 @@ class CellLists:
         return await self._page(request, "drop_id", wanted.limit, newest_first=False)
 
     async def wallet(self, request: Request, buyer_id: str) -> Answer:
-        """What a buyer has in all cells together. Half of it would look like a loss."""
+        """Everything a buyer has, in all cells. A partial list would look like a loss."""
         answers, missing = await self._ask(request)
         refused = next((answer for answer in answers.values() if answer.status >= 300), None)
         if refused is not None:
@@ -58,13 +58,13 @@ class CellLists:
         return json(found | {"balances": balances})
 
     async def everything(self, request: Request, *_given: object) -> Answer:
-        """Of all cells together."""
+        """The lists of all cells, merged."""
         answers, missing = await self._ask(request)
         refused = next((answer for answer in answers.values() if answer.status >= 300), None)
         return refused or json(_merged(list(map(_document, answers.values()))) | _told(missing))
 
     async def anywhere(self, request: Request, *_given: object) -> Answer:
-        """Of the one cell that has it."""
+        """From the one cell that has it."""
         answers, missing = await self._ask(request)
         for answer in answers.values():
             if answer.status != 404:
@@ -74,7 +74,7 @@ class CellLists:
         return next(iter(answers.values()))
 
     async def everywhere(self, request: Request, *_given: object) -> Answer:
-        """A notice that concerns one cell. Those that do not know it ignore it."""
+        """A notice that concerns one cell. The others ignore it."""
         answers, missing = await self._ask(request)
         refused = next((answer for answer in answers.values() if answer.status >= 300), None)
         if refused is None and missing:

@@ -1,4 +1,4 @@
-"""Where something new is put: a sale, or a pool without one.
+"""Chooses the cell of a new sale or pool.
 
 A SKU is wholly in one cell, so a sale goes where its SKU is. A new SKU goes to the cell that the request names, or to
 the emptiest: the one with the fewest sales that are not closed, then with the fewest unsold units. A cell that a pinned

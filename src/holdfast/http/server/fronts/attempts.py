@@ -1,9 +1,9 @@
 """Purchases that are likely to be refused, as a short question to the core instead of the whole request.
 
-After a sale is sold out, nearly every request is a purchase that must hear so. The front reads it; what the core needs
-to refuse it is the buyer, the quantity and the address, and it answers without a task or a second look at the request:
-the limits are counted and the refusal is recorded as for any other. It refuses like this only what it is certain of, at
-that moment. Of anything else it says that it is unsure, and gets the whole request.
+After a sale is sold out, nearly every request is a purchase to be refused. The front reads it and sends the core only
+the buyer, the quantity and the address. The core answers without a task or parsing the request; limits are counted and
+the refusal is recorded as usual. It only refuses if it is certain at that moment. Otherwise it answers that it is
+unsure, and gets the whole request.
 """
 
 from time import monotonic
@@ -29,7 +29,7 @@ from holdfast.runtime.tracing.context import TRACEPARENT
 from holdfast.settings import Settings
 from holdfast.streams.clicks.recorder import ClickRecorder
 
-# More sales at once than are worth it; which they are is learnt again within one request each.
+# More sales at once than are worthwhile; each is learnt again with one request.
 SALES_MAX = 64
 _CONFLICT = 409
 
@@ -60,7 +60,7 @@ class RefusingSales:
         self._sales.pop(request.path, None)
 
     def attempt(self, number: int, request: Request, buyer: Buyer) -> Attempted | None:
-        """None if the whole request has to go to the core."""
+        """The refusal, or None if the whole request has to go to the core."""
         sale_id, key = self._sales.get(request.path), request.idempotency_key
         if sale_id is None or key is None or request.query or request.method != "POST" or not is_key(key):
             return None
@@ -71,7 +71,7 @@ class RefusingSales:
                 return None
             address = self._addresses.limited(request.connection)
         except (Problem, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None  # The core says what is wrong with it.
+            return None  # The core reports the error.
         if given != PurchaseIn(given.quantity):
             return None
         buyer_id, tier, _, _, token_id = buyer

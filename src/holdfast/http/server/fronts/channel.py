@@ -1,4 +1,4 @@
-"""What fronts and the core say to each other, over a socket that only their user can open.
+"""The protocol between fronts and the core, over a socket that only their user can open.
 
 A frame is a list of messages in msgpack, with its length before it. All that one end has to say in a turn of its event
 loop goes in one frame and one write. A request has a number of its front's choosing, by which everything about it goes.
@@ -130,7 +130,7 @@ class Channel(asyncio.Protocol, Generic[Heard]):
         try:
             data = _encode(messages)
         except (OverflowError, TypeError, ValueError):
-            # Nobody can tell what is lost with them, so they are lost as if the other end had died.
+            # It is unknown what is lost with them, so treat them as if the other end had died.
             log.exception("messages_unsent", messages=len(messages))
             self.close()
             return

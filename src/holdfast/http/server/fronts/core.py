@@ -59,7 +59,7 @@ class _Client:
     def __init__(self, asked: Asked) -> None:
         self._headers, self._peer = asked.headers, asked.peer
         self._has_left = False
-        # Most requests are answered before anybody asks.
+        # Most requests are answered before this is needed.
         self._left: asyncio.Event | None = None
         self.taken: asyncio.Semaphore | None = None
         self.answering: asyncio.Task[None] | None = None
@@ -180,7 +180,7 @@ def _caller(
 
 
 def run_core(settings: Settings, background: bool, socket: Path, supervisor: Pipe, turn: Pipe, ready: Pipe) -> None:
-    """Everything is imported by now. The core that serves may be lost at any time, and then it is this one's turn."""
+    """Everything is imported now. If the serving core is lost, this one takes over."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with suppress(EOFError):
         turn.recv()
@@ -220,7 +220,7 @@ async def _serve(settings: Settings, background: bool, socket: Path, supervisor:
 
 
 async def _finish(app: App, fronts: set[Front]) -> None:
-    """Until the last front is gone: what they have accepted is still to be answered."""
+    """Until the last front is gone, because accepted requests still have to be answered."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FRONTS_FINISH_S):
             while fronts:  # noqa: ASYNC110 - a few times, once

@@ -1,8 +1,8 @@
 """A process that speaks HTTP and asks the core.
 
-It reads requests, their bodies and buyers' tokens, and sends what the core answers. Whatever has to be counted or
-decided for all clients together is left to the core, limits too. While there is no core it says that it is not ready;
-of a request that was on its way when the core was lost, nobody can tell here what became of it.
+It reads requests, their bodies and buyers' tokens, and sends the core's responses. Everything that is counted or
+decided for all clients together, including limits, is left to the core. Without a core it responds that it is not
+ready; the outcome of requests in flight when the core was lost is unknown.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ RETRY_S = 0.02
 # A front that has not found a core by now listens all the same, to say so.
 PATIENCE_S = 3.0
 
-# Headers that the core gets otherwise, or that nobody reads.
+# Headers that the core gets otherwise, or does not need.
 _READ_HERE = frozenset(
     {"accept", "authorization", "connection", "content-length", "content-type", "idempotency-key", "user-agent"}
 )
@@ -104,7 +104,7 @@ class Core:
         return answer
 
     def leave(self, number: int) -> None:
-        """Nobody waits for the answer any more, or for the rest of it."""
+        """The client no longer waits for the response, or for the rest of it."""
         was_open = self._answers.pop(number, None) or self._streams.pop(number, None)
         if was_open is not None and self._channel is not None:
             self._channel.say(Left(number))

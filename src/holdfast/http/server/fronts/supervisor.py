@@ -1,7 +1,7 @@
 """Fronts and a core as one server, and the next core, which has loaded everything and waits for its turn.
 
-Python takes longer to load the program than the program takes to open its stores. So a core that dies is replaced by
-one that has only the second left to do.
+Loading the program takes longer than opening its stores. So a core that dies is replaced by one that is already loaded
+and only has to open the stores.
 """
 
 import multiprocessing
@@ -81,7 +81,7 @@ class FrontSupervisor(Supervisor):
             self._next = self._load_core()
 
     def _hear(self, ready: Pipe) -> None:
-        """What is wrong with the settings is reported once, not by every core again and again."""
+        """Report invalid settings once, not by every core."""
         try:
             news = ready.recv()
         except EOFError:

@@ -3,8 +3,8 @@ import { html, useEffect, useState } from "../html.mjs";
 import * as paths from "../../paths.mjs";
 
 const REFUSED = {
-  not_invited: "Nobody invited this account. Ask an administrator for an invitation to its email address.",
-  sign_in_expired: "The sign-in took too long or was begun in another window. Try again.",
+  not_invited: "This account has not been invited. Ask an administrator for an invitation to its email address.",
+  sign_in_expired: "The sign-in took too long or was started in another window. Try again.",
   identity_refused: "The identity provider's answer was not valid. Try again, or ask an administrator.",
   issuer_unavailable: "The identity provider does not answer. Try again in a minute.",
   no_issuer: "No identity provider is configured.",
