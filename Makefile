@@ -33,34 +33,38 @@ PORT ?= 8000
 run: install ## Run the demo on http://127.0.0.1:8000 (PORT=8001 for another port)
 	@exec $(BIN)/holdfast demo --port $(PORT)
 
+# Asks nothing, waits for other package installations (a new machine updates itself), and gives up after 10 minutes.
+APT_GET := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get --yes --quiet -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3
+INSTALL := $(APT_GET) update && $(APT_GET) install
+
 browser: ## Install Chromium for the browser tests if it is missing (Debian and Ubuntu, as root)
-	@test -n "$(BROWSER)" || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || \
+	@test -n "$(BROWSER)" || { $(INSTALL) chromium; } || \
 		{ echo "Chromium is missing and could not be installed: apt-get install chromium"; exit 1; }
 
 # Optional: the test that needs it is skipped without it.
 firefox: ## Install Firefox for its browser test if it is missing (Debian and Ubuntu, as root)
 	@{ command -v firefox-esr || command -v firefox; } >/dev/null || \
-		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends firefox-esr; } || \
+		{ $(INSTALL) --no-install-recommends firefox-esr; } || \
 		echo "Firefox could not be installed: apt-get install firefox-esr"
 
 edge-tools: ## Install nginx with njs, and wrk, for the edge tests (Debian and Ubuntu, as root)
 	@{ command -v nginx && command -v wrk && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
-		{ apt-get update --quiet && apt-get install --yes --quiet nginx libnginx-mod-http-js wrk; } || \
+		{ $(INSTALL) nginx libnginx-mod-http-js wrk; } || \
 		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js wrk"; exit 1; }
 
-# The tests fetch Kafka itself.
-broker: ## Install Java and Maven for the Kafka tests if they are missing (Debian and Ubuntu, as root)
+broker: install-dev ## Install Java and Maven for the Kafka tests if they are missing (Debian and Ubuntu, as root), and fetch Kafka
 	@{ command -v java && command -v mvn; } >/dev/null || \
-		{ apt-get update --quiet && apt-get install --yes --quiet default-jre-headless maven; } || \
+		{ $(INSTALL) default-jre-headless maven; } || \
 		{ echo "Java or Maven is missing and could not be installed: apt-get install default-jre-headless maven"; exit 1; }
+	@$(BIN)/python -m holdfast.lab.load.kafka_broker || { echo "Kafka could not be fetched by Maven"; exit 1; }
 
 pgbouncer: ## Install PgBouncer for its tests if it is missing (Debian and Ubuntu, as root)
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
-		{ apt-get update --quiet && apt-get install --yes --quiet pgbouncer; } || \
+		{ $(INSTALL) pgbouncer; } || \
 		{ echo "PgBouncer is missing and could not be installed: apt-get install pgbouncer"; exit 1; }
 
 node: ## Install Node and npm for the tests of the middleware and the TypeScript client (Debian and Ubuntu, as root)
-	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || \
+	@command -v npm >/dev/null || { $(INSTALL) nodejs npm; } || \
 		{ echo "Node or npm is missing and could not be installed: apt-get install nodejs npm"; exit 1; }
 
 # Optional: the tests that need it are skipped without it.
@@ -72,19 +76,22 @@ edge-worker: node ## Install the worker runtime (npm's miniflare) for the tests 
 	@test -d edge/node_modules/miniflare || timeout 300 npm install --prefix edge --no-package-lock --no-audit --no-fund --silent || \
 		{ echo "miniflare could not be installed: npm install --prefix edge"; exit 1; }
 
-# Test files are kept in memory if 8 GB are free there, so that a slow disk does not slow the tests down.
+# Test files are kept in memory if 8 GB are free there, and 4 GB for the tests, so that a slow disk does not slow them down.
 IN_MEMORY := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && \
+	awk '$$1 == "MemAvailable:" { exit $$2 < 12000000 }' /proc/meminfo && \
 	findmnt --noheadings --output OPTIONS /dev/shm | grep --quiet --invert-match noexec && echo TMPDIR=/dev/shm)
 # Test processes mostly wait for servers and timers, so three of them share two processors.
-PROCESSES ?= $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
-PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
+PROCESSES ?= $(shell echo $$((($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 3 + 1) / 2)))
+# No test takes half as long. One that hangs fails and shows its stack; the others go on.
+LONGEST := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
+PYTEST := $(IN_MEMORY) $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal $(LONGEST)
 BUDGET ?= fail
 test: install-dev browser ## Run the daily tests on every engine (minutes)
 	$(PYTEST) -m "not slow" --budget $(BUDGET)
 
 deploy-tools: ## Install what the tests of deploy/ need if it is missing: Prometheus, Caddy (Debian and Ubuntu, as root)
 	@{ command -v promtool && command -v caddy; } >/dev/null || \
-		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends prometheus caddy; } || \
+		{ $(INSTALL) --no-install-recommends prometheus caddy; } || \
 		{ echo "Missing, and could not be installed: apt-get install prometheus caddy"; exit 1; }
 
 # Not part of test-all, because building Helm takes minutes.

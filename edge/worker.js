@@ -203,14 +203,16 @@ async function fill(edge, address, key, seconds, path) {
   const answer = await ask(edge, path, seconds === AVAILABLE_S);
   if (answer === null || answer.status >= 500) return null;
   const kept = { status: answer.status, headers: new Headers(answer.headers), body: answer.body };
-  if (kept.status !== 200) return plain(kept);
+  // A crowd may come before the sale is created.
+  const isNoSale = kept.status === 404 && seconds === NOW_S;
+  if (kept.status !== 200 && !isNoSale) return plain(kept);
   if (seconds !== null) {
     kept.headers.set("holdfast-kept", answer.headers.get("cache-control") ?? "no-store");
     kept.headers.set("cache-control", `max-age=${seconds}`);
   }
   kept.headers.delete("vary");
   const found = plain(kept);
-  if (seconds === NOW_S) remember(key, found);
+  if (seconds === NOW_S && !isNoSale) remember(key, found);
   await caches.default.put(address, revived(found));
   return found;
 }

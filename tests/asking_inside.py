@@ -36,9 +36,11 @@ class NoConnection:
         await asyncio.Event().wait()
 
 
-async def ask_inside(services: Services, method: str, path: str, body: bytes = b"", query: str = "") -> Answer:
+async def ask_inside(
+    services: Services, method: str, path: str, body: bytes = b"", query: str = "", headers: Headers | None = None
+) -> Answer:
     key = f"Bearer {services.settings.service_key_text()}"
-    request = Request(method, path, query, NoConnection([]), "id", body=body, authorization=key)
+    request = Request(method, path, query, NoConnection(headers or []), "id", body=body, authorization=key)
     app = App(services)
     answer = await app.answer(request)
     await app.finish()

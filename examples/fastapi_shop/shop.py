@@ -13,6 +13,7 @@ import hashlib
 import os
 import secrets
 import time
+from datetime import datetime
 from html import escape
 from typing import Annotated, Any
 
@@ -84,22 +85,28 @@ async def checkout(request: Request) -> Response:
     answer = await holdfast.post(f"/v1/inventory/{sale['sku_id']}/reserve", json=wanted)
     if answer.status_code != 200:
         return page(f"<h1>Sorry</h1><p>{escape(answer.json()['title'])}.</p>", 409)
-    return payment_page(answer.json(), "/checkout/pay")
+    held = answer.json()
+    if answer.headers.get("Idempotency-Replayed"):
+        # A repeat answers as the first time did. What has become of the reservation since is looked up.
+        held = (await holdfast.get(f"/v1/reservations/{held['reservation_id']}")).json()
+    return payment_page(held, "/checkout/pay")
 
 
 @app.get("/pay")
 async def cart(reservation_id: str, session: Session = None) -> Response:
     """A cart from Holdfast's page. Not behind the room: the reservation is the permission."""
     held = await own_reservation(reservation_id, session)
-    return page("<h1>Nothing to pay</h1>", 404) if held is None else payment_page(held, "/pay")
+    return nothing_to_pay() if held is None else payment_page(held, "/pay")
 
 
 @app.post("/checkout/pay")
 @app.post("/pay")
 async def pay(reservation_id: str, session: Session = None) -> Response:
     """Take the money first, then confirm: a confirmed reservation is an order."""
-    if await own_reservation(reservation_id, session) is None:
-        return page("<h1>Nothing to pay</h1>", 404)
+    held = await own_reservation(reservation_id, session)
+    if held is None or held["status"] != "active":
+        return nothing_to_pay() if held is None else payment_page(held, "/pay")
+    # Here a real shop takes the money, with the reservation's ID as its payment provider's idempotency key.
     answer = await holdfast.post(f"/v1/reservations/{reservation_id}/confirm")
     if answer.status_code != 200:
         return page(f"<h1>Too late</h1><p>{escape(answer.json()['title'])}.</p>", 409)
@@ -123,12 +130,22 @@ async def own_reservation(reservation_id: str, session: str | None) -> dict[str,
     return found
 
 
-def payment_page(held: dict[str, Any], action: str) -> HTMLResponse:
+def payment_page(held: dict[str, Any], action: str) -> Response:
+    """Only what is still reserved is paid: nobody pays twice, or for a unit that has gone back on sale."""
+    if held["status"] == "confirmed":
+        return RedirectResponse(f"/orders/{held['reservation_id']}", 303)
+    if held["status"] != "active":
+        return page("<h1>Your time ran out</h1><p>You were not charged. <a href='/'>Back to the shop</a></p>", 409)
+    until = datetime.fromisoformat(held["expires_at"])
     return page(
-        f"<h1>Reserved for you</h1><p>Until {escape(held['expires_at'])}.</p>"
+        f"<h1>Reserved for you</h1><p>Until {until:%H:%M:%S} UTC.</p>"
         f"<form method='post' action='{action}?reservation_id={escape(held['reservation_id'])}'>"
         "<button>Pay 49.99 €</button></form>"
     )
+
+
+def nothing_to_pay() -> HTMLResponse:
+    return page("<h1>Nothing to pay</h1>", 404)
 
 
 def page(body: str, status: int = 200) -> HTMLResponse:

@@ -61,7 +61,7 @@ def test_a_session_lasts_until_sign_out(page: Page, embedded: Server) -> None:
 def test_the_form_for_a_new_sale_shows_errors_at_their_fields(console: Page, embedded: Server) -> None:
     go(console, "sales/new", "New sale")
     # Neither the sandbox nor Stripe is set up here.
-    expect(console.get_by_label("Payment").locator("option")).to_have_text(["Wallet", "External: you confirm"])
+    expect(console.get_by_label("Payment").locator("option")).to_have_text(["Wallet", "At your own checkout"])
     console.get_by_label("Name").fill("Lamp, brass")
     console.get_by_label("Units", exact=True).fill("a few")
     console.get_by_label("Currency").fill("euro")
@@ -72,11 +72,16 @@ def test_the_form_for_a_new_sale_shows_errors_at_their_fields(console: Page, emb
     keep(console, "console-new-sale")
     console.get_by_label("Units", exact=True).fill("40")
     console.get_by_label("Currency").fill("EUR")
+    console.get_by_label("Payment").select_option("external")
+    console.get_by_label("Checkout URL").fill("https://elsewhere.example.com/pay")
+    console.get_by_role("button", name="Create sale").click()
+    expect(console.locator("#field-checkout_url-error")).to_contain_text("HOLDFAST_ALLOWED_ORIGINS")
+    console.get_by_label("Checkout URL").fill("")
     console.get_by_role("button", name="Create sale").click()
     expect(console.get_by_role("heading", level=1, name="Lamp, brass")).to_be_visible()
     made = embedded.client.get("/v1/sales/lamp-brass").json()
     assert (made["total_units"], made["price"], made["per_buyer_limit"]) == (40, {"amount": 4999, "currency": "EUR"}, 1)
-    assert made["room"]["mode"] == "fifo"
+    assert (made["room"]["mode"], made["payment"], made["checkout_url"]) == ("fifo", "external", None)
 
 
 def test_a_script_in_a_name_stays_text(console: Page, embedded: Server) -> None:

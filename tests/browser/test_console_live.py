@@ -54,6 +54,15 @@ def test_a_sale_is_paused_resumed_restocked_and_closed_after_confirmation(page: 
     assert quick.show()["state"] == "closed"
 
 
+def test_the_room_of_a_sale_that_is_over_waits_for_nothing(page: Page, quick: Store) -> None:
+    quick.open(total_units=1, room={"mode": "fifo"})
+    watch(page, quick)
+    body_of(quick.act("restock", units=-1))
+    expect(page.locator(".pacing")).to_have_text("Sold out: nobody else is admitted")
+    body_of(quick.act("close"))
+    expect(page.locator(".pacing")).to_have_text("Ended: nobody else is admitted")
+
+
 def test_charts_and_events_survive_a_reload(page: Page, quick: Store) -> None:
     quick.open(total_units=30)
     crowd(quick, 12)

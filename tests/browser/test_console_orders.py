@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import assert_accessible, keep, window
+from browsing import SMALL, assert_accessible, keep, window
 from console_page import sign_in
 from http_calling import eventually
 from http_sales import Store, body_of, store_of
@@ -59,6 +59,14 @@ def test_a_row_leads_to_its_buyer_by_click_and_keyboard_and_the_buyer_to_the_ord
     expect(orders.get_by_role("heading", name="Buyer eve")).to_be_visible()
     order.get_by_role("link", name=store.sale_id).click()
     expect(orders).to_have_url(re.compile(f"/sale/{store.sale_id}"))
+
+
+def test_on_a_phone_the_table_scrolls_and_not_the_page(browser: Browser, store: Store) -> None:
+    with window(browser, viewport=SMALL) as page:
+        sign_in(page, store.server, f"orders/of/{store.sale_id}")
+        expect(page.locator("tbody tr")).to_have_count(3)
+        assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]
+        keep(page, "console-orders-phone")
 
 
 def test_an_order_is_found_sent_and_refunded_with_a_reason(orders: Page, store: Store) -> None:

@@ -63,6 +63,18 @@ def test_only_the_sale_and_the_buyer_carry_over_to_the_next_state(modules: Page)
     assert state == {"name": "refused", "reason": "x", "sale": 1, "now": None, "buyer": None, "trouble": None}
 
 
+def test_a_refusal_knows_the_place_in_line_also_after_the_turn_has_come(modules: Page) -> None:
+    path = ["{to: 'waiting', position: 4}", "{to: 'admitted'}", "{to: 'reserving'}", "{to: 'hoping'}"]
+    script = f"""(async () => {{
+      const session = new m.Session("drop", {{}});
+      for (const event of [{", ".join(path)}]) session.dispatch(event);
+      await session.run(async () => {{ throw new Error("sold out meanwhile"); }});
+      return session.state;
+    }})()"""
+    refused = run(modules, "holdfast/session.js", script)
+    assert (refused["name"], refused["position"]) == ("refused", 4)
+
+
 @pytest.mark.parametrize(("ahead_ms", "answers"), [(0, 1), (90_000, 3), (-3_600_000, 3)])
 def test_the_server_clock_is_accurate_to_half_a_second(modules: Page, ahead_ms: int, answers: int) -> None:
     """The local clock starts at 1e12 ms and advances 360 ms per request; a response takes 20 ms."""
@@ -146,7 +158,8 @@ def test_a_price_that_the_browser_has_kept_is_checked_before_it_is_shown(modules
     }})"""
     assert run(modules, "holdfast.js", script) == 4_999
     assert store.change(price={"amount": 100, "currency": "EUR"}).status_code == 200
-    eventually(lambda: run(modules, "holdfast.js", script) == 100, within_s=5.0)
+    # Kept, it would be shown for minutes.
+    eventually(lambda: run(modules, "holdfast.js", script) == 100)
 
 
 def test_a_proof_is_found_in_a_worker_with_progress(modules: Page, embedded: Server) -> None:

@@ -1,14 +1,15 @@
 """What the storefront costs a visitor, and what a phone shows first: counted in a real browser."""
 
 import re
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
-from browsing import SMALL, assert_accessible, keep
+from browsing import SMALL, assert_accessible, keep, window
 from http_calling import body_of
 from http_sales import Store, in_seconds
-from http_serving import Server
+from http_serving import Server, started
 from playwright.sync_api import Browser, Page, expect
 from storefronts import LINE, look_at, sale, sell_rest, visit
 
@@ -112,7 +113,7 @@ def _from_cache(response: dict[str, Any]) -> dict[str, bool]:
     return {response["url"]: response["fromDiskCache"] or response["encodedDataLength"] == 0}
 
 
-@pytest.mark.parametrize("terms", [{}, {"starts_at": 3_600}], ids=["open", "upcoming"])
+@pytest.mark.parametrize("terms", [{}, {"starts_at": 3_600}, {"starts_at": 300_000}], ids=["open", "soon", "in days"])
 def test_on_a_phone_the_button_is_in_sight_without_scrolling(
     browser: Browser, demo: Server, terms: dict[str, Any]
 ) -> None:
@@ -122,6 +123,7 @@ def test_on_a_phone_the_button_is_in_sight_without_scrolling(
     page = context.new_page()
     button = visit(page, store).get_by_role("button", name="Join the line")
     expect(button).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]
     keep(page, f"store-small-{'upcoming' if given else 'open'}")
     context.close()
 
@@ -192,6 +194,7 @@ def test_the_front_page_leads_to_the_sales(page: Page, demo: Server) -> None:
     page.goto(demo.url)
     while not link.count():
         page.reload()
+    expect(link).to_contain_text("€49.99")
     assert_accessible(page)
     keep(page, "front")
     link.click()
@@ -213,3 +216,14 @@ def test_a_link_that_ends_messages_and_is_not_whole_says_so(page: Page, demo: Se
     expect(page.get_by_role("heading", name="Link not valid")).to_be_visible()
     assert_accessible(page)
     keep(page, "unsubscribe")
+
+
+def test_the_front_page_speaks_the_visitors_language_and_tells_their_time(browser: Browser, tmp_path: Path) -> None:
+    with started(tmp_path) as server, window(browser, locale="de-DE", timezone_id="Europe/Berlin") as page:
+        sale(server, name="Bald", starts_at="2040-01-02T23:30:00Z")
+        page.goto(server.url)
+        row = page.get_by_role("link", name="Bald")
+        expect(page.get_by_role("heading", name="Im Verkauf")).to_be_visible()
+        expect(row).to_contain_text("Start am Dienstag, 3. Januar um 00:30 Uhr")
+        expect(row).to_contain_text("49,99\xa0€")
+        assert_accessible(page)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browsing import SMALL, keep, window
+from browsing import SMALL, assert_accessible, keep, window
 from http_calling import eventually
 from http_serving import Server, started
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -53,7 +53,7 @@ def test_a_card_whose_bank_asks_is_paid_after_the_buyer_approved(
     panel = visit(page, store)
     press(panel, "Buy for")
     type_card(page, DECLINED)
-    expect(panel).to_contain_text("You can try 2 times more")
+    expect(panel).to_contain_text("You can try 2 more times")
     look_at(page, "card-declined") if has_webhooks else None
     type_card(page, ASKS)
     expect(panel).to_contain_text("Your bank asks you to confirm")
@@ -127,12 +127,13 @@ def test_the_demo_offers_test_cards_and_a_bank_that_asks(browser: Browser, demo:
         look_at(phone, "test-cards")
         phone.set_viewport_size(SMALL)  # type: ignore[arg-type]
         pay_with(panel, "Declined")
-        expect(panel).to_contain_text("You can try 2 times more")
+        expect(panel).to_contain_text("You can try 2 more times")
         expect(panel.get_by_role("button", name="Try again")).to_be_in_viewport(ratio=1)
         keep(phone, "store-test-card-declined")
         pay_with(panel, "Asks the bank")
         panel.get_by_role("link", name="Continue to your bank").click()
         expect(phone.get_by_role("heading", name="Confirm your payment of 49.99 EUR?")).to_be_visible()
+        assert_accessible(phone)
         keep(phone, "demo-bank")
         phone.get_by_role("button", name="Confirm").click()
         phone.get_by_role("link", name="Back to the shop").click()

@@ -82,6 +82,9 @@ def test_an_archive_that_was_cut_off_or_changed_is_refused(command: Command, her
     place = another()
     (here.directory / "cut.tar").write_bytes(whole[: len(whole) // 2])
     assert "not a whole backup" in here("restore", "cut.tar", "--json", **place).refusal
+    (here.directory / "page.html").write_text("<html>")
+    junk = here("restore", "page.html", **place)
+    assert junk.err == "holdfast: page.html is not a whole backup: file could not be opened successfully\n"
     at = whole.index(b"demo")
     (here.directory / "changed.tar").write_bytes(whole[:at] + b"dEmo" + whole[at + 4 :])
     assert "was changed or cut off" in here("restore", "changed.tar", "--json", **place).refusal

@@ -43,6 +43,12 @@ def test_help_fits_into_80_columns_and_names_values_as_people_do(words: list[str
     assert "{" not in text.splitlines()[0]
 
 
+@pytest.mark.parametrize("words", [[], *EVERY], ids=" ".join)
+def test_a_list_of_commands_cuts_no_summary_off(words: list[str]) -> None:
+    listed = help_of(*words).partition("\nCommands:\n")[2].partition("\nExamples:\n")[0]
+    assert not re.search(r"\.\.\.$|\[\.\.\.\]", listed, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "bench"])
 def test_the_command_list_repeats_each_summary(name: str) -> None:
     assert f"\n  {COMMANDS[name]}\n" in help_of(name)

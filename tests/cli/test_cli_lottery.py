@@ -60,8 +60,19 @@ def names_of_wrong(ran: Ran) -> list[str]:
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[str]:
+def served(directory: Path, busy_at_first: int = 0) -> Iterator[str]:
+    """`busy_at_first`: how often it refuses before it answers."""
+    refusals = iter(range(busy_at_first))
+
     class Quiet(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if next(refusals, None) is None:
+                super().do_GET()
+                return
+            self.send_response(503)
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
             pass
 
@@ -119,11 +130,23 @@ def test_a_position_is_computed_from_a_url_and_an_arrival_number(here: Here, now
     assert "cannot be read" in missing.err
 
 
+def test_a_busy_server_is_asked_again(here: Here, now: Path) -> None:
+    (now.parent / "list.txt").write_text("\n".join([*ENTRIES, ""]))
+    with served(now.parent, busy_at_first=2) as url:
+        ran = here("lottery", "verify", str(now), "--arrival", "7", "--entries", f"{url}/list.txt", "--json")
+    assert (ran.code, ran.json["position"]) == (0, POSITION)
+
+
 def test_there_is_nothing_to_verify_before_opening(here: Here, tmp_path: Path) -> None:
     now = write_now(tmp_path, {"seed_hash": seed_hash(SEED)})
     ran = here("lottery", "verify", str(now), "--ticket", ticket(position=None))
     assert (ran.code, ran.out) == (2, "")
     assert "not published yet" in ran.err
+
+
+def test_a_missing_file_is_named_once(here: Here) -> None:
+    ran = here("lottery", "verify", "no-such-file.json", "--arrival", "7")
+    assert (ran.code, ran.err) == (2, "holdfast: no-such-file.json cannot be read: No such file or directory\n")
 
 
 @pytest.mark.parametrize(

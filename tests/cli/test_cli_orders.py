@@ -55,7 +55,11 @@ def test_orders_are_listed_shown_and_refunded(here: Here, database_url: str) -> 
     [waiting] = here("orders", "list", "--to-source", "--json", DATABASE_URL=database_url).json["data"]
     assert waiting["units_to_source"] == 1
     table = here("orders", "list", "--buyer", "b1", DATABASE_URL=database_url)
-    assert (table.code, "49.99 EUR" in table.out) == (0, True)
+    [order] = here("orders", "list", "--buyer", "b1", "--json", DATABASE_URL=database_url).json["data"]
+    assert (table.code, "49.99 EUR" in table.out, order["number"] in table.out) == (0, True, True)
+    assert "to source" not in table.out
+    assert order["number"] in here("orders", "show", order["order_id"], DATABASE_URL=database_url).out
+    assert "to source" in here("orders", "list", "--to-source", DATABASE_URL=database_url).lines[0]
     first = f"ord_{1:032}"
     for _ in range(2):
         shown = here("orders", "refund", first, "--amount", "1000", "--key", "k", "--json", DATABASE_URL=database_url)

@@ -19,6 +19,7 @@ from holdfast.ledger.sales.sale_lists import update_sale_if
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.pool_counts import add_counts
 from holdfast.ledger.tables.sales import orders
+from holdfast.runtime.times import rfc3339
 
 pytest_plugins = ("cli_fixtures",)
 
@@ -69,6 +70,8 @@ def test_a_report_has_what_was_sold_refused_and_proven(here: Here, sold: str) ->
     assert {status: each["units"] for status, each in body["reservations"].items()} == {
         "active": 1, "cancelled": 1, "confirmed": 2,
     }  # fmt: skip
+    assert body["sale"]["starts_at"].endswith("Z")
+    assert body["sale"]["starts_at"] < body["first_sold_at"] <= body["last_sold_at"] <= body["at"]
     assert (body["attempts"], body["refusals"]) == (44, {"sold_out": 40})
     [bar] = [bar for bar in body["timeline"] if bar["reserved"]]
     assert (bar["reserved"], bar["sold"], bar["returned"]) == (4, 2, 1)
@@ -158,7 +161,7 @@ def test_a_pool_that_was_closed_and_what_did_not_answer_are_incidents(here: Here
     assert closed["what"].startswith("The pool was closed: held differs.")
     assert closed["at"] <= closed["ended_at"]
     redis, ledger, growth, overload = [one for one in found if one["kind"] == "outage"]
-    assert (redis["at"], redis["ended_at"]) == (began_at, ended_at)
+    assert (redis["at"], redis["ended_at"]) == (rfc3339(began_at), rfc3339(ended_at))
     assert redis["what"] == "redis did not work (no_answer): buyers were answered 503 and tried again."
     assert "In Redis mode buyers could reserve" in ledger["what"]
     assert growth["what"] == "The write-ahead log grew too large (log_too_large). Buyers saw nothing of it."

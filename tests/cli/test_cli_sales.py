@@ -91,7 +91,7 @@ def test_a_drop_is_created_filled_shown_and_listed(here: Here) -> None:
 def test_an_existing_sale_is_never_created_again(here: Here) -> None:
     assert here("sales", "create", *DROP).code == 0
     again = here("sales", "create", *DROP)  # With another start time.
-    assert (again.code, "already" in again.err) == (1, True)
+    assert (again.code, "already" in again.err, "--if-missing" in again.err) == (1, True, True)
     left = here("sales", "create", *DROP, "--if-missing", "--json")
     assert (left.code, left.json["total_units"], "was not changed" in left.err) == (0, 5, True)
 

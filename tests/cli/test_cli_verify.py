@@ -67,6 +67,7 @@ def test_a_healthy_ledger_is_proven(here: Here, ledger: str, monkeypatch: pytest
     assert f"PROVEN: {number} of {number} checks hold in " in ran.out
     table = here("verify", "--verbose", "--database-url", ledger)
     assert "✓  reservations_end_once" in table.out
+    assert all(check.means in table.out for check in CHECKS)
     assert table.lines[-1] == ran.lines[-1]
     shown = here("verify", "--json", DATABASE_URL=ledger)
     assert shown.code == 0

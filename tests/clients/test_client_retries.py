@@ -11,7 +11,7 @@ from holdfast.client import AsyncClient, Client, NoAnswer, Problem, UnexpectedAn
 from holdfast.client.calls.inventory import reserve as reserve_call
 from holdfast.client.calls.operate import create_key as create_key_call
 from holdfast.client.calls.reservations import get_reservation as get_reservation_call
-from holdfast.client.conversation import Options, Send, pause_s
+from holdfast.client.conversation import OptionChanges, Options, Send, pause_s
 from holdfast.client.types import Reservation
 from holdfast.lab.load.engines import free_port
 
@@ -19,12 +19,12 @@ NEW_KEY = {
     "key_id": "k", "name": "suite", "scopes": ["read"], "created_at": "2030-01-31T18:00:00.000Z", "revoked_at": None,
     "created_by": None, "key": "hf_2",
 }  # fmt: skip
-QUICK = {"first_pause_s": 0.01}
+QUICK: OptionChanges = {"first_pause_s": 0.01}
 
 
-def reserve(url: str, **options: float) -> Reservation:
-    with Client(url, key="hf_1") as client:
-        return client.with_options(**QUICK | options).reserve("sku", owner_id="ada", quantity=1)
+def reserve(url: str, attempts: int = 5) -> Reservation:
+    with Client(url, key="hf_1", attempts=attempts) as client:
+        return client.with_options(**QUICK).reserve("sku", owner_id="ada", quantity=1)
 
 
 @pytest.mark.parametrize("trouble", [LOST, BUSY, UNKNOWN, Scripted(502, "<html>"), Scripted(504, "")])

@@ -168,6 +168,27 @@ async def passes_of(room: HoldfastProcess, buyer: str, sale_id: str = "drop") ->
 
 
 @pytest.mark.slow
+async def test_the_checkout_of_the_whole_loop_asks_for_money_once(tmp_path: Path) -> None:
+    """A repeated reserve answers as the first time did, "active", whatever has become of the reservation since."""
+    fastapi = SHOPS[0]
+    async with serving(tmp_path / "data", buyer_secret=BUYER_SECRET, signing_key=OLD) as room:
+        await make_sales(room)
+        given = await pass_of(room, customer("ada"))
+        with shop_process(fastapi, room, tmp_path / fastapi.name) as shop:
+            async with shop.client:
+                await until_open(shop.client)
+                checkout = await shop.visit(given)
+                action = re.search(r"action='([^']+)'", checkout.text)
+                assert action is not None
+                session = by_session("ada") | {"Holdfast-Pass": given}
+                paid = await shop.client.post(action[1], headers=session)
+                again = await shop.visit(given)
+                twice = await shop.client.post(action[1], headers=session)
+    order = paid.headers["location"]
+    assert [(answer.status_code, answer.headers["location"]) for answer in (paid, again, twice)] == [(303, order)] * 3
+
+
+@pytest.mark.slow
 async def test_every_shop_lets_in_who_has_a_pass_and_nobody_else_before_and_after_keys_are_rotated(
     tmp_path: Path,
 ) -> None:

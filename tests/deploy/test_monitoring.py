@@ -51,6 +51,25 @@ def test_every_metric_that_rules_and_dashboards_name_exists() -> None:
         assert set(re.findall(r"\bholdfast:[a-z0-9_:]+", text)) <= recorded
 
 
+def shown(name: str) -> str:
+    [panel] = [one for one in json.loads(dashboard())["panels"] if one["title"] == name]
+    expression: str = panel["targets"][0]["expr"]
+    return expression
+
+
+def test_a_panel_shows_the_process_that_is_worst_off_or_all_of_them_together() -> None:
+    assert shown("Check passes") == "min by (check) (holdfast_check_passes)"
+    assert shown("Replica fit") == "min by (replica) (holdfast_replica_fit)"
+    assert shown("Redis memory headroom ratio") == "min (holdfast_redis_memory_headroom_ratio)"
+    assert shown("Lag seconds") == "max by (work) (holdfast_lag_seconds)"
+    assert shown("Requests in flight") == "sum (holdfast_requests_in_flight)"
+
+
+def test_times_are_shown_in_the_unit_that_grafana_counts_in() -> None:
+    last = "max by (agent) (holdfast_agent_last_success_timestamp_seconds)"
+    assert shown("Agent last success timestamp seconds") == f"{last} * 1000"
+
+
 def test_the_dashboard_shows_every_metric_and_no_two_panels_overlap() -> None:
     board = json.loads(dashboard())
     text = json.dumps(board)

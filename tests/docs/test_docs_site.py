@@ -97,6 +97,18 @@ def test_the_search_has_every_page(site: dict[Path, Page]) -> None:
     assert pages <= {one["location"].partition("#")[0] for one in known}
 
 
+def test_a_reader_searches_without_any_server(site: dict[Path, Page]) -> None:
+    [index] = [path for path in site if path.name == "index.html" and path.parent.name == __version__]
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        page = browser.new_page()
+        page.goto(index.as_uri())
+        page.get_by_placeholder("Search").fill("restore a backup")
+        page.locator(".md-search-result__link[href*='BACKUP.html']").first.click()
+        page.wait_for_url("**/BACKUP.html*")
+        browser.close()
+
+
 def test_nothing_is_loaded_from_another_server(site: dict[Path, Page]) -> None:
     loaded = {address for page in site.values() for address in page.loaded}
     assert loaded

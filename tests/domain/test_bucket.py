@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.runtime.token_bucket import Policy, is_idle, take
+from holdfast.runtime.token_bucket import Policy, is_idle, left_header, take
 
 TEN = Policy("ip", burst=10, every_ms=100)
 
@@ -21,7 +21,7 @@ def test_a_burst_and_then_one_at_a_time() -> None:
 def test_the_headers_say_what_is_left_and_when_there_is_more() -> None:
     taken = take(Policy("buyer", burst=5, every_ms=2_000), 0, 10_000)
     assert Policy("buyer", burst=5, every_ms=2_000).header == '"buyer";q=5;w=10'
-    assert taken.header(Policy("buyer", burst=5, every_ms=2_000)) == '"buyer";r=4;t=2'
+    assert left_header(Policy("buyer", burst=5, every_ms=2_000), taken.remaining, taken.next_ms) == '"buyer";r=4;t=2'
 
 
 def test_looking_at_stock_is_allowed_once_in_two_seconds() -> None:

@@ -64,8 +64,15 @@ def cache_file(directory: Path, name: str, key: str) -> Path:
 
 
 def test_a_purge_removes_the_files_of_one_sale_and_no_other(quick: Store, tmp_path: Path) -> None:
-    ours = ["now s1", "facts s1", "http/s/s1? gzip", "http/lottery/s1? ", "http/v1/sales/s1/lottery/entries?from=0 "]
-    others = ["now s11", "facts s-s1", "http/s/s1x? ", "http/assets/s1? ", "available s1 0"]
+    ours = [
+        "now s1",
+        "facts s1",
+        "http/s/s1 gzip",
+        "http/lottery/s1 ",
+        "http/s/s1?utm=x ",
+        "http/v1/sales/s1/lottery/x ",
+    ]
+    others = ["now s11", "facts s-s1", "http/s/s1x ", "http/assets/s1 ", "available s1 0"]
     files = {key: cache_file(tmp_path, str(n), key) for n, key in enumerate([*ours, *others])}
     answer = quick.server.command("edge", "purge", "s1", "--cache", str(tmp_path))
     assert answer == {"sale_id": "s1", "ok": True, "files": len(ours), "cdn_status": None}
@@ -128,10 +135,14 @@ def test_warm_fills_the_cache_of_nginx_and_says_what_it_keeps(tmp_path: Path) ->
         assert len(bundles) == 2
         with edge.connect() as client:
             assert [client.get(path).headers["holdfast-cache"] for path in bundles] == ["HIT", "HIT"]
-        purged = server.command("edge", "purge", store.sale_id, "--cache", str(edge.state / "cache"))
+            lottery = f"/lottery/{store.sale_id}"
+            assert [client.get(lottery).headers["holdfast-cache"] for _ in range(2)] == ["MISS", "HIT"]
+        purged = server.command("edge", "purge", store.sale_id, "--cache", str(edge.state))
         assert purged["files"] >= 1
         with edge.connect() as client:
-            assert client.get(f"/s/{store.sale_id}").headers["holdfast-cache"] == "MISS"
+            assert [client.get(path).headers["holdfast-cache"] for path in (lottery, f"/s/{store.sale_id}")] == [
+                "MISS"
+            ] * 2
         assert server.run("edge", "warm", "nothing", "--url", edge.url)[0] == 1
 
 

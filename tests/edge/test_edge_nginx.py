@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -91,6 +92,34 @@ def test_pages_facts_and_files_come_from_the_cache_the_second_time(quick: Store,
             assert second.content == first.content
 
 
+def test_a_crowd_that_comes_before_there_is_a_sale_does_not_reach_the_server(embedded: Server, edge: Edge) -> None:
+    paths = [f"{prefix}/not-yet{end}" for prefix, end in (("/s", ""), ("/v1/sales", ""), ("/v1/sales", "/now"))]
+    with edge.connect() as anyone:
+        for path in paths:
+            before, began = reached(embedded), time.monotonic()
+            answers = [anyone.get(path) for _ in range(40)]
+            assert {answer.status_code for answer in answers} == {404}
+            assert "HIT" in {answer.headers["holdfast-cache"] for answer in answers}
+            assert reached(embedded) - before <= time.monotonic() - began + 3
+
+
+@pytest.mark.parametrize("spelling", ["//s/{sale}", "/assets/../s/{sale}", "/s/%73{rest}"])
+def test_another_spelling_of_the_address_of_a_page_has_a_copy_of_its_own(
+    embedded: Server, edge: Edge, spelling: str
+) -> None:
+    store = store_of(embedded)
+    store.open()
+    assert store.sale_id.startswith("s")
+    calling = HTTPConnection("127.0.0.1", edge.port)
+    path = spelling.format(sale=store.sale_id, rest=store.sale_id[1:])
+    calling.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    calling.getresponse()
+    calling.close()
+    with edge.connect() as client:
+        page = client.get(f"/s/{store.sale_id}")
+        assert (page.status_code, page.headers["holdfast-cache"]) == (200, "MISS")
+
+
 def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Edge) -> None:
     quick.open(starts_at="2099-01-01T00:00:00Z")
     page = f"/s/{quick.sale_id}"
@@ -100,6 +129,20 @@ def test_a_change_of_the_price_is_seen_within_two_seconds(quick: Store, edge: Ed
         assert quick.change(price={"amount": 100, "currency": "EUR"}).status_code == 200
         promised(lambda: client.get(quick.path).json()["price"]["amount"] == 100, within_s=2.0)
         promised(lambda: "49.99" not in client.get(page).text, within_s=2.0)
+
+
+def test_after_a_quiet_time_nobody_is_sent_an_old_copy_while_it_is_fetched_anew(quick: Store, edge: Edge) -> None:
+    quick.open(starts_at="2099-01-01T00:00:00Z")
+    paths = (f"/s/{quick.sale_id}", quick.path, f"{quick.path}/now")
+    with edge.connect() as client:
+        for path in paths:
+            assert client.get(path).status_code == 200
+    eventually(lambda: kept_of(quick, edge) == [])
+
+
+def kept_of(store: Store, edge: Edge) -> list[Path]:
+    files = [file for file in edge.state.rglob("*") if file.is_file() and len(file.name) == 32]
+    return [file for file in files if store.sale_id.encode() in file.read_bytes()]
 
 
 def test_operators_see_more_of_a_sale_and_never_leave_it_in_the_cache(quick: Store, edge: Edge) -> None:
@@ -226,6 +269,20 @@ def test_one_address_is_limited_and_told_so(quick: Store, embedded: Server) -> N
     assert "retry-after" in limited[0].headers
 
 
+def test_a_blocked_network_gets_nothing_and_others_are_served(quick: Store, embedded: Server, tmp_path: Path) -> None:
+    quick.open()
+    listed = tmp_path / "blocked.txt"
+    listed.write_text("# Bots\n192.0.2.7\n127.0.0.2/32  # here\n2001:db8::1/64\n127.0.0.2\n\n")
+    with edge_of(embedded, "--blocked", str(listed)) as edge:
+        for path in (f"{quick.path}/now", f"/s/{quick.sale_id}", "/v1/orders"):
+            before = reached(embedded)
+            with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), base_url=edge.url) as bot:
+                refused_at_the_edge(bot.get(path), 429, "rate_limited")
+            assert reached(embedded) == before + 1, "only the question for the metrics"
+        with edge.connect() as anyone:
+            assert anyone.get(f"{quick.path}/now").status_code == 200
+
+
 def test_while_the_server_is_gone_people_see_a_calm_page_and_programs_a_problem(tmp_path: Path) -> None:
     with started(tmp_path) as origin, edge_of(origin) as edge, edge.connect(buyer_token()) as client:
         sale = store_of(origin)
@@ -299,6 +356,15 @@ def test_wrong_use_is_named(embedded: Server, tmp_path: Path, options: tuple[str
     status, _, err = embedded.run("edge", "nginx", *(part for pair in given.items() for part in pair))
     assert status == 2
     assert options[0] in err
+
+
+def test_a_block_list_that_cannot_be_read_is_named(embedded: Server, tmp_path: Path) -> None:
+    listed = tmp_path / "blocked.txt"
+    listed.write_text("10.0.0.0/8\n10.0.0.300\n")
+    status, _, err = embedded.run(
+        "edge", "nginx", "--listen", "127.0.0.1:1", "--upstream", "127.0.0.1:2", "--blocked", str(listed)
+    )
+    assert (status, "blocked.txt" in err, "10.0.0.300" in err) == (2, True, True)
 
 
 def test_the_secrets_of_the_edge_sign_nothing(embedded: Server) -> None:

@@ -82,6 +82,16 @@ def test_a_crowd_polls_and_a_few_requests_reach_the_server(quick: Store, edge: E
     assert reached(edge.origin) - before <= time.monotonic() - began + 4
 
 
+def test_a_crowd_that_comes_before_there_is_a_sale_does_not_reach_the_server(edge: Edge) -> None:
+    with edge.connect() as anyone:
+        for path in ("/s/not-yet", "/v1/sales/not-yet", "/v1/sales/not-yet/now"):
+            before, began = reached(edge.origin), time.monotonic()
+            answers = [anyone.get(path) for _ in range(40)]
+            assert {answer.status_code for answer in answers} == {404}
+            assert answers[0].headers["cache-control"] == answers[-1].headers["cache-control"]
+            assert reached(edge.origin) - before <= time.monotonic() - began + 3
+
+
 def test_a_buyer_buys_through_the_worker(through: Store, quick: Store) -> None:
     quick.open(room=FIFO)
     with person(through) as ada:

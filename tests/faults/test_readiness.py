@@ -1,6 +1,7 @@
 """Ready tells the truth by writing: it names what does not work within seconds, sells on where it can, and recovers."""
 
 import asyncio
+import os
 import signal
 import sqlite3
 import time
@@ -72,12 +73,26 @@ def unlink_log(data: Path) -> None:
     (data / "holdfast.db-wal").unlink()
 
 
+def empty_log(data: Path) -> None:
+    """As somebody does who needs room on the disk."""
+    os.truncate(data / "holdfast.db-wal", 0)
+
+
+def halve_log(data: Path) -> None:
+    log = data / "holdfast.db-wal"
+    os.truncate(log, log.stat().st_size // 2)
+
+
+def empty(data: Path) -> None:
+    os.truncate(data / "holdfast.db", 0)
+
+
 def delete_locks(data: Path) -> None:
     for lock in data.glob("*.lock"):
         lock.unlink()
 
 
-@pytest.mark.parametrize("spoil", [unlink, move_away, move_directory, replace, unlink_log])
+@pytest.mark.parametrize("spoil", [unlink, move_away, move_directory, replace, unlink_log, empty_log, halve_log, empty])
 async def test_no_hold_is_acknowledged_once_the_database_file_is_gone(
     data: Path, spoil: Callable[[Path], None]
 ) -> None:
@@ -105,6 +120,26 @@ async def test_a_database_file_that_is_put_back_is_used_again(data: Path) -> Non
         holdfast.kill()
         await holdfast.start()
         assert (await stock(client))["held"] == 2
+
+
+async def test_a_database_that_sqlite_itself_makes_smaller_is_used_without_a_refusal(data: Path) -> None:
+    """As `holdfast archive` does beside a server."""
+    async with serving(data) as holdfast, holdfast.client() as client:
+        await make_pool(client, 100)
+        with closing(sqlite3.connect(data / "holdfast.db")) as connection:
+            connection.execute("CREATE TABLE ballast AS SELECT randomblob(1000000)")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            assert (await ask(client, "before")).status_code == 200
+            large = (data / "holdfast.db").stat().st_size
+            connection.execute("DROP TABLE ballast")
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert (data / "holdfast.db").stat().st_size < large
+        for n in range(10):
+            assert (await ask(client, f"k{n}")).status_code == 200
+        holdfast.kill()
+        await holdfast.start()
+        assert (await stock(client))["held"] == 11
 
 
 async def test_deleting_the_lock_file_lets_no_second_server_in(data: Path) -> None:

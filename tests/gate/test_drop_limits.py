@@ -18,7 +18,7 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Rules
 from holdfast.domain.stock.reservation import new_reservation_id
 from holdfast.domain.stock.rulebook import LIVE
-from holdfast.errors import OutcomeUnknown
+from holdfast.errors import Busy, OutcomeUnknown
 from holdfast.gate.port import Gate
 from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
@@ -174,6 +174,17 @@ class DropLimits:
             assert isinstance(refused, Verdict)
             assert refused.reservation is None
         assert await race_for_two(world, second) == LIMIT
+
+    async def test_what_the_gate_has_no_time_for_takes_nothing_of_the_allowance(self, world: World) -> None:
+        first, second, *_ = SALES
+        attempt = Reserve(new_reservation_id(first.sku_id, "ada"), "ada", LIMIT, LIMIT, 60_000)
+
+        def refuse_at_once() -> Awaitable[Verdict]:
+            raise Busy("the queue is full")
+
+        with pytest.raises(Busy):
+            await world.limits().reserve(first, attempt, refuse_at_once)
+        assert isinstance(await world.buy(world.limits(), second), Verdict)
 
     async def test_limits_per_owner_count_what_was_reserved_in_this_sale(self, world: World) -> None:
         sku_id = SALES[0].sku_id

@@ -3,19 +3,21 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete, insert, select
 
 from holdfast.bootstrap.recovery import Missing, decide
-from holdfast.domain.stock.command import Provision
+from holdfast.domain.stock.command import Move, Provision, Transition
 from holdfast.domain.stock.outcome import Outcome
+from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.errors import LedgerWentBack, Unavailable
 from holdfast.gate.redis.encoding import Keys
 from holdfast.gate.redis.evidence import RedisEvidence
 from holdfast.gate.redis.gate import RedisGate
-from holdfast.ledger.mark.mark import KeptMark, Mark, lacking
+from holdfast.ledger.mark.mark import Acknowledged, KeptMark, Mark, lacking
+from holdfast.ledger.recovery.restore import restore
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.journal import outrun_epochs
-from holdfast.ledger.stock.restore import restore
 from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
 from holdfast.testing.states import SKU, reserve
 from redis_setup import RedisSetup
@@ -95,6 +97,52 @@ async def test_what_redis_holds_comes_back_into_the_ledger_with_its_keys(world: 
     assert again.reservation is not None
     assert again.reservation.reservation_id == "c"
     (await world.snapshot(SKU)).check()
+
+
+async def test_a_sale_that_comes_back_fulfils_its_claim(world: RedisSetup) -> None:
+    """Counted twice, it would be more than the pool has, and no rebuild could begin."""
+    gate = world.open_gate()
+    await gate.apply(SKU, [Provision(1), reserve("a")])
+    await world.drain(SKU)
+    [verdict] = await gate.apply(SKU, [Move(Transition.CONFIRM, "a")])
+    assert verdict.reservation is not None
+    # The ledger has the claim, and not yet the journal's entry.
+    await bring_back(world, verdict.reservation)
+    await world.database.write(outrun_epochs)
+    for _ in range(3):
+        await world.reconciler.pass_once(thorough=True)
+    pool = await world.gate_pool(SKU)
+    assert (pool.is_open, pool.pool.sold, pool.pool.held) == (True, 1, 0)
+    (await world.snapshot(SKU)).check()
+
+
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.CONFIRMED])
+async def test_what_is_claimed_is_not_given_to_what_comes_back(world: RedisSetup, status: Status) -> None:
+    gate = world.open_gate()
+    [_, _, verdict] = await gate.apply(SKU, [Provision(1), reserve("a"), Move(Transition.CONFIRM, "a")])
+    assert verdict.reservation is not None
+    # Of "a", the ledger has only the claim.
+    lost = replace(verdict.reservation, reservation_id="b", status=status)
+    assert await bring_back(world, lost) == []
+    await world.drain(SKU)
+    (await world.snapshot(SKU)).check()
+
+
+async def test_a_claimed_reservation_does_not_end_when_the_ledger_comes_back(world: RedisSetup) -> None:
+    gate = world.open_gate()
+    await gate.apply(SKU, [Provision(1), reserve("a")])
+    await world.drain(SKU)
+    [verdict] = await gate.apply(SKU, [Move(Transition.CONFIRM, "a")])
+    assert verdict.reservation is not None
+    assert await bring_back(world, replace(verdict.reservation, status=Status.EXPIRED)) == []
+    await world.drain(SKU)
+    assert (await world.gate_pool(SKU)).pool.sold == 1
+    (await world.snapshot(SKU)).check()
+
+
+async def bring_back(world: RedisSetup, lost: Reservation) -> list[str]:
+    queries = batch_queries(world.database.dialect_name)
+    return await world.database.write(lambda c: restore(c, queries, world.clock, SKU, [Acknowledged(lost)]))
 
 
 async def test_nothing_is_granted_after_a_recovery_that_the_rebuilt_pool_forgets(world: RedisSetup) -> None:

@@ -8,17 +8,25 @@ import pytest
 from redis.crc import key_slot
 from shard_world import NAMES, SHARDS, ShardWorld
 
-from holdfast.domain.stock.command import Expire, Extend, Move, Provision, Restock, Transition
+from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
+from holdfast.domain.stock.command import Expire, Extend, Move, Provision, Restock, Transition, Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.pool import Pool, RuleChanges, Rules
 from holdfast.domain.stock.reservation import Status, new_reservation_id
 from holdfast.domain.stock.shards import shard_names, shard_of, shard_of_owner, spread, whole_pool
 from holdfast.gate.redis.encoding import Keys
+from holdfast.gate.redis.shards.stock import ShardStock
 from holdfast.gate.redis.views import RedisViews, WholePool
 from holdfast.ledger.engine import postgres
+from holdfast.ledger.sales.sales import insert_sale
 from holdfast.runtime import store_health
 from holdfast.testing.states import MINUTE, SKU
 from redis_setup import RedisSetup
+
+SALE = Sale(
+    sale_id="drop", sku_id=SKU, name="Drop", price_amount=1, currency="EUR", starts_at=0,
+    checkout=Checkout.CART, payment=PaymentKind.EXTERNAL,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -150,6 +158,28 @@ async def test_a_change_that_was_underway_when_the_pool_was_put_in_a_sale_is_ref
     change = Provision(total, changes=RuleChanges(per_owner_limit=9), unless_in_sale=True)
     assert (await shop.apply(change)).outcome is Outcome.ILLEGAL
     assert {pool.rules for pool in await shop.shards()} == {sale}
+    await shop.check(total=8)
+
+
+@pytest.mark.parametrize("total", [12, 4])
+async def test_a_total_that_was_underway_when_the_pool_was_put_in_a_sale_is_refused(
+    shop: ShardWorld, monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    await shop.apply(Provision(8, shards=SHARDS))
+    database, other = shop.world.database, shop.world.open_sharded_gate()
+    rules = Rules(per_owner_limit=1, opens_at=shop.world.clock.now)
+    set_rules = ShardStock._set_rules
+
+    async def put_in_sale_after_them(stock: ShardStock, sku_id: str, shards: int, command: Provision) -> Verdict | None:
+        refused = await set_rules(stock, sku_id, shards, command)
+        monkeypatch.setattr(ShardStock, "_set_rules", set_rules)
+        await database.write(lambda c: insert_sale(c, SALE))
+        await other.apply(SKU, [Provision(8, rules)])
+        return refused
+
+    monkeypatch.setattr(ShardStock, "_set_rules", put_in_sale_after_them)
+    assert (await shop.apply(Provision(total, unless_in_sale=True))).outcome is Outcome.ILLEGAL
+    assert {pool.rules for pool in await shop.shards()} == {rules}
     await shop.check(total=8)
 
 

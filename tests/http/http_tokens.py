@@ -27,8 +27,12 @@ def encode(part: Any) -> str:
 
 def hmac_token(claims: Any, header: Any = HS256, secret: str | bytes = BUYER_SECRET, digest: str = "sha256") -> str:
     """A token signed with a shared secret, whatever its header says."""
+    return signed_token(f"{encode(header)}.{encode(claims)}", secret, digest)
+
+
+def signed_token(signed: str, secret: str | bytes = BUYER_SECRET, digest: str = "sha256") -> str:
+    """With the signature of a header and claims that are encoded already."""
     key = secret.encode() if isinstance(secret, str) else secret
-    signed = f"{encode(header)}.{encode(claims)}"
     return f"{signed}.{encode(hmac.new(key, signed.encode(), getattr(hashlib, digest)).digest())}"
 
 

@@ -149,6 +149,20 @@ async def test_a_request_that_names_nobody_is_approved_by_two_operators(
     assert (await team.actions(f"sale:{sale_id}"))[0]["operator"].endswith(", approved by Ada admin and Bob admin")
 
 
+async def test_who_repeats_an_approval_whose_outcome_is_not_known_replaces_nobody_on_the_record(
+    team: Team, ada: Window, bob: Window
+) -> None:
+    sale_id = await running_sale(team)
+    approval_id = await asked(team.admin, f"/v1/sales/{sale_id}/close")
+    decide = f"{APPROVALS}/{approval_id}/approve"
+    for operator in (ada, bob):
+        await operator.json("POST", decide)
+    await team.execute(update(approvals).where(approvals.c.approval_id == approval_id).values(status=None))
+    again = await bob.json("POST", decide)
+    assert (again["state"], again["decided_by"], again["status"]) == ("approved", "Ada admin and Bob admin", 200)
+    assert (await team.actions(f"sale:{sale_id}"))[0]["operator"].endswith(", approved by Ada admin and Bob admin")
+
+
 async def test_one_operator_is_enough_for_a_request_that_names_nobody_where_there_is_only_one(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -19,6 +19,7 @@ from holdfast.http.contract.endpoint import Endpoint, IfUnknown
 from holdfast.http.contract.endpoints import ENDPOINTS
 from holdfast.http.contract.message import Answer, Request
 from holdfast.http.contract.paths_module import paths_module
+from holdfast.http.contract.problem import NO_STORE, NOSNIFF
 from holdfast.http.contract.problems import CATALOGUE
 from holdfast.http.protection.admission import AdmissionControl, build_admission
 from holdfast.http.server.app import App
@@ -92,7 +93,7 @@ async def test_every_path_leads_to_its_endpoint_and_to_no_other(serving: Serving
             found = router.find(method, path_of(endpoint))
             assert found is not None, endpoint.path
             assert found.route.endpoint is endpoint
-            assert found.values == [VALUES[name] for name in endpoint.path_parameters]
+            assert found.values == tuple(VALUES[name] for name in endpoint.path_parameters)
             assert method in router.allowed(path_of(endpoint))
 
 
@@ -114,10 +115,10 @@ async def test_a_handler_takes_what_its_endpoint_declares(serving: Serving) -> N
 async def test_a_rest_may_have_slashes(serving: Serving, path: str, value: str) -> None:
     found = router_of(serving).find("POST", path)
     assert found is not None
-    assert (found.route.endpoint.operation_id, found.values) == ("credit_wallet", [value])
+    assert (found.route.endpoint.operation_id, found.values) == ("credit_wallet", (value,))
     read = router_of(serving).find("GET", path)
     assert read is not None
-    assert (read.route.endpoint.operation_id, read.values) == ("get_wallet", [path.removeprefix("/v1/wallets/")])
+    assert (read.route.endpoint.operation_id, read.values) == ("get_wallet", (path.removeprefix("/v1/wallets/"),))
 
 
 async def test_a_literal_goes_before_a_parameter(serving: Serving) -> None:
@@ -159,6 +160,17 @@ async def test_a_caller_without_access_is_refused_before_the_body_is_read(servin
             assert (await serving.answer(endpoint.method, path, f"Bearer {nothing}", b"{")).status == 403
         if not endpoint.access.buyers:
             assert (await serving.answer(endpoint.method, path, f"Bearer {buyer_token('ada')}", b"{")).status == 403
+
+
+async def test_what_only_some_callers_may_read_is_kept_by_no_cache_and_taken_for_nothing_else(serving: Serving) -> None:
+    answered = set[str]()
+    for endpoint in ENDPOINTS:
+        if endpoint.access.is_required and endpoint.method == "GET":
+            who = serving.service if endpoint.access.services else f"Bearer {buyer_token('ada')}"
+            answer = await serving.answer("GET", path_of(endpoint), who)
+            assert {NO_STORE, NOSNIFF} <= set(answer.headers), endpoint.path
+            answered |= {endpoint.operation_id} if answer.status == 200 else set()
+    assert {"metrics", "get_pools", "list_orders"} <= answered
 
 
 async def test_an_optional_read_says_that_it_is_off_while_the_host_is_used_up_and_everything_else_goes_on(

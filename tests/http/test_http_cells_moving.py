@@ -14,7 +14,7 @@ from holdfast.bootstrap.cells import moving
 from holdfast.bootstrap.cells.moving import CannotMove, CellMover
 from holdfast.bootstrap.cells.sites import Site as Opened
 from holdfast.bootstrap.cells.sites import sites_of
-from holdfast.domain.stock.command import Command, Restock
+from holdfast.domain.stock.command import Command, Provision, Restock
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.ledger.cells.placement import Amounts, set_pinned
 from holdfast.settings import Settings
@@ -266,6 +266,33 @@ async def test_units_that_a_late_server_adds_or_removes_meanwhile_stop_the_move_
                 await _move(site, settings, "b")
             assert await _totals(settings) == {"a": (5 + change, 1), "b": (0, 0)}
             await _restock(settings, -change)
+        await _move(site, settings, "b")
+    assert await _totals(settings) == {"a": (1, 1), "b": (4, 0)}
+
+
+class Restocked(Opened, frozen=True, eq=False):
+    """A cell to which a server that has not read the map adds units, when they are about to be taken."""
+
+    async def apply(self, sku_id: str, command: Command) -> Outcome:
+        if isinstance(command, Provision | Restock):
+            await super().apply(sku_id, Restock(3))
+        return await super().apply(sku_id, command)
+
+
+async def test_units_that_a_late_server_adds_in_the_moment_they_are_taken_are_not_lost(settings: Settings) -> None:
+    @asynccontextmanager
+    async def open_restocked(cell: str) -> AsyncIterator[Opened]:
+        async with sites_of(settings)(cell) as opened:
+            yield Restocked(opened.database, opened.engine, opened.loader) if cell == "a" else opened
+
+    async with open_site(settings) as site:
+        await site.sell("first", sku_id="shoe", cell="a")
+        await _sell_one(site, "first", "ada")
+        await _ok(site, "POST", "/v1/sales/first/close")
+        with pytest.raises(CannotMove, match=r"its pool has 4 in all; .* else 1, and repeat"):
+            await CellMover(site.services.database, open_restocked).move("shoe", "b", wait_s=0)
+        assert await _totals(settings) == {"a": (4, 1), "b": (0, 0)}
+        await _restock(settings, -3)
         await _move(site, settings, "b")
     assert await _totals(settings) == {"a": (1, 1), "b": (4, 0)}
 

@@ -74,6 +74,8 @@ def listening(buyer: Buyer, reservation_id: str, **headers: str) -> Iterator[Lis
     with buyer.client.stream("GET", path, headers=headers, timeout=httpx.Timeout(PATIENCE_S, read=100)) as response:
         assert response.status_code == 200
         assert response.headers["content-type"] == "text/event-stream"
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["x-content-type-options"] == "nosniff"
         wire: socket.socket = response.extensions["network_stream"].get_extra_info("socket")
         try:
             yield Listener(response)

@@ -1,7 +1,7 @@
 """Joins that a risk service has a say in, and accounts per device."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,9 +53,17 @@ class Server:
         assert (await self.ask(request))[0] == 201
 
     async def of_buyer(
-        self, method: str, path: str, buyer_id: str, *, ticket: str = "", query: str = "", **body: Any
+        self,
+        method: str,
+        path: str,
+        buyer_id: str,
+        *,
+        ticket: str = "",
+        query: str = "",
+        headers: Sequence[tuple[str, str]] = (),
+        **body: Any,
     ) -> tuple[int, dict[str, Any]]:
-        client = NoConnection([("holdfast-ticket", ticket)] if ticket else [], "192.0.2.1:4711")
+        client = NoConnection([*headers, *([("holdfast-ticket", ticket)] if ticket else [])], "192.0.2.1:4711")
         caller = Caller(buyer_id=buyer_id, account_created_at=1_000_000_000)
         given = msgspec.json.encode(body) if body else b""
         url = f"/v1/sales/drop/{path}"
@@ -116,6 +124,27 @@ async def test_the_service_denies_or_asks_for_a_harder_puzzle_and_both_are_in_th
         assert (await server.join("bob", "harder_puzzle", proof=proof))[0] == 200
         await server.await_story("eve", "join_denied")
         await server.await_story("bob", "harder_puzzle", "room.joined")
+
+
+@pytest.mark.parametrize("name", ["holdfast-reputation", "x-amzn-waf-holdfast-reputation"])
+async def test_a_proxy_says_in_a_header_what_it_knows_and_the_strictest_verdict_counts(
+    service: FakeService, tmp_path: Path, name: str
+) -> None:
+    async with serving(tmp_path, service) as server:
+        await server.sell()
+        for buyer_id, verdict, headers, status, reason in (
+            ("ada", "allow", [(name, "allow")], 200, None),
+            ("bob", "allow", [(name, "Harder_Puzzle")], 403, "proof_required"),
+            ("cid", "harder_puzzle", [(name, "allow")], 403, "proof_required"),
+            ("dan", "harder_puzzle", [(name, "allow"), (name, "harder_puzzle, deny")], 403, "join_denied"),
+            ("eve", "deny", [], 403, "join_denied"),
+            ("fay", "allow", [(name, "42"), (name, "")], 200, None),
+        ):
+            service.answer = {"verdict": verdict}
+            answered, body = await server.of_buyer("POST", "queue", buyer_id, headers=headers)
+            assert (answered, body.get("reason")) == (status, reason), buyer_id
+        assert "dan" not in [told["buyer_id"] for told in service.asked], "nothing could change it"
+        await server.await_story("dan", "join_denied")
 
 
 async def test_the_lottery_tail_is_behind_everybody_who_came_before_the_opening(

@@ -23,7 +23,9 @@ from holdfast.http.contract.message import Request
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.operate import KeyIn
 from holdfast.http.endpoints.keys import KeyEndpoints
+from holdfast.http.protection.limits import NETWORK_FACTORS
 from holdfast.http.protection.session_cookie import PENDING, PLAIN_PENDING, pending_in
+from holdfast.http.protection.sign_in_limits import BY_ADDRESS
 from holdfast.ledger.access.keys import EVERY_SCOPE, Scope
 from holdfast.ledger.access.operators import SCOPES_OF_ROLE, Role
 from holdfast.ledger.tables.access import operator_actions, operators
@@ -104,6 +106,21 @@ async def test_an_address_has_so_many_tries_whatever_the_accounts_and_invitation
     given = {"token": token, "password": PASSWORD}
     assert await window.refused("POST", "/v1/console/invitation", given) == "rate_limited"
     await Window(team.app, address="203.0.113.8").json("POST", "/v1/console/invitation", given)
+
+
+async def test_one_ipv6_network_after_another_tries_no_faster_than_the_network_around_them_may(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.http.protection.sign_in_limits._now", lambda: 1_000)
+
+    async def refused(address: str) -> str:
+        given = {"token": "made.up", "password": PASSWORD}
+        return await Window(team.app, address=f"[{address}]").refused("POST", "/v1/console/invitation", given)
+
+    tries = BY_ADDRESS.burst * min(NETWORK_FACTORS)
+    reasons = [await refused(f"2001:db8:7:{n:x}::1") for n in range(tries + 1)]
+    assert reasons == ["invitation_not_found"] * tries + ["rate_limited"]
+    assert await refused("2001:db8:7:100::1") == "invitation_not_found"
 
 
 async def test_no_password_is_hashed_for_an_invitation_that_is_not_open(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from http_serving import BUYER_SECRET
-from http_tokens import HS256, hmac_token
+from http_tokens import HS256, encode, hmac_token, signed_token
 from hypothesis import example, given
 from hypothesis import strategies as st
 from joserfc import jwt
@@ -92,6 +92,23 @@ def test_whatever_is_signed_is_read_alike(head: dict[str, Any], content: bytes, 
     check(hmac_token(content, head))
     check(hmac_token(usual[:at] + content + usual[at:], head))
     check(hmac_token(usual[:at] + content + usual[at + len(content) :], head))
+
+
+# Its base64url has both characters that the standard alphabet does not have, and bits to spare at the end.
+PAYLOAD = encode('{"sub":"aÿÿþ>?~","exp":1800000600}'.encode())
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [PAYLOAD.replace("-", "+"), PAYLOAD.replace("_", "/"), f"{PAYLOAD}=", f"{PAYLOAD}==", f" {PAYLOAD}", f"{PAYLOAD}\n",
+     f"{PAYLOAD}\0", f"{PAYLOAD[:-1]}{chr(ord(PAYLOAD[-1]) + 1)}", f"{PAYLOAD}A", PAYLOAD[:-1]],
+)  # fmt: skip
+def test_only_one_spelling_of_a_signed_payload_is_read(payload: str) -> None:
+    assert payload != PAYLOAD
+    assert QUICK.read(signed_token(f"{encode(HS256)}.{PAYLOAD}"), NOW) is not None
+    token = signed_token(f"{encode(HS256)}.{payload}")
+    assert QUICK.read(token, NOW) is None
+    assert library(token) is None
 
 
 @given(st.integers(0, 200), st.characters(max_codepoint=1_000), st.booleans())

@@ -67,7 +67,8 @@ def test_a_sale_that_does_not_exist_is_a_page_that_says_so(embedded: Server, pat
     assert page.status_code == 404
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "<h1>Sale not found</h1>" in page.text
-    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["cache-control"] == "public, max-age=0, s-maxage=1"
+    assert "etag" not in page.headers
     assert "script-src 'self'" in page.headers["content-security-policy"]
 
 

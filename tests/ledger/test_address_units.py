@@ -39,7 +39,7 @@ async def test_the_retry_of_a_purchase_whose_client_disconnected_is_not_one_more
     first = purchase()
     assert await limits.take(SALE, HOME, first)
     with pytest.raises(ClientDisconnected):
-        await limits.decided(first, disconnect())
+        await limits.decided(first, disconnect)
     # It may still be granted, so it counts against everything else.
     for other in (purchase(key="another"), purchase(owner="eve"), purchase(owner="a", key="dak")):
         assert not await limits.take(SALE, HOME, other)
@@ -71,6 +71,6 @@ async def test_a_grant_is_answered_even_if_its_units_cannot_be_corrected(
     async def refuse(*_: object) -> None:
         raise Unavailable("the disk is full")
 
-    verdict = await limits.decided(wanted, decide())
+    verdict = await limits.decided(wanted, decide)
     assert verdict.reservation is not None
     assert verdict.reservation.quantity == 2

@@ -16,6 +16,7 @@ from holdfast.ledger.archive.dropping import drop_archived
 from holdfast.ledger.archive.parquet import ParquetFile, digest_of, read_pages, schema_of
 from holdfast.ledger.archive.runs import read_runs, write_run
 from holdfast.ledger.archive.writing import CONTENT, archive_months, month_began, month_of
+from holdfast.ledger.chain.links import Head
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.erasure.trial import erase_buyer
 from holdfast.ledger.tables.stock import events, reservations
@@ -86,7 +87,7 @@ async def test_an_ended_month_is_archived_and_then_dropped_and_everything_is_sti
     assert archived == {id_: name for name, id_ in ids.items() if name != "settling"}
     assert len(rows_of(tmp_path, "events")) == await count(database, events)
     clock.advance(KEEP_DAYS * DAY)
-    assert await drop_archived(clock, run, KEEP_DAYS) == 3
+    assert await drop_archived(clock, tmp_path, KEEP_DAYS) == 3
     assert await count(database, reservations) == 2
     await link_all(clock)
     assert await refuted(database, tmp_path) == []
@@ -135,7 +136,7 @@ async def test_archives_from_before_and_after_a_buyer_was_erased_are_proven(
     run = await archive_months(clock, tmp_path)
     assert run is not None
     clock.advance(KEEP_DAYS * DAY)
-    assert await drop_archived(clock, run, KEEP_DAYS) == 3
+    assert await drop_archived(clock, tmp_path, KEEP_DAYS) == 3
     await link_all(clock)
     assert await refuted(database, tmp_path) == []
 
@@ -159,7 +160,7 @@ async def test_what_is_not_in_the_archive_is_not_dropped(clock: SetClock, databa
     assert run is not None
     second = await trade(clock, 2)
     clock.advance(100 * DAY)
-    assert await drop_archived(clock, run, KEEP_DAYS) == 3
+    assert await drop_archived(clock, tmp_path, KEEP_DAYS) == 3
     left = await database.read(lambda c: set(c.execute(select(reservations.c.reservation_id)).scalars()))
     assert left >= set(second.values())
 
@@ -201,12 +202,43 @@ def rewrite_manifest(directory: Path) -> None:
     write_run(directory, replace(run, files=files))
 
 
-async def test_the_archive_of_another_ledger_is_refused(clock: SetClock, tmp_path: Path) -> None:
-
+@pytest.mark.parametrize("of", ["events", "reservations"])
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+async def test_nothing_is_deleted_whose_copy_is_not_in_the_archive_any_more(
+    clock: SetClock, database: Database, tmp_path: Path, of: str, damage: str
+) -> None:
     await trade(clock, 1)
     to_next_month(clock)
     run = await archive_months(clock, tmp_path)
     assert run is not None
-    write_run(tmp_path, replace(run, upto_seq=run.upto_seq + 1000))
-    with pytest.raises(SettingsError, match="archive of another one"):
-        await archive_months(clock, tmp_path)
+    path = next(tmp_path / file.path for file in run.files if file.table == of)
+    intact = path.read_bytes()
+    path.unlink() if damage == "missing" else path.write_bytes(intact[:-1] + b"?")
+    clock.advance(KEEP_DAYS * DAY)
+    with pytest.raises(SettingsError, match=f"{path.name} is {damage}"):
+        await drop_archived(clock, tmp_path, KEEP_DAYS)
+    assert await count(database, reservations) == 5
+    path.write_bytes(intact)
+    assert await drop_archived(clock, tmp_path, KEEP_DAYS) == 3
+    # What is gone from the ledger already is not looked for each time.
+    path.unlink()
+    assert await drop_archived(clock, tmp_path, KEEP_DAYS) == 0
+
+
+async def test_an_archive_of_another_history_gets_nothing_and_nothing_is_deleted_for_it(
+    clock: SetClock, tmp_path: Path
+) -> None:
+    await trade(clock, 1)
+    to_next_month(clock)
+    run = await archive_months(clock, tmp_path)
+    assert run is not None
+    await trade(clock, 2)
+    longer, other = run.upto_seq + 1000, replace(run.head, root="0" * 64)
+    for foreign in (replace(run, upto_seq=longer), replace(run, head=other)):
+        write_run(tmp_path, foreign)
+        with pytest.raises(SettingsError, match="does not have the history"):
+            await archive_months(clock, tmp_path)
+    # A run of a version that noted no head.
+    write_run(tmp_path, replace(run, head=Head()))
+    to_next_month(clock)
+    assert await archive_months(clock, tmp_path) is not None

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Executable, delete, func, insert, select, upd
 
 from holdfast.bootstrap.pruner import Pruner, retentions_of
 from holdfast.domain.room.room import Admit, Join, Use
+from holdfast.domain.sale.quote import QUOTE_TTL_MS, Quote, quoted_reservation_id
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale
 from holdfast.domain.stock.command import Expire, Move, Provision, Reserve, Transition
 from holdfast.domain.stock.outcome import Outcome
@@ -19,12 +20,13 @@ from holdfast.ledger.sales import pruning
 from holdfast.ledger.sales.address_units import take_units
 from holdfast.ledger.sales.pruning import HISTORY_PRUNED, SalePruner
 from holdfast.ledger.sales.pruning import PRUNED as SALE_PRUNED
+from holdfast.ledger.sales.quotes import insert_quote
 from holdfast.ledger.sales.sale_lists import list_sales
 from holdfast.ledger.sales.sales import insert_sale
 from holdfast.ledger.stock.pruning import PRUNED, Pruned
 from holdfast.ledger.tables.chain import pruned_events
 from holdfast.ledger.tables.room import places, rooms
-from holdfast.ledger.tables.sales import address_units
+from holdfast.ledger.tables.sales import address_units, quotes
 from holdfast.ledger.tables.stock import events, reservations
 from holdfast.ledger.tables.webhooks import deliveries, webhooks
 from holdfast.room.join_queue import JoinQueue
@@ -348,3 +350,24 @@ async def test_deliveries_that_nobody_dealt_with_are_deleted_only_with_a_retenti
     assert await database.read(lambda c: c.execute(kept).scalars().all()) == ["parked", "waiting"]
     await prune(clock)
     assert await database.read(lambda c: c.execute(kept).scalars().all()) == ["waiting"]
+
+
+async def test_quotes_that_nobody_used_do_not_pile_up_and_a_purchase_can_be_repeated_with_its_own(
+    database: Database,
+) -> None:
+    clock, minute = SetClock(database), 60_000
+
+    def quote(quote_id: str, minutes_ago: int, key: str | None = None) -> Quote:
+        made_at = clock.now - minutes_ago * minute - QUOTE_TTL_MS
+        reservation_id = quoted_reservation_id(SKU, "ada")
+        money = (4_999, "EUR", made_at, made_at + QUOTE_TTL_MS, reservation_id, 4_999, "EUR")
+        return Quote(quote_id, "drop", "ada", 1, *money, key=key)
+
+    def fill(connection: Connection) -> None:
+        for one in (quote("new", 5), quote("unused", 11), quote("used", 11, "k"), quote("used long ago", 26 * 60, "k")):
+            insert_quote(connection, one)
+
+    await database.write(fill)
+    await prune(clock)
+    kept = await database.read(lambda c: c.execute(select(quotes.c.quote_id)).scalars().all())
+    assert set(kept) == {"new", "used"}

@@ -1,6 +1,7 @@
 """SQLite's write-ahead log: it grows beside a long reader, is named if it grows too far, and is cut back afterwards."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -128,3 +129,25 @@ async def test_verifying_a_live_ledger_does_not_hold_its_log_up(database: Sqlite
             return int(busy)
 
     assert await look(f"sqlite:///{file}", checkpoint) == 0
+
+
+@pytest.mark.parametrize("is_in_log", [True, False])
+async def test_pages_that_a_smaller_file_lacks_must_all_be_in_the_log(
+    database: SqliteDatabase, file: Path, is_in_log: bool
+) -> None:
+    """As if another program had compacted the file within one of our commits; or as if somebody had cut it."""
+    await grow(database, 3)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if is_in_log:
+            other.execute("DELETE FROM ballast")
+            other.execute("VACUUM")
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            other.execute(f"INSERT INTO ballast VALUES (randomblob({MEGABYTE}))")
+    if not is_in_log:
+        os.truncate(file, MEGABYTE)
+    if is_in_log:
+        await grow(database, 1)
+    else:
+        with pytest.raises(Unavailable, match="cut short"):
+            await grow(database, 1)

@@ -90,3 +90,14 @@ async def test_sold_out_is_told_when_every_product_is_sold(database: Database) -
     await database.write(lambda c: sell(c, HAT, database.now_ms(c)))
     assert await lines.pass_once() == len(PEOPLE)
     assert await lines.pass_once() == 0
+
+
+async def test_people_are_told_although_the_drop_was_closed_or_blocked_meanwhile(database: Database) -> None:
+    lines = LineMessages(database, Addresses(has_mail=True))
+    await database.write(lambda c: in_line(c, database.now_ms(c)))
+    await database.write(lambda c: c.execute(update(sales).values(state=SaleState.LOADING)))
+    assert await lines.pass_once() == 1
+    for sale in (COAT, HAT):
+        await database.write(lambda c, sale=sale: sell(c, sale, database.now_ms(c)))  # type: ignore[misc]
+    await database.write(lambda c: c.execute(update(sales).values(state=SaleState.CLOSED)))
+    assert await lines.pass_once() == len(PEOPLE)

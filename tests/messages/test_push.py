@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import secrets
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
+from unittest.mock import AsyncMock
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -25,7 +29,7 @@ from joserfc.jwk import ECKey
 from sqlalchemy import update
 
 from holdfast.domain.sale.sale import Checkout, PaymentKind, Sale, SaleState
-from holdfast.errors import SettingsError
+from holdfast.errors import SettingsError, Unavailable
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.messages.contacts import Contact, delete_contact, put_contact
 from holdfast.ledger.messages.devices import (
@@ -44,7 +48,7 @@ from holdfast.messages.letters import Letters
 from holdfast.messages.push.encryption import encrypt, from_base64url, public_bytes, to_base64url
 from holdfast.messages.push.pusher import Pusher
 from holdfast.messages.push.vapid import VapidKey, check_push
-from holdfast.runtime.outgoing.poster import Poster
+from holdfast.runtime.outgoing.poster import Posted, Poster
 from receiver import Received, Receiver, Reply, receiving
 
 FAR = 2**45
@@ -240,6 +244,88 @@ async def test_a_push_service_that_keeps_silent_holds_up_nobody_else(
         finally:
             released.set()
     assert {message.state for message in await log(database)} == {"sent"}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_ledger_that_fails_meanwhile_interrupts_no_notification(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.messages.push.pusher.PASS_INTERVAL_S", 0.05)
+    released = Event()
+
+    def answer(_: Received) -> Reply:
+        released.wait(60)
+        return Reply()
+
+    with receiving(answer) as receiver:
+        try:
+            await ask(database, Browser(), receiver.url)
+            async with pushing(database) as sender:
+                passing = asyncio.create_task(sender.pass_once())
+                await receiver.until(lambda: len(receiver.received) == 1)
+                with monkeypatch.context() as failing:
+                    failing.setattr(database, "write", AsyncMock(side_effect=Unavailable("away")))
+                    with pytest.raises(Unavailable):
+                        await passing
+                released.set()
+                await sender.pass_once()
+        finally:
+            released.set()
+    [message] = await log(database)
+    assert (message.state, message.attempts) == ("sent", 1)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_push_service_that_keeps_silent_is_asked_with_one_message_at_a_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was given may have arrived, and is not repeated: with all of them, all would be lost."""
+    silent, asked = {"silent.example"}, list[str]()
+
+    async def post(_: Poster, url: str, *__: object) -> Posted:
+        service = urlsplit(url).netloc
+        asked.append(service)
+        return Posted(None, "timeout", None, 1) if service in silent else Posted(201, None, None, 1)
+
+    monkeypatch.setattr(Poster, "post", post)
+    await ask(database, Browser(), "https://silent.example/first")
+    async with pushing(database) as sender:
+        await sender.pass_once()
+        for service in ("silent", "silent", "silent", "other", "other"):
+            await add(database, "sold_out", f"https://{service}.example/{secrets.token_hex(4)}")
+        await sender.pass_once()
+        assert sorted(asked[1:]) == ["other.example", "other.example", "silent.example"]
+        waiting = [message for message in await log(database) if message.state == "waiting"]
+        assert [message.attempts for message in waiting] == [0, 0]
+        silent.clear()
+        for _ in range(2):
+            await database.write(lambda c: c.execute(update(messages).values(due_at=0)))
+            await sender.pass_once()
+    assert Counter(message.state for message in await log(database)) == {"sent": 4, "unknown": 2}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+async def test_a_process_that_stops_lets_what_it_is_sending_end(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.messages.push.pusher.CLOSE_S", 60)
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def post(*_: object) -> Posted:
+        is_asked.set()
+        await may_answer.wait()
+        return Posted(201, None, None, 1)
+
+    monkeypatch.setattr(Poster, "post", post)
+    await ask(database, Browser(), "https://push.example/1")
+    async with pushing(database) as sender, asyncio.timeout(60):
+        running = asyncio.create_task(sender.agent().run())
+        await is_asked.wait()
+        running.cancel()
+        may_answer.set()
+        await asyncio.wait([running])
+    [message] = await log(database)
+    assert (message.state, message.attempts) == ("sent", 1)
 
 
 async def test_a_private_address_is_never_called(database: Database) -> None:

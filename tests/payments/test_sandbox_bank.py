@@ -1,5 +1,6 @@
 """The sandbox's card whose bank asks the buyer."""
 
+import msgspec
 import pytest
 from stages import new_charge
 
@@ -31,3 +32,12 @@ async def test_a_payment_is_pending_until_the_buyer_answers_once(said: str, stat
         shop = "http://127.0.0.1:8000/s/drop"
         assert f'href="{shop}"' in await answer(service, entry.reference, return_to=shop)
         assert "javascript" not in await answer(service, entry.reference, return_to="javascript:alert(1)")
+
+
+@pytest.mark.parametrize(("currency", "shown"), [("EUR", "49.99 EUR"), ("JPY", "4,999 JPY"), ("KWD", "4.999 KWD")])
+async def test_the_bank_names_the_amount_as_people_write_it(currency: str, shown: str) -> None:
+    async with open_service(SandboxOptions()) as service:
+        charge = msgspec.structs.replace(new_charge("pm_bank"), currency=currency)
+        entry = service.ledger.authorise(charge, asks_bank=True)
+        assert isinstance(entry, Entry)
+        assert f"Confirm your payment of {shown}?" in await answer(service, entry.reference)

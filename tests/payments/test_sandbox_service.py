@@ -92,6 +92,14 @@ async def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
         await second.start()
 
 
+def test_nobody_else_can_read_what_is_stored(tmp_path: Path) -> None:
+    store = Store(tmp_path / "books.db")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    store.close()
+    assert modes
+    assert set(modes.values()) == {0o600}
+
+
 @pytest.mark.slow
 async def test_ten_thousand_payments_are_paged(tmp_path: Path) -> None:
     store = Store(tmp_path / "books.db")

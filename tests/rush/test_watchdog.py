@@ -31,6 +31,25 @@ with ExitStack() as stack:
     print(json.dumps(started), flush=True)
     signal.pause()
 """
+# Killed while it waits for one that does not stop.
+_STOPPING = '''
+import json, sys
+from pathlib import Path
+from holdfast.lab.load.processes import running
+script = """
+import signal
+from pathlib import Path
+signal.signal(signal.SIGTERM, lambda *_: Path("told").touch())
+Path("ready").touch()
+while True:
+    signal.pause()
+"""
+directory = Path(sys.argv[1])
+with running("stubborn", [sys.executable, "-c", script], directory) as child:
+    while not (directory / "ready").exists():
+        pass
+    print(json.dumps([child.pid]), flush=True)
+'''
 # As the page and a rush start them.
 _STORES = """
 import asyncio, json, signal
@@ -76,6 +95,20 @@ def test_children_end_when_their_parent_is_killed(program: str, tmp_path: Path) 
         for child in children:
             if not is_over(child):
                 child.kill()
+
+
+def test_a_child_that_is_slow_to_stop_ends_too(tmp_path: Path) -> None:
+    process, [child] = started_by(_STOPPING, tmp_path)
+    try:
+        eventually((tmp_path / "told").exists, within_s=60)
+        process.kill()
+        process.communicate()
+        eventually(lambda: is_over(child), within_s=60)
+    finally:
+        process.kill()
+        process.wait()
+        if not is_over(child):
+            child.kill()
 
 
 def test_a_process_that_got_the_id_of_a_child_that_ended_is_left_alone() -> None:

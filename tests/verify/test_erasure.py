@@ -15,6 +15,7 @@ from holdfast.ledger.chain.links import read_head
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.erasure.erasing import EraseRefused
+from holdfast.ledger.erasure.parked import names
 from holdfast.ledger.erasure.trial import erase_buyer
 from holdfast.ledger.mark.mark import begin_incarnation, read_mark, went_back
 from holdfast.ledger.money.wallet import Wallet
@@ -136,6 +137,15 @@ async def test_a_running_server_does_not_take_an_erasure_for_a_ledger_that_went_
 async def test_a_buyer_with_a_live_hold_is_refused(finished: FinishedSale) -> None:
     with pytest.raises(EraseRefused, match="cannot erase bob yet: 1 live hold, 1 pending order"):
         await erase_buyer(finished.database, "bob")
+
+
+@pytest.mark.parametrize("kind", [("[", "]"), ('{"a":', "}")])
+def test_a_message_may_be_nested_as_deeply_as_can_be_decoded(kind: tuple[str, str]) -> None:
+    opened, closed = kind
+    # How deep that is depends on Python's version and on the caller.
+    for depth in (*range(800, 1_100), 5_000):
+        assert names(opened * depth + '"al"' + closed * depth, "al")
+        assert not names(opened * depth + '"alan"' + closed * depth, "al")
 
 
 @pytest.mark.parametrize(

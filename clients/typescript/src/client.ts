@@ -39,6 +39,7 @@ export class Client extends Operations {
 
   constructor(url: string, { key, ...options }: { key?: string | undefined } & Partial<Options> = {}) {
     super();
+    if (!isServer(url)) throw new TypeError(`${url} is not the URL of a server; use one such as https://shop.example.com`);
     this.#url = url.replace(/\/+$/, "");
     this.#key = key;
     this.#options = { ...DEFAULTS, ...options };
@@ -199,6 +200,12 @@ function parsed(text: string): Record<string, unknown> {
   } catch {
     return {};
   }
+}
+
+/** In a page, a path is one on its own server. */
+function isServer(url: string): boolean {
+  const page = globalThis.location?.href;
+  return URL.canParse(url, page) && new URL(url, page).protocol.startsWith("http");
 }
 
 function sleep(ms: number): Promise<void> {

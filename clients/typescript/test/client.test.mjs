@@ -41,6 +41,12 @@ async function scripted(answers, act) {
   }
 }
 
+for (const url of ["127.0.0.1:8000", "localhost:8000", "ftp://shop.example", ""]) {
+  test(`what is not the URL of a server is refused at once (${url || "nothing"})`, () => {
+    assert.throws(() => new Client(url), /is not the URL of a server/);
+  });
+}
+
 const reserve = (client) => client.reserve("sku", { owner_id: "ada", quantity: 1 });
 
 for (const [name, trouble] of Object.entries({ lost: LOST, busy: BUSY, unknown: UNKNOWN, proxy: { status: 502, body: "<html>" } })) {

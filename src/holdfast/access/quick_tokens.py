@@ -9,7 +9,7 @@ two). Anything unusual (an unknown header, a float for a time) is left to joserf
 """
 
 import hmac
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -22,7 +22,8 @@ HEADS_MAX = 16
 PAYLOAD_MAX = 1_024
 # Larger integers are not exact as floats, which the clock uses.
 LATEST_EXP = 2**53
-_STANDARD = bytes.maketrans(b"-_", b"+/")
+# What only the standard alphabet has becomes a byte that neither has.
+_STANDARD = bytes.maketrans(b"-_+/", b"+/\0\0")
 
 
 class Claims(Struct, frozen=True):
@@ -91,18 +92,19 @@ class QuickTokens:
             and int(now) - self._skew_s < claims.exp < LATEST_EXP
             and type(claims.tier) is int
             and type(claims.account_created_at) is not float
-            and _is_past(claims.nbf, latest)
-            and _is_past(claims.iat, latest)
+            and (claims.nbf is UNSET or _is_past(claims.nbf, latest))
+            and (claims.iat is UNSET or _is_past(claims.iat, latest))
         )
 
 
-def _is_past(at: float | UnsetType, latest: int) -> bool:
-    return at is UNSET or (type(at) is int and at <= latest)
+def _is_past(at: float, latest: int) -> bool:
+    return type(at) is int and at <= latest
 
 
 def _decoded(segment: bytes) -> bytes:
     """Raises ValueError for anything but canonical base64url without padding."""
-    content = a2b_base64(segment.translate(_STANDARD) + b"==")
-    if base64url(content) != segment:
+    standard = segment.translate(_STANDARD)
+    content = a2b_base64(standard + b"==")
+    if b2a_base64(content, newline=False).rstrip(b"=") != standard:
         raise ValueError("not base64url")
     return content

@@ -16,6 +16,7 @@ from holdfast.ledger.mark.checkpoint_log import CheckpointLog
 from holdfast.ledger.mark.mark import Mark, is_of, went_back
 from holdfast.ledger.mark.mark_file import MarkFile
 from holdfast.ledger.mark.watch import LastResort, LedgerWatch, MarkStore
+from holdfast.ledger.recovery.late_losses import apply_decision
 from holdfast.runtime.agent import Agents
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.settings import Settings
@@ -30,7 +31,10 @@ async def watch_ledger(
     """Compares the ledger with its marks, at the start and continuously."""
     key = CheckpointKey(parse_signing_keys(settings.signing_key_text())[0])
     stores = [*mark_stores(settings, engine), CheckpointLog(settings.data / "checkpoints.jsonl")]
-    watch = LedgerWatch(database, place_of(settings), stores, settings.data, engine.acknowledged, last_resort, key)
+    contribute = partial(apply_decision, database)
+    watch = LedgerWatch(
+        database, place_of(settings), stores, settings.data, engine.acknowledged, last_resort, key, contribute
+    )
     await watch.start()
     agents = Agents()
     agents.start(watch.agent())

@@ -17,7 +17,7 @@ from holdfast.ledger.room.challenges import prune_spent
 from holdfast.ledger.room.device_accounts import prune_devices
 from holdfast.ledger.room.rooms import prune_slowness
 from holdfast.ledger.sales.pruning import SalePruner
-from holdfast.ledger.sales.quotes import prune_quotes
+from holdfast.ledger.sales.quotes import prune_quotes, prune_unused_quotes
 from holdfast.ledger.stock.pruning import LEAST_KEPT_MS, ReservationPruner
 from holdfast.ledger.stock.queries import KEYS_KEPT_MS, prune_keys
 from holdfast.runtime.agent import THOROUGH_PASS_S, Agent
@@ -43,6 +43,8 @@ RETENTIONS = (
     Retention(prune_spent, 3_600_000),
     # Longer than people stand in line.
     Retention(prune_devices, 30 * 24 * 3_600_000),
+    # A late purchase is told that its quote has expired.
+    Retention(prune_unused_quotes, 600_000),
     # So long a purchase may be repeated to find out what it was granted.
     Retention(prune_quotes, KEYS_KEPT_MS),
     # Deliveries are retried for about a day; what comes later begins a trace of its own.

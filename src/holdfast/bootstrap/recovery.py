@@ -33,9 +33,9 @@ from holdfast.ledger.mark.mark import (
     read_mark,
     went_back,
 )
+from holdfast.ledger.recovery.restore import restore
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.journal import outrun_epochs
-from holdfast.ledger.stock.restore import restore
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.settings import Settings
 from holdfast.settlement.unknown_charges import FoundCharges, UnknownCharge, UnknownCharges
@@ -133,7 +133,8 @@ async def decide(
     restored = await _restore(database, missing.reservations) if restoring else []
     given_up = sorted({each.reservation_id for each in missing.reservations} - set(restored))
     lost = [each.reservation for each in missing.reservations if each.reservation_id not in restored]
-    facts: dict[str, object] = {"findings": missing.findings, "restored": restored, "given_up": lost}
+    facts: dict[str, object] = {"findings": missing.findings, "restoring": restoring, "restored": restored}
+    facts["given_up"] = lost
     facts |= {"charges": adopted, "charges_of_others": [each.facts for each in missing.charges_of_others]}
     report = msgspec.json.encode(facts).decode()
 

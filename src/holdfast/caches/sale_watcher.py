@@ -24,6 +24,8 @@ log = structlog.get_logger()
 INTERVAL_S = 0.5
 # Longer than any server goes by what it read before.
 AGAIN_S = 2.0
+# Longer than a cache sends anything of a sale (`http/contract/caching.py`), also while servers are away.
+CACHED_MS = 600_000
 WARM_BEFORE_MS = 300_000
 # As in `sales/catalogue.py`.
 OVERLAP_MS = 10_000
@@ -58,7 +60,8 @@ class SaleWatcher:
         for sale in written:
             self._sales[sale.sale_id] = sale
             self._newest = max(self._newest, sale.updated_at)
-        changed = dict.fromkeys([*[sale.sale_id for sale in written], *await self._phase_changes(now)])
+        cached = [sale.sale_id for sale in written if _may_be_cached(sale, now)]
+        changed = dict.fromkeys([*cached, *await self._phase_changes(now)])
         due = [sale_id for sale_id, at in self._again.items() if at <= monotonic() and sale_id not in changed]
         await self._purge_all(list(changed), due)
         await self._warm_soon(now)
@@ -109,3 +112,8 @@ class SaleWatcher:
             if sale.updated_at < self._newest - OVERLAP_MS:
                 self._sales.pop(sale.sale_id)
                 self._phases.pop(sale.sale_id, None)
+
+
+def _may_be_cached(sale: Sale, now: int) -> bool:
+    """Not one that was over long ago: a watcher that starts has all of them before it."""
+    return sale.state is not SaleState.CLOSED or now - sale.updated_at < CACHED_MS

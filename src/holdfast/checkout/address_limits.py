@@ -1,6 +1,6 @@
 """The limit of units per address, for sales that have one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from holdfast.checkout.claims import decided
 from holdfast.domain.sale.sale import Sale
@@ -21,9 +21,9 @@ class AddressLimits:
             lambda c: take_units(c, sale.sale_id, address, command, limit=limit, now=self._database.now_ms(c))
         )
 
-    async def decided(self, command: Reserve, deciding: Awaitable[Verdict]) -> Verdict:
+    async def decided(self, command: Reserve, decide: Callable[[], Awaitable[Verdict]]) -> Verdict:
         """The verdict, once exactly the granted units count for the address."""
-        return await decided(command, deciding, self._set)
+        return await decided(command, decide, self._set)
 
     async def _set(self, reservation_id: str, units: int) -> None:
         await self._database.write(lambda c: set_units(c, reservation_id, units))

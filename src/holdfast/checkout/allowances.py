@@ -21,19 +21,22 @@ class Allowances:
         self._database = database
         self._catch_up = catch_up
 
-    async def reserve(
+    def reserve(
+        self, sale: Sale, command: Reserve, decide: Callable[[], Awaitable[Verdict]]
+    ) -> Awaitable[Verdict | Exceeded]:
+        """What the gate decides, if the units are within the limit of the drop."""
+        return decide() if sale.drop_id is None else self._reserve_in_drop(sale, command, decide)
+
+    async def _reserve_in_drop(
         self, sale: Sale, command: Reserve, decide: Callable[[], Awaitable[Verdict]]
     ) -> Verdict | Exceeded:
-        """What the gate decides, if the units are within the limit of the drop."""
-        if sale.drop_id is None:
-            return await decide()
         began = monotonic()
         exceeded = await self._claim(sale, command)
         if exceeded is not None:
             return exceeded
         if monotonic() - began > BEGUN_WITHIN_S:
             raise Busy("the purchase was claimed too long ago")
-        return await decided(command, decide(), self._set)
+        return await decided(command, decide, self._set)
 
     async def _claim(self, sale: Sale, command: Reserve) -> Exceeded | None:
         """Before a refusal the ledger is brought up to date: it may still count returned units, and old claims

@@ -11,10 +11,10 @@ SetUnits = Callable[[str, int], Awaitable[None]]
 """As many units as were granted to a reservation count; none: it was not made."""
 
 
-async def decided(command: Reserve, deciding: Awaitable[Verdict], set_units: SetUnits) -> Verdict:
+async def decided(command: Reserve, decide: Callable[[], Awaitable[Verdict]], set_units: SetUnits) -> Verdict:
     """The verdict, once exactly the granted units are claimed. While the outcome is unknown, all of them count."""
     try:
-        verdict = await deciding
+        verdict = await decide()
     except OutcomeUnknown:
         raise
     except EngineError:

@@ -1,6 +1,7 @@
 """Buying in a sale: one reservation per idempotency key, however often the request is repeated."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -166,9 +167,12 @@ class PurchaseUnits:
         if admission is _EXPIRED or entry in _PROVEN_BEFORE:
             otherwise = Denied.ADMISSION_REQUIRED if admission is _EXPIRED else Unproven(entry)
             return await self._granted_before(sale, wanted) or otherwise
-        if (refused := await self._refusal(sale, wanted, wait)) is not None:
+        known = self._known_refusal(sale, wanted)
+        refused = known if known is None or isinstance(known, Verdict) else await wait(known)
+        if refused is not None:
             return Refused(sale, refused)
-        if not await self._attempt_limits.take(sale, wanted.buyer_id, wanted.key):
+        is_limited = sale.purchase_attempts_max is not None
+        if is_limited and not await self._attempt_limits.take(sale, wanted.buyer_id, wanted.key):
             return await self._granted_before(sale, wanted) or AttemptLimitReached(sale)
         return await self._decide(sale, wanted, wait)
 
@@ -236,20 +240,25 @@ class PurchaseUnits:
     async def _check_proof(self, sale: Sale, wanted: Wanted) -> Entry:
         return await self._challenges.check(sale, wanted.buyer_id, wanted.proof, wanted.key)
 
-    async def _refusal(self, sale: Sale, wanted: Wanted, wait: Wait) -> Verdict | None:
-        """The gate's answer, if it is known. Limits outside the gate are checked before it."""
+    def _known_refusal(self, sale: Sale, wanted: Wanted) -> "Verdict | asyncio.Future[Verdict | None] | None":
+        """The gate's answer if it is known, as `cached_refusal_with_key`. Limits outside the gate come first."""
         if _is_limited_before(sale) or sale.state is _CLOSED:
             return None
-        known = self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
-        return known if known is None or isinstance(known, Verdict) else await wait(known)
+        return self._batcher.cached_refusal_with_key(sale.sku_id, wanted.buyer_id, _least(wanted), wanted.tier)
 
-    async def _reserve_within_limit(
+    def _reserve_within_limit(
         self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait
-    ) -> Verdict | Exceeded | None:
-        """None if the address has reached its limit."""
+    ) -> Awaitable[Verdict | Exceeded | None]:
+        """None if the address has reached its limit. Not a coroutine, like the next two: every purchase would pay
+        for one."""
         address = None if sale.units_per_address is None else wanted.address()
         if address is None:
-            return await self._reserve_in_drop(sale, command, wanted, wait)
+            return self._reserve_in_drop(sale, command, wanted, wait)
+        return self._reserve_at_address(sale, address, command, wanted, wait)
+
+    async def _reserve_at_address(
+        self, sale: Sale, address: str, command: Reserve, wanted: Wanted, wait: Wait
+    ) -> Verdict | Exceeded | None:
         if not await self._address_limits.take(sale, address, command):
             return None
         exceeded: list[Exceeded] = []
@@ -261,20 +270,22 @@ class PurchaseUnits:
             exceeded.append(verdict)
             return Verdict(Outcome.BUYER_LIMIT)
 
-        verdict = await self._address_limits.decided(command, decide())
+        verdict = await self._address_limits.decided(command, decide)
         return exceeded[0] if exceeded else verdict
 
-    async def _reserve_in_drop(self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait) -> Verdict | Exceeded:
-        return await self._allowances.reserve(
+    def _reserve_in_drop(
+        self, sale: Sale, command: Reserve, wanted: Wanted, wait: Wait
+    ) -> Awaitable[Verdict | Exceeded]:
+        return self._allowances.reserve(
             sale, command, lambda: self._reserve(sale, command, wanted.payment_method, wait)
         )
 
-    async def _reserve(self, sale: Sale, command: Reserve, method: Method | None, wait: Wait) -> Verdict:
+    def _reserve(self, sale: Sale, command: Reserve, method: Method | None, wait: Wait) -> Awaitable[Verdict]:
         if sale.state is _CLOSED:
-            return await self._replays.find(sale, command)
+            return self._replays.find(sale, command)
         if method is not None and self._methods.are_used_by(sale):
-            return await self._reserve_with_method(sale, command, method, wait)
-        return await wait(self._batcher.submit(sale.sku_id, command))
+            return self._reserve_with_method(sale, command, method, wait)
+        return wait(self._batcher.submit(sale.sku_id, command))
 
     async def _reserve_with_method(self, sale: Sale, command: Reserve, method: Method, wait: Wait) -> Verdict:
         """The method is stored first, because an instant purchase may be charged as soon as it is granted."""

@@ -32,6 +32,8 @@ def _in_plain_words(command: Any) -> Any:
     """`SALE` and `--users N`, where Typer writes `{SALE}`, `SALE <str>` and `--users <int range>`."""
     for below in getattr(command, "commands", {}).values():
         _in_plain_words(below)
+        # Whole in the list of commands, where click cuts off what is longer than a line.
+        below.short_help = _first_sentence(below.help or "")
     for param in command.params:
         if param.param_type_name == "argument":
             param.display_type_rich = _no_type
@@ -39,6 +41,11 @@ def _in_plain_words(command: Any) -> Any:
         elif param.metavar is None and param.bare_type() in _NUMBERS:
             param.metavar = "N"
     return command
+
+
+def _first_sentence(text: str) -> str:
+    summary = " ".join(text.partition("\n\n")[0].split())
+    return summary.partition(". ")[0].removesuffix(".") + "."
 
 
 _NUMBERS = ("int", "float")
@@ -68,4 +75,18 @@ def group_of(commands: dict[str, str], package_of: Callable[[str], str]) -> type
             name, command, rest = super().resolve_command(ctx, args)
             return name, command.load() if isinstance(command, Unloaded) else command, rest
 
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as exc:
+                exc.message = _without_library_words(exc.message)
+                raise
+
     return LazyGroup
+
+
+def _without_library_words(message: str) -> str:
+    """`must be a valid integer`, where pydantic speaks of its input."""
+    if message.startswith("Input should be "):
+        return "must be " + message.removeprefix("Input should be ").partition(",")[0]
+    return message.removeprefix("Value error, ")

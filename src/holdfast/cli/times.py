@@ -15,6 +15,10 @@ def date(at_ms: int | None) -> str | None:
     return None if at_ms is None else f"{_moment(at_ms):%Y-%m-%d}"
 
 
+def minute(at_ms: int | None) -> str | None:
+    return None if at_ms is None else f"{_moment(at_ms):%Y-%m-%d %H:%M}"
+
+
 def moment(at_ms: int | None) -> str | None:
     """To the millisecond, to show the order of events."""
     return None if at_ms is None else f"{_moment(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03}"

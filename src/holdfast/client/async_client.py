@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 import httpx
 import msgspec
@@ -12,7 +12,17 @@ import msgspec
 from holdfast.client import transport
 from holdfast.client.async_operations import AsyncMethods
 from holdfast.client.call import Call
-from holdfast.client.conversation import Options, Pause, Received, Reply, Send, Steps, conversation, failure_of
+from holdfast.client.conversation import (
+    OptionChanges,
+    Options,
+    Pause,
+    Received,
+    Reply,
+    Send,
+    Steps,
+    conversation,
+    failure_of,
+)
 from holdfast.client.stream import EventReader, StreamEvent
 from holdfast.client.types import Reservation, SaleReservation
 from holdfast.client.waiting import FINAL, HasReservationId, waiting
@@ -33,9 +43,11 @@ class AsyncClient(AsyncMethods):
         transport_: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._options = Options(timeout_s=timeout_s, attempts=attempts)
-        self._http = httpx.AsyncClient(base_url=url, headers=transport.headers_of(key), transport=transport_)
+        self._http = httpx.AsyncClient(
+            base_url=transport.base_url_of(url), headers=transport.headers_of(key), transport=transport_
+        )
 
-    def with_options(self, **changes: Any) -> Self:
+    def with_options(self, **changes: Unpack[OptionChanges]) -> Self:
         """The same connections with other `Options`."""
         other = object.__new__(type(self))
         other._http, other._options = self._http, msgspec.structs.replace(self._options, **changes)

@@ -4,14 +4,24 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 import msgspec
 
 from holdfast.client import transport
 from holdfast.client.call import Call
-from holdfast.client.conversation import Options, Pause, Received, Reply, Send, Steps, conversation, failure_of
+from holdfast.client.conversation import (
+    OptionChanges,
+    Options,
+    Pause,
+    Received,
+    Reply,
+    Send,
+    Steps,
+    conversation,
+    failure_of,
+)
 from holdfast.client.operations import Methods
 from holdfast.client.stream import EventReader, StreamEvent
 from holdfast.client.types import Reservation, SaleReservation
@@ -36,9 +46,11 @@ class Client(Methods):
         transport_: httpx.BaseTransport | None = None,
     ) -> None:
         self._options = Options(timeout_s=timeout_s, attempts=attempts)
-        self._http = httpx.Client(base_url=url, headers=transport.headers_of(key), transport=transport_)
+        self._http = httpx.Client(
+            base_url=transport.base_url_of(url), headers=transport.headers_of(key), transport=transport_
+        )
 
-    def with_options(self, **changes: Any) -> Self:
+    def with_options(self, **changes: Unpack[OptionChanges]) -> Self:
         """The same connections with other `Options`: `client.with_options(timeout_s=2, attempts=1).reserve(…)`."""
         other = object.__new__(type(self))
         other._http, other._options = self._http, msgspec.structs.replace(self._options, **changes)

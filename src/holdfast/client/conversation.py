@@ -11,7 +11,7 @@ The key of a call stays the same through all attempts.
 import random
 from collections.abc import Generator, Mapping
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -37,6 +37,15 @@ class Options(Struct, frozen=True):
     # The pause doubles from the first to the longest, and a random part of it is taken.
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
+
+
+class OptionChanges(TypedDict, total=False):
+    """The fields of `Options`, as `with_options` takes them."""
+
+    timeout_s: float
+    attempts: int
+    first_pause_s: float
+    longest_pause_s: float
 
 
 class Send(Struct, frozen=True, eq=False):

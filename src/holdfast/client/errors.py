@@ -17,7 +17,7 @@
 Each `reason` has a class of its own in `holdfast.client.problems`, below the class of its status.
 """
 
-from typing import Any
+from typing import Any, Self
 
 # The classes of `holdfast.client.problems`.
 BY_REASON: dict[str, "type[Problem]"] = {}
@@ -36,6 +36,7 @@ class Problem(HoldfastError):
 
     def __init__(self, status: int, document: dict[str, Any], retry_after_s: float | None = None) -> None:
         known = dict(document)
+        self._given = (status, dict(document), retry_after_s)
         self.status = status
         self.type = str(known.pop("type", "about:blank"))
         self.title = str(known.pop("title", "Refused"))
@@ -46,6 +47,10 @@ class Problem(HoldfastError):
         known.pop("status", None)
         self.members = known
         super().__init__(f"{status} {self.reason}: {self.detail or self.title}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Task queues and process pools pass exceptions on as pickles."""
+        return type(self), self._given
 
 
 class InvalidCall(Problem):

@@ -15,13 +15,25 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.
 _STREAM_SILENCE_S = 60.0
 
 
+def base_url_of(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is not the URL of a server; use one such as https://shop.example.com")
+    return url
+
+
 def headers_of(key: str | None) -> dict[str, str]:
+    """A key that was read from a file ends with a newline. Errors never show the key."""
     try:
         name = f"holdfast-python/{version('holdfast')}"
     except PackageNotFoundError:
         name = "holdfast-python"
-    authorized = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return {"User-Agent": name, "Accept": "application/json, */*;q=0.5"} | authorized
+    headers = {"User-Agent": name, "Accept": "application/json, */*;q=0.5"}
+    if key is None:
+        return headers
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("the key has characters that no key has; pass a service key or a buyer's token")
+    return headers | {"Authorization": f"Bearer {key}"}
 
 
 def request_of(http: httpx.Client | httpx.AsyncClient, step: Send, *, is_stream: bool = False) -> httpx.Request:

@@ -8,6 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 
 import msgspec
@@ -89,6 +90,8 @@ class EdgeOptions(Struct, frozen=True, kw_only=True):
     buying_rate_per_second: int = BUYING_RATE_PER_SECOND
     # Networks without limits.
     exempt: tuple[str, ...] = LOOPBACK
+    # Networks that are refused everything.
+    blocked: tuple[str, ...] = ()
     # Whose pages may read answers (CORS).
     origins: frozenset[str] = frozenset()
 
@@ -102,6 +105,7 @@ def nginx_config(options: EdgeOptions) -> str:
         "KEYS": " ".join(f"{head} {secret}" for head, secret in options.keys.items()),
         "UPSTREAMS": "\n".join(_upstream(each, len(options.upstreams)) for each in options.upstreams),
         "EXEMPT": "\n".join(f"{_INDENT}{network} 0;" for network in options.exempt),
+        "BLOCKED": "\n".join(f"{_INDENT}{network} 1;" for network in options.blocked),
         "FORWARDED": _indented(_FORWARDED, 12),
         "CORS": _indented(_CORS, 12),
         "KEPT_OPEN": _indented(_KEPT_OPEN, 12),
@@ -117,6 +121,15 @@ def nginx_config(options: EdgeOptions) -> str:
         **_busy_page(),
     }
     return _fill((TEMPLATES / "nginx.conf").read_text(), values)
+
+
+def read_networks(file: Path) -> tuple[str, ...]:
+    """An address or a network in each line, and comments after `#`."""
+    lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
+    try:
+        return tuple(dict.fromkeys(str(ip_network(line, strict=False)) for line in lines if line))
+    except ValueError as exc:
+        raise SettingsError(f"{file}: {exc}") from exc
 
 
 def _check(options: EdgeOptions) -> None:

@@ -186,7 +186,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         self, key: str, batch: list[Pending[Command, Verdict]], verdicts: Sequence[Verdict], started: float
     ) -> None:
         now = monotonic()
-        sku_id, outcomes = whole_of(key), Counter(verdict.outcome for verdict in verdicts)
+        sku_id, outcomes = whole_of(key), Counter([verdict.outcome for verdict in verdicts])
         for outcome, number in outcomes.items():
             metrics.count_outcome(outcome, number)
         metrics.flush_outcomes()

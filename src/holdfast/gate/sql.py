@@ -27,7 +27,7 @@ from sqlalchemy import Connection
 from holdfast.domain.stock.command import Command, Reserve, Verdict
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.state import Decision
-from holdfast.errors import Cause, Unavailable
+from holdfast.errors import Cause, OutcomeUnknown, Unavailable
 from holdfast.gate.locked_pools import LockedPools
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.limits import LockLimits
@@ -77,20 +77,26 @@ class SqlGate:
         return verdicts
 
     async def _apply(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
+        recoveries = self._database.guard.recoveries
         if sku_id in self._unchanged:
             verdicts = await self._decide_without_lock(sku_id, commands)
             if verdicts is not None:
                 # Refusals are left out: they are many, and would leave no room for what was granted.
                 if any(verdict.outcome is Outcome.REPLAYED for verdict in verdicts):
-                    self._answered.append((monotonic(), commands, verdicts))
+                    self._remember(recoveries, commands, verdicts)
                 return verdicts
         started = perf_counter()
         verdicts = await self._decide_without_transaction(sku_id, commands)
         if verdicts is None:
             verdicts = await self._database.write(lambda c: self.decide(c, sku_id, commands), brief=True)
         metrics.COMMIT_SECONDS.observe(perf_counter() - started)
-        self._answered.append((monotonic(), commands, verdicts))
+        self._remember(recoveries, commands, verdicts)
         return verdicts
+
+    def _remember(self, recoveries: int, commands: Sequence[Command], verdicts: list[Verdict]) -> None:
+        if self._database.guard.recoveries != recoveries:
+            raise OutcomeUnknown("the ledger went back while this was decided, and may lack it")
+        self._answered.append((monotonic(), commands, verdicts))
 
     def acknowledged(self, count: int) -> list[Acknowledged]:
         """The reservations last granted, repeated or moved, as last seen: up to `count`, latest first.

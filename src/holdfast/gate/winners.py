@@ -37,9 +37,6 @@ class _Filter(OwnerFilter):
         self.queued = set(queued)
         self.deciding: set[str] = set()
 
-    def may_have(self, owner_id: str) -> bool:
-        return super().may_have(owner_id) or owner_id in self.queued or owner_id in self.deciding
-
 
 class Winners:
     def __init__(self, database: Database, term: Callable[[], int | None]) -> None:
@@ -53,7 +50,7 @@ class Winners:
         found = self._filters.get(sku_id)
         if found is None or not found.is_complete or found.term != self._term():
             return True
-        return found.may_have(owner_id)
+        return found.may_have(owner_id) or owner_id in found.queued or owner_id in found.deciding
 
     def prepare(self, sku_id: str, queued: Iterable[Command]) -> None:
         """Start the filter of a pool that was found empty, given the commands that wait for its next batch."""

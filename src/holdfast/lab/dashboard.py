@@ -19,6 +19,12 @@ _ROWS = {
     "holdfast_stream": "Streams",
     "holdfast_": "Server",
 }
+# Of the values that several processes report for a gauge, a panel shows the greatest, which for most is the worst.
+_LEAST = ("holdfast_check_passes", "holdfast_redis_memory_headroom_ratio", "holdfast_replica_fit")
+# What each process has of its own.
+_ADDED_UP = (
+    "holdfast_concurrency_limit", "holdfast_fronts", "holdfast_requests_in_flight", "holdfast_waiting_commands",
+)  # fmt: skip
 _OVERVIEW = (
     ("Oversold units", "max(holdfast_oversold_units)", "short", 1),
     ("Pools that drift", "max(holdfast_drifting_pools)", "short", 1),
@@ -81,7 +87,7 @@ def _graph(one: Known, place: dict[str, int]) -> dict[str, Any]:
     ]
     return {
         "type": "timeseries",
-        "title": one.name.removeprefix("holdfast_").replace("_", " "),
+        "title": _title(one.name),
         "description": one.help,
         "gridPos": place,
         "datasource": _SOURCE,
@@ -89,6 +95,12 @@ def _graph(one: Known, place: dict[str, int]) -> dict[str, Any]:
         "fieldConfig": {"defaults": {"unit": _unit(one)}, "overrides": []},
         "options": {"tooltip": {"mode": "multi"}, "legend": {"displayMode": "list", "placement": "bottom"}},
     }
+
+
+def _title(name: str) -> str:
+    words = name.removeprefix("holdfast_").split("_")
+    first = "HTTP" if words[0] == "http" else words[0].capitalize()
+    return " ".join([first, *words[1:]])
 
 
 def _expressions(one: Known) -> list[tuple[str, str]]:
@@ -103,11 +115,23 @@ def _expressions(one: Known) -> list[tuple[str, str]]:
         return [
             (f"histogram_quantile({part}, {inner})", f"p{round(part * 100)} {first}".strip()) for part in (0.5, 0.99)
         ]
-    return [(f"max{by} ({one.name})", legend)]
+    combined = f"{_combining(one.name)}{by} ({one.name})"
+    # Grafana counts time in milliseconds.
+    return [(f"{combined} * 1000" if _is_time(one) else combined, legend)]
+
+
+def _combining(name: str) -> str:
+    if name in _LEAST:
+        return "min"
+    return "sum" if name in _ADDED_UP else "max"
+
+
+def _is_time(one: Known) -> bool:
+    return one.name.endswith("_timestamp_seconds")
 
 
 def _unit(one: Known) -> str:
-    if one.name.endswith("_timestamp_seconds"):
+    if _is_time(one):
         return "dateTimeFromNow"
     if one.name.endswith("_seconds"):
         return "s"

@@ -150,7 +150,8 @@ class KeyedBatcher(Generic[Item, Result]):
         finally:
             # However this ended, the next `submit` must not find this queue, and must start a new one.
             del self._queues[key], self._serving[key]
-            _fail_all(queue, Unavailable("the queue was stopped"))
+            if queue:
+                _fail_all(queue, Unavailable("the queue was stopped"))
             self._on_queue()
 
     def _next_batch(self, queue: deque[Pending[Item, Result]]) -> list[Pending[Item, Result]]:

@@ -43,9 +43,7 @@ class ClientAddresses:
     def limited(self, connection: Connection) -> str | None:
         """The key under which limits count this client; None if it is exempt: on loopback, without a proxy."""
         host, is_forwarded = self.client_of(connection)
-        if not self._limit_loopback and not is_forwarded and _is_loopback(host):
-            return None
-        return _counted(host)
+        return _counted(host) if self._limit_loopback or is_forwarded else _counted_unless_loopback(host)
 
     def limited_in_units(self, connection: Connection) -> str | None:
         """As `limited`; None also for addresses that many people are known to share."""
@@ -117,9 +115,9 @@ def _parsed(host: str) -> IPv4Address | IPv6Address | None:
 
 
 @lru_cache(maxsize=10_000)
-def _is_loopback(host: str) -> bool:
+def _counted_unless_loopback(host: str) -> str | None:
     address = _parsed(host)
-    return address is not None and bool(address.is_loopback)
+    return None if address is not None and address.is_loopback else _counted(host)
 
 
 @lru_cache(maxsize=10_000)

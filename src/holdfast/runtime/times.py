@@ -8,7 +8,13 @@ from functools import lru_cache
 @lru_cache(maxsize=1024)
 def rfc3339(at_ms: int) -> str:
     seconds, millis = divmod(at_ms, 1000)
-    return datetime.fromtimestamp(seconds, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.{millis:03d}Z")
+    return f"{_second(seconds)}.{millis:03d}Z"
+
+
+# Batches come many times a second, and their answers name times of the same few.
+@lru_cache(maxsize=1024)
+def _second(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def millis(text: str) -> int:

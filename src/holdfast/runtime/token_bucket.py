@@ -4,13 +4,12 @@ A bucket is stored as the time at which it will be full again (the generic cell 
 refilled, an idle bucket can be forgotten, and it takes one number per address or buyer.
 """
 
-from functools import lru_cache
 from math import ceil, floor
 
 from msgspec import Struct
 
 
-class Policy(Struct, frozen=True):
+class Policy(Struct, frozen=True, cache_hash=True):
     """`burst` at once, and then one more every `every_ms`."""
 
     name: str
@@ -25,18 +24,12 @@ class Policy(Struct, frozen=True):
     @property
     def header(self) -> str:
         """`RateLimit-Policy`, as draft-ietf-httpapi-ratelimit-headers has it."""
-        return _policy_header(self)
+        return f'"{self.name}";q={self.burst};w={self.window_seconds}'
 
 
-# Thousands of responses per second carry the same few values.
-@lru_cache(maxsize=64)
-def _policy_header(policy: Policy) -> str:
-    return f'"{policy.name}";q={policy.burst};w={policy.window_seconds}'
-
-
-@lru_cache(maxsize=1_024)
-def _left_header(name: str, remaining: int, next_ms: int) -> str:
-    return f'"{name}";r={remaining};t={ceil(next_ms / 1_000)}'
+def left_header(policy: Policy, remaining: int, next_ms: int) -> str:
+    """`RateLimit`: how many are left, and in how many seconds there will be more."""
+    return f'"{policy.name}";r={remaining};t={ceil(next_ms / 1_000)}'
 
 
 class Taken(Struct, frozen=True):
@@ -46,10 +39,6 @@ class Taken(Struct, frozen=True):
     remaining: int
     # Until the next token, which is when a refused request may be tried again.
     next_ms: int
-
-    def header(self, policy: Policy) -> str:
-        """`RateLimit`: how many are left, and in how many seconds there will be more."""
-        return _left_header(policy.name, self.remaining, self.next_ms)
 
 
 def take(policy: Policy, full_at: float, now: int, tokens: int = 1) -> Taken:

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from holdfast.domain.chain.merkle import leaf_hash
-from holdfast.ledger.archive.parquet import digest_of, read_pages
+from holdfast.ledger.archive.parquet import read_pages
 from holdfast.ledger.archive.runs import ArchivedFile, ArchiveRun, read_runs
 from holdfast.ledger.archive.writing import CONTENT, ENDS
 from holdfast.ledger.chain.leaves import hashes_of
@@ -54,10 +54,8 @@ def check_archives(connection: Connection, directory: Path) -> list[Finding]:
 
 
 def _damage(directory: Path, file: ArchivedFile) -> dict[str, Any] | None:
-    path = directory / file.path
-    if not path.is_file():
-        return {"file": file.path, "wrong": "missing"}
-    return None if digest_of(path) == file.sha256 else {"file": file.path, "wrong": "changed"}
+    wrong = file.damage_in(directory)
+    return None if wrong is None else {"file": file.path, "wrong": wrong}
 
 
 def _compare_events(

@@ -136,7 +136,9 @@ def extract(file: Path, directory: Path) -> Manifest:
                 found[member.name] = _copy(source, directory / member.name)
         manifest = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
     except (tarfile.TarError, EOFError, OSError, msgspec.MsgspecError) as exc:
-        raise SettingsError(f"{file} is not a whole backup: {exc}") from exc
+        # Of a file that is no archive, tarfile says in five lines which kinds it is not.
+        [reason, *_] = str(exc).partition(":\n")
+        raise SettingsError(f"{file} is not a whole backup: {reason}") from exc
     found.pop(MANIFEST)
     if found != manifest.hashes:
         wrong = sorted(name for name in found.keys() | manifest.hashes if found.get(name) != manifest.hashes.get(name))

@@ -1,9 +1,11 @@
 """The map of cells as this process knows it: all of it, in memory, at a version.
 
 The control database stores it. Only changes since the known version are read, once a second and when something unknown
-is asked for. While the control database is unavailable, the map stays as it is: known sales continue.
+is asked for: another server may have just added it, so the read begins after the question. While the control database
+is unavailable, the map stays as it is: known sales continue.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 from time import monotonic
@@ -27,7 +29,7 @@ from holdfast.runtime.agent import Agent
 from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 REFRESH_S = 1.0
-# Unknown IDs are mostly typing errors or attacks: the control database is not asked for each of them.
+# Unknown IDs are mostly typing errors or attacks: one read of the control database answers all that came meanwhile.
 RECHECK_S = 0.2
 WAITING_MAX = 65_536
 # SKUs in one transaction.
@@ -66,7 +68,8 @@ class CellMap:
     async def find(self, kind: str, name: str) -> Place | None:
         """By the name of a path parameter and its value. Raises `EngineError` if it is unknown and cannot be read."""
         found = self._known(kind, name)
-        if found is None and monotonic() - self._read_at > RECHECK_S:
+        if found is None:
+            await asyncio.sleep(max(0.0, self._read_at + RECHECK_S - monotonic()))
             await self._reads.submit(ONE_QUEUE, None)
             found = self._known(kind, name)
         return found

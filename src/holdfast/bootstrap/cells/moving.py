@@ -14,8 +14,8 @@ What happens when it fails. Before the amounts are written, the move is abandone
 same command continues: each step looks whether it was done. Until the switch, nobody is served; nothing is lost.
 
 Two commands at the same time. The map is only changed as it was last read, so the amounts are counted once, and nothing
-is copied for a move that has ended. Units are not added or removed: each pool is given its total, so to do it twice is
-to do it once.
+is copied for a move that has ended. The units are all that is free in the old pool, so they can be taken once; the new
+pool is given its total, so to do it twice is to do it once.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from sqlalchemy import Connection
 
 from holdfast.bootstrap.cells.sites import OpenSite, Site
 from holdfast.domain.sale.sale import SaleState
-from holdfast.domain.stock.command import Expire, Provision
+from holdfast.domain.stock.command import Expire, Provision, Restock
 from holdfast.domain.stock.outcome import Outcome
-from holdfast.domain.stock.pool import Rules
+from holdfast.domain.stock.pool import Pool, Rules
 from holdfast.errors import EngineError, Unavailable
 from holdfast.ledger.cells.placement import (
     Amounts,
@@ -163,32 +163,39 @@ class CellMover:
         if stock is None:
             raise CannotMove(f"{sku_id} has no pool in the cell {placed.cell}")
         units = stock.total - stock.sold
-        views = await old.engine.look_at([sku_id])
-        view = views[sku_id]
-        if isinstance(view, Unavailable):
-            raise view
+        pool = await self._pool(sku_id, old)
         until = await old.database.read(partial(last_made_at, sku_id=sku_id)) + 1
         sale_ids = await old.database.read(partial(live_sale_ids, sku_id=sku_id))
         before = there.total if there is not None else 0
-        return Amounts(units, stock.sold, before + units, view.pool.rules, until, sale_ids)
+        return Amounts(units, stock.sold, before + units, pool.rules, until, sale_ids)
+
+    async def _pool(self, sku_id: str, site: Site) -> Pool:
+        """As the gate has it, which is ahead of the ledger where Redis decides."""
+        view = (await site.engine.look_at([sku_id]))[sku_id]
+        if isinstance(view, Unavailable):
+            raise view
+        return view.pool
 
     # --- copy
 
     async def _hand_over(self, placed: PlacedSku, moved: PlacedSku, amounts: Amounts, old: Site, new: Site) -> None:
         """The units leave the old pool before they enter the new one."""
         sku_id, units = moved.sku_id, amounts.units
-        stock, there = await old.stock(sku_id), await new.stock(sku_id)
-        assert stock is not None
-        is_there = units and stock.total == amounts.stays + units
-        if not is_there and stock.total != amounts.stays:
+        there = await new.stock(sku_id)
+        total = before = (await self._pool(sku_id, old)).total
+        if units and total == amounts.stays + units:
+            # Not by setting the total, which would lose what a server adds in this moment.
+            outcome = await old.apply(sku_id, Restock(-units))
+            total = (await self._pool(sku_id, old)).total
+            if outcome is not Outcome.MOVED and total == before:
+                await self._change(placed, Move(moved.cell))
+                raise CannotMove(f"units of {sku_id} were reserved meanwhile: repeat the command to continue")
+        if total != amounts.stays:
             raise CannotMove(
                 f"units of {sku_id} were added to the cell {placed.cell} or removed meanwhile: its pool has "
-                f"{stock.total:,} in all; set {amounts.stays + units:,} if the move had not taken its units yet, "
+                f"{total:,} in all; set {amounts.stays + units:,} if the move had not taken its units yet, "
                 f"else {amounts.stays:,}, and repeat"
             )
-        if is_there and await old.apply(sku_id, Provision(amounts.stays)) is not Outcome.MOVED:
-            await self._change(placed, Move(moved.cell))
-            raise CannotMove(f"units of {sku_id} were reserved meanwhile: repeat the command to continue")
         self._on_step("taken")
         await self._ensure_unchanged(placed)
         for site in (old, new):

@@ -18,7 +18,7 @@ from holdfast.cli.output import AsJson, examples, print_json
 from holdfast.errors import AlreadyRunning, SettingsError
 from holdfast.ledger.archive.dropping import drop_archived
 from holdfast.ledger.archive.parquet import load_pyarrow
-from holdfast.ledger.archive.runs import ArchiveRun, read_runs
+from holdfast.ledger.archive.runs import ArchiveRun
 from holdfast.ledger.archive.writing import archive_months
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.server_lock import ServerLock
@@ -93,8 +93,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 async def _archive(database: Database, directory: Path, keep_days: int) -> Archived:
     added = await archive_months(database, directory)
-    runs = read_runs(directory)
-    dropped = await drop_archived(database, runs[-1], keep_days) if keep_days and runs else 0
+    dropped = await drop_archived(database, directory, keep_days) if keep_days else 0
     return Archived(added, dropped)
 
 

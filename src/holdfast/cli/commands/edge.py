@@ -19,6 +19,7 @@ from holdfast.edge.nginx_config import (
     TEMPLATES,
     EdgeOptions,
     nginx_config,
+    read_networks,
 )
 from holdfast.errors import SettingsError
 from holdfast.room.tokens import edge_keys
@@ -62,6 +63,15 @@ def nginx(
     exempt: Annotated[
         list[str] | None, typer.Option(metavar="NETWORK", help="A network without limits; may be repeated.")
     ] = None,
+    blocked: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="A file of networks, one in each line, that get 429 whatever they ask.",
+        ),
+    ] = None,
     limit_loopback: Annotated[bool, typer.Option(help="Apply the limits to loopback clients as well.")] = False,
     data: Data = None,
 ) -> None:
@@ -79,6 +89,7 @@ def nginx(
             rate_per_second=rate,
             buying_rate_per_second=buying_rate,
             exempt=(*(exempt or ()), *(() if limit_loopback else LOOPBACK)),
+            blocked=() if blocked is None else read_networks(blocked),
             origins=settings.origins,
         )
     )
@@ -93,7 +104,7 @@ def nginx(
     )
 
 
-@app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge/cache"))
+@app.command(epilog=examples("holdfast edge purge drop-1 --cache /var/cache/holdfast-edge"))
 def purge(
     sale_id: Annotated[str, typer.Argument(metavar="SALE", help="The sale whose cached responses are removed.")],
     cache: Annotated[

@@ -25,8 +25,8 @@ from holdfast.cli.output import (
     print_table,
     show_progress,
 )
-from holdfast.cli.times import moment
-from holdfast.domain.sale.sale import Order, OrderStatus, in_words
+from holdfast.cli.times import minute, moment
+from holdfast.domain.sale.sale import Order, OrderStatus, in_words, order_number_of
 from holdfast.errors import SettingsError
 from holdfast.http.contract.decoding import read_as
 from holdfast.http.contract.problem import Problem
@@ -96,16 +96,26 @@ def list_all(
     if not found:
         typer.echo(f"No matching orders in {shown_url(settings)}.")
         return
-    columns = ["order id", "sale id", "buyer", "units", "amount", "status", "to source"]
-    print_table(columns, [_row(order) for order in found], folded="buyer")
+    columns = ["order id", "number", "created", "sale id", "buyer", "units", "amount", "status"]
+    if to_source:
+        columns.append("to source")
+    print_table(columns, [_row(order)[: len(columns)] for order in found], folded="buyer")
     if has_more:
         typer.echo(f"More results: --after {found[-1].order_id}")
 
 
 def _row(order: Order) -> tuple[object, ...]:
-    amount = in_words(order.amount, order.currency)
-    to_source = order.units_to_source or None
-    return order.order_id, order.sale_id, order.buyer_id, order.quantity, amount, str(order.status), to_source
+    return (
+        order.order_id,
+        order_number_of(order.reservation_id),
+        minute(order.created_at),
+        order.sale_id,
+        order.buyer_id,
+        order.quantity,
+        in_words(order.amount, order.currency),
+        str(order.status),
+        order.units_to_source,
+    )
 
 
 @app.command(
@@ -241,6 +251,7 @@ def show(order_id: OrderId, data: Data = None, as_json: AsJson = False) -> None:
     print_facts(
         {
             "order": order.order_id,
+            "number": order_number_of(order.reservation_id),
             "reservation": order.reservation_id,
             "sale id": order.sale_id,
             "buyer": order.buyer_id,

@@ -61,10 +61,10 @@ async def _look(settings: Settings, database: Database, engine: Engine) -> tuple
 
 def _print(pools: list[PoolReport], money: PaymentReport) -> None:
     inconsistent = [report for report in pools if report.finding is not None]
-    typer.echo(f"{len(pools)} pools checked, {len(inconsistent)} inconsistent.")
+    typer.echo(f"Pools: {len(pools)} checked, {len(inconsistent)} inconsistent.")
     if inconsistent:
         print_table(["sku id", "finding"], [(report.sku_id, report.finding) for report in inconsistent])
-    typer.echo(f"Payments checked, {len(money.findings)} findings.")
+    typer.echo(f"Payments: {len(money.findings)} {'finding' if len(money.findings) == 1 else 'findings'}.")
     if money.findings:
         rows = [
             (f.finding, f.subject, f.detail, "being repaired" if f.is_repaired else "needs attention")

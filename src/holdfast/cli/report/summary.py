@@ -7,12 +7,25 @@ from msgspec import to_builtins
 
 from holdfast.cli.output import print_facts, print_table
 from holdfast.cli.report.sections import ProvenReport, duration, equation, funnel, headline, held, in_order, time_of
+from holdfast.runtime.times import rfc3339
 
 
 def body_of(proven: ProvenReport) -> dict[str, Any]:
-    shown: dict[str, Any] = to_builtins(proven.facts)
+    shown: dict[str, Any] = _with_times(to_builtins(proven.facts))
     shown["sale_id"] = proven.facts.sale.sale_id
     return shown | {"funnel": to_builtins(funnel(proven.facts)), "verify": proven.proof.body()}
+
+
+def _with_times(value: Any) -> Any:
+    """Times as the API writes them. In the ledger they are milliseconds, in fields called `at` or `…_at`."""
+    if isinstance(value, list):
+        return [_with_times(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: rfc3339(one) if isinstance(one, int) and (name == "at" or name.endswith("_at")) else _with_times(one)
+        for name, one in value.items()
+    }
 
 
 def print_summary(proven: ProvenReport) -> None:

@@ -14,6 +14,8 @@ FACTS = "public, max-age=300, stale-while-revalidate=60"
 FACTS_ON_CDN = "public, max-age=1, stale-if-error=300"
 # The page of a sale has the price in it, too. Browsers ask each time, for a 304.
 SALE_PAGE = ("cache-control", "public, max-age=0, s-maxage=1, stale-if-error=300")
+# A crowd may come before the sale is created.
+NO_SALE_PAGE = ("cache-control", "public, max-age=0, s-maxage=1")
 _FINAL = frozenset({Phase.SOLD_OUT, Phase.ENDED})
 _NOW_FINAL = "public, max-age=1, s-maxage=30, stale-if-error=60"
 _NOW = "public, max-age=1, s-maxage=1, stale-while-revalidate=5"

@@ -10,7 +10,7 @@ from holdfast.domain.sale.sale import order_id_of
 from holdfast.domain.stock.reservation import Reservation, Status
 from holdfast.http.contract import problems
 from holdfast.http.contract.message import Answer, Request, encode, no_content
-from holdfast.http.contract.problem import NO_STORE, Problem
+from holdfast.http.contract.problem import NO_STORE, NOSNIFF, Problem
 from holdfast.http.endpoints.reservations import ReservationEndpoints
 from holdfast.http.protection.shedding import Feature, Shedder
 from holdfast.ledger.events.watcher import Seen
@@ -19,7 +19,7 @@ from holdfast.runtime.times import optional_rfc3339, rfc3339
 RETRY_MS = 2_000
 
 # The last asks proxies that would wait for the end to pass it on as it comes.
-_HEADERS = [("content-type", "text/event-stream"), NO_STORE, ("x-accel-buffering", "no")]
+_HEADERS = [("content-type", "text/event-stream"), NO_STORE, NOSNIFF, ("x-accel-buffering", "no")]
 _HEARTBEAT = b": still here\n\n"
 
 

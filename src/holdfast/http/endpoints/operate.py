@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from holdfast.bootstrap.lag import Lags
 from holdfast.bootstrap.services import Services
 from holdfast.http.contract.message import Answer, Request, json
+from holdfast.http.contract.problem import NO_STORE, NOSNIFF
 from holdfast.http.contract.schemas.inventory import PoolsOut, ReconciliationOut
 from holdfast.http.contract.schemas.money import FullReconciliationOut, PaymentReportOut
 from holdfast.http.endpoints.ops.store_metrics import StoreMetrics
@@ -46,8 +47,9 @@ class OperateEndpoints:
         if self._has_exemplars and "application/openmetrics-text" in (request.header("accept") or ""):
             parts = [openmetrics.generate_latest(each) for each in (registry, found)]  # type: ignore[no-untyped-call]
             body = b"".join(part.removesuffix(_END) for part in parts) + _END
-            return Answer(200, [("content-type", openmetrics.CONTENT_TYPE_LATEST)], body)
-        return Answer(200, [("content-type", CONTENT_TYPE_LATEST)], generate_latest(registry) + generate_latest(found))
+            return Answer(200, [("content-type", openmetrics.CONTENT_TYPE_LATEST), NO_STORE, NOSNIFF], body)
+        body = generate_latest(registry) + generate_latest(found)
+        return Answer(200, [("content-type", CONTENT_TYPE_LATEST), NO_STORE, NOSNIFF], body)
 
     async def pools(self, _request: Request) -> Answer:
         reports = await self._reconciler.fresh_reports()

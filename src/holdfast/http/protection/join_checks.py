@@ -1,14 +1,19 @@
-"""Checks of a join beyond the rules of the sale: the risk service's verdict, and the accounts per device."""
+"""Checks of a join beyond the rules of the sale: the verdicts of the risk service and of the proxy in front, and the
+accounts per device.
+
+The proxy sends its verdict in a header. It is accepted from anyone, because clients that forge it can only make joining
+harder for themselves: without it, or with an unknown value, the join is allowed.
+"""
 
 from time import time
 
 from msgspec import Struct
 
 from holdfast.bootstrap.services import Services
-from holdfast.domain.room.risk import RiskVerdict, Visit
+from holdfast.domain.room.risk import RiskVerdict, Visit, strictest
 from holdfast.domain.sale.sale import Sale
 from holdfast.http.contract import problems
-from holdfast.http.contract.message import Request, buyer_of, caller_of
+from holdfast.http.contract.message import ClientConnection, Request, buyer_of, caller_of
 from holdfast.http.contract.problem import Problem
 from holdfast.http.contract.schemas.room import JoinIn
 from holdfast.http.protection.admission import AdmissionControl
@@ -25,6 +30,9 @@ class Terms(Struct, frozen=True):
 
 
 FREELY = Terms()
+# AWS's WAF puts a prefix before the names of headers that it inserts.
+REPUTATION_HEADERS = ("holdfast-reputation", "x-amzn-waf-holdfast-reputation")
+_WORDS = frozenset(RiskVerdict)
 
 
 class JoinChecks:
@@ -35,9 +43,10 @@ class JoinChecks:
     async def assess(self, request: Request, sale: Sale, given: JoinIn) -> Terms:
         if self._devices.per_device and given.device is None:
             raise Problem(problems.DEVICE_REQUIRED)
-        if self._risk is None:
-            return FREELY
-        verdict = await self._risk.assess(self._visit(request, sale, given), request.request_id)
+        verdict = reputation_in(request.connection)
+        if self._risk is not None and verdict is not RiskVerdict.DENY:
+            asked = await self._risk.assess(self._visit(request, sale, given), request.request_id)
+            verdict = strictest((verdict, asked))
         if verdict is RiskVerdict.DENY:
             raise Problem(problems.JOIN_DENIED)
         if verdict is RiskVerdict.LOTTERY_TAIL:
@@ -65,6 +74,15 @@ class JoinChecks:
         age = None if made_at is None else max(int(time()) - made_at, 0)
         address = self._addresses.client_of(request.connection)[0] or None
         return Visit(sale.sale_id, buyer_of(request), caller.tier, given.device, address, age)
+
+
+def reputation_in(connection: ClientConnection) -> RiskVerdict:
+    """What the proxy in front says of this client."""
+    lines = [line for name in REPUTATION_HEADERS for line in connection.header_lines(name)]
+    if not lines:
+        return RiskVerdict.ALLOW
+    words = [word.strip().lower() for word in ",".join(lines).split(",")]
+    return strictest(RiskVerdict(word) for word in words if word in _WORDS)
 
 
 def _require(is_allowed: bool) -> None:

@@ -12,6 +12,7 @@ exempt from limits by address, so that load tests and benchmarks measure the ser
 """
 
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from itertools import islice
 from time import monotonic
 
@@ -25,7 +26,7 @@ from holdfast.http.contract.message import Answer, Headers, Request
 from holdfast.http.contract.problem import HEAD, Problem
 from holdfast.runtime import metrics
 from holdfast.runtime.client_address import ClientAddresses, wider_networks
-from holdfast.runtime.token_bucket import Policy, Taken, is_idle, take
+from holdfast.runtime.token_bucket import Policy, Taken, is_idle, left_header, take
 
 # As globals, because members of an enum are slow to find.
 _PROBE, _LOOK = RateClass.PROBE, RateClass.LOOK
@@ -155,7 +156,7 @@ class Limits:
             looked = self._looks.take(hash((caller.buyer_id, path)), now)
             return _UNCOUNTED if looked.is_allowed else _refusal(LOOK, looked)
         policy, taken = self._by_buyer.policy, self._by_buyer.take(caller.buyer_id, now)
-        return Passed(_headers(policy, taken)) if taken.is_allowed else _refusal(policy, taken)
+        return _passed(policy, taken.remaining, taken.next_ms) if taken.is_allowed else _refusal(policy, taken)
 
 
 def _buckets(name: str, per_second: int) -> Buckets | None:
@@ -172,8 +173,10 @@ def _has_service_key(request: Request) -> bool:
     return given is not None and (given[:10].lower() == "bearer hf_" or given.startswith(f"{SESSION} "))
 
 
-def _headers(policy: Policy, taken: Taken) -> Headers:
-    return [("ratelimit-policy", policy.header), ("ratelimit", taken.header(policy))]
+# Thousands of responses per second carry the same few values.
+@lru_cache(maxsize=1_024)
+def _passed(policy: Policy, remaining: int, next_ms: int) -> Passed:
+    return Passed([("ratelimit-policy", policy.header), ("ratelimit", left_header(policy, remaining, next_ms))])
 
 
 def _refusal(policy: Policy, taken: Taken) -> Answer:
@@ -181,5 +184,5 @@ def _refusal(policy: Policy, taken: Taken) -> Answer:
     wait_s = max(1, -(-taken.next_ms // 1000))
     detail = f"Rate limit exceeded. Retry after {wait_s} s, and poll no faster than `next_poll_ms`."
     problem = Problem(problems.RATE_LIMITED, detail, retry_after_ms=taken.next_ms)
-    head = [*HEAD, ("retry-after", str(wait_s)), *_headers(policy, taken)]
+    head = [*HEAD, ("retry-after", str(wait_s)), *_passed(policy, taken.remaining, taken.next_ms).headers]
     return Answer(problem.status, head, problem.body())

@@ -1,6 +1,7 @@
 """Finding the endpoint for a path: a trie of segments, built once from the endpoint table."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -19,6 +20,9 @@ Handler = Callable[..., Awaitable[Answer]]
 Handlers = Mapping[Endpoint, Handler]
 
 is_key = text_check(IdempotencyKey)
+
+# A crowd asks for the same few paths.
+PATHS_KEPT = 1_024
 
 
 class TableMismatch(HoldfastError):
@@ -43,8 +47,10 @@ class Route(Struct, frozen=True, eq=False):
 
 
 class Found(Struct, frozen=True, gc=False):
+    """Shared by all requests for the same path."""
+
     route: Route
-    values: list[str]
+    values: tuple[str, ...]
 
 
 class _Node(Struct, eq=False):
@@ -66,8 +72,9 @@ class Router:
             if endpoint.body is not None and endpoint.query is not None:
                 raise TableMismatch(f"{endpoint.operation_id} declares a body and a query")
             self._add(_route(endpoint, handlers[endpoint]))
+        self.find: Callable[[str, str], Found | None] = lru_cache(PATHS_KEPT)(self._find)
 
-    def find(self, method: str, path: str) -> Found | None:
+    def _find(self, method: str, path: str) -> Found | None:
         """Straight down for nearly every path; where a literal leads nowhere, a parameter is tried in its place."""
         segments = path.split("/")
         node = self._root
@@ -83,10 +90,10 @@ class Router:
         else:
             route = node.routes.get(method)
             if route is not None:
-                return Found(route, values)
+                return Found(route, tuple(values))
         values = []
         found = self._route(self._root, segments, 1, method, values)
-        return None if found is None else Found(found, values)
+        return None if found is None else Found(found, tuple(values))
 
     def allowed(self, path: str) -> list[str]:
         """The methods that a path knows, sorted; empty if there is nothing at it."""

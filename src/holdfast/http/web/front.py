@@ -15,11 +15,12 @@ from holdfast.runtime.times import rfc3339
 SHOWN_MAX = 24
 FRESH_S = 2.0
 _WORDS = {
-    Phase.OPEN: "Open",
+    Phase.OPEN: "Available",
     Phase.ALL_HELD: "All in carts",
     Phase.SOLD_OUT: "Sold out",
     Phase.PAUSED: "Paused",
 }
+_LOOKS = {Phase.OPEN: "tag good", Phase.ALL_HELD: "tag warn", Phase.PAUSED: "tag warn"}
 
 
 class FrontPage:
@@ -47,8 +48,12 @@ class FrontPage:
         shown = current[:SHOWN_MAX]
         phases = await asyncio.gather(*[self._phase(sale, now) for sale in shown])
         rows = [_row(sale, phase) for sale, phase in zip(shown, phases, strict=True)]
-        content = element("ul", rows, class_="sales") if rows else element("p", "Nothing is on sale right now.")
-        main = element("main", element("h1", "On sale"), content, class_="plain-page")
+        content = (
+            element("ul", rows, class_="sales")
+            if rows
+            else element("p", "Nothing is on sale right now.", data_word="nothing")
+        )
+        main = element("main", element("h1", "On sale", data_word="title"), content, class_="plain-page")
         header = element(
             "header",
             element(
@@ -60,7 +65,11 @@ class FrontPage:
             element("nav", (element("a", text, href=href) for text, href in self._links)),
             class_="header",
         )
-        head = [*common_head("On sale"), element("link", rel="stylesheet", href=bundle_url("store.css"))]
+        head = [
+            *common_head("On sale"),
+            element("link", rel="stylesheet", href=bundle_url("store.css")),
+            element("script", type="module", src=bundle_url("front.js")),
+        ]
         return document(head, [header, main])
 
     async def _phase(self, sale: Sale, now: int) -> Phase:
@@ -72,19 +81,27 @@ class FrontPage:
 
 
 def _row(sale: Sale, phase: Phase) -> Html:
+    """What the visitor's language and time zone change is marked: a script writes it anew, see `store/front.js`."""
     opens = rfc3339(sale.starts_at)
     state = (
         element("time", f"Opens {opens[:16].replace('T', ' ')} UTC", datetime=opens)
         if phase is Phase.UPCOMING
-        else element("span", _WORDS[phase])
+        else element("span", _WORDS[phase], data_state=phase.value)
+    )
+    price = element(
+        "span",
+        in_words(sale.price_amount, sale.currency),
+        class_="figures",
+        data_amount=str(sale.price_amount),
+        data_currency=sale.currency,
     )
     return element(
         "li",
         element(
             "a",
             element("b", sale.name),
-            element("span", in_words(sale.price_amount, sale.currency), class_="figures"),
-            element("span", state, class_="tag good" if phase is Phase.OPEN else "tag"),
+            price,
+            element("span", state, class_=_LOOKS.get(phase, "tag")),
             href=f"/s/{sale.sale_id}",
         ),
     )

@@ -71,6 +71,7 @@ def _assets() -> dict[str, Asset]:
     files[MODULE] = paths_module(ENDPOINTS).encode()
     bundles = {
         "store.js": bundle_scripts("store/main.js", files, MODULE),
+        "front.js": bundle_scripts("store/front.js", files, MODULE),
         "store.css": bundle_styles(_STORE_STYLES, files),
     }
     assets = {name: make_asset(name, body) for name, body in files.items()}

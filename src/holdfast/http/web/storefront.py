@@ -15,9 +15,8 @@ from holdfast.bootstrap.services import Services
 from holdfast.domain.sale.sale import PaymentKind, Sale
 from holdfast.domain.stock.pool import is_sku_id
 from holdfast.errors import EngineError
-from holdfast.http.contract.caching import SALE_PAGE, tag_headers
+from holdfast.http.contract.caching import NO_SALE_PAGE, SALE_PAGE, tag_headers
 from holdfast.http.contract.message import JSON, Answer, Request, encode
-from holdfast.http.contract.problem import NO_STORE
 from holdfast.http.contract.schemas.sales import SaleOut
 from holdfast.http.web.demo import IDENTITY
 from holdfast.http.web.pages import Asset, Others, make_asset, page_headers, send_asset
@@ -54,7 +53,7 @@ class StorefrontPages:
         )
         self._rendered: dict[str, _Rendered] = {}
         self._empty = make_asset("index.html", store_page(None, self._facts(None)).encode(), SALE_PAGE)
-        self._not_found = make_asset("index.html", not_found_page().encode())
+        self._not_found = make_asset("index.html", not_found_page().encode(), NO_SALE_PAGE)
 
     async def storefront(self, request: Request, sale_id: str) -> Answer:
         try:
@@ -73,11 +72,8 @@ class StorefrontPages:
         return Answer(200, [JSON, ("cache-control", CONFIG_CACHE), ("x-content-type-options", "nosniff")], self._config)
 
     def _no_sale(self, request: Request) -> Answer:
-        """Not kept by caches: a sale may be created at this address any moment."""
-        headers = [
-            header for header in page_headers(request, self._not_found) if header[0] not in ("cache-control", "etag")
-        ]
-        return Answer(404, [*headers, NO_STORE, ("content-type", self._not_found.media_type)], self._not_found.body)
+        headers = [header for header in page_headers(request, self._not_found) if header[0] != "etag"]
+        return Answer(404, [*headers, ("content-type", self._not_found.media_type)], self._not_found.body)
 
     def _page_of(self, sale: Sale) -> Asset:
         """Rendered once for each version of the sale."""

@@ -286,13 +286,15 @@ def _methods(api: Api, flavour: str) -> str:
     for operation in api.operations:
         maker = "stream" if operation.is_stream else "method"
         call = f"{operation.resource}_calls.{operation.name}"
-        body.append(f"    {operation.name} = {prefix}{maker}({call})")
+        # `help()` knows the text of the call; editors show what stands below the name.
+        words = f'    """{operation.endpoint.summary}."""'
+        body += [f"    {operation.name} = {prefix}{maker}({call})", words]
         found = api.page_item(operation)
         if found is not None:
             item, cursor = found
             lines += _imports(api, [item.schema_name])
             name = operation.name.replace("list_", "iter_", 1)
-            body.append(f'    {name} = {prefix}pages({call}, {item.name}, "{cursor}")')
+            body += [f'    {name} = {prefix}pages({call}, {item.name}, "{cursor}")', words]
     return "\n".join([*lines, f"\nclass {flavour}Methods:", *body, ""])
 
 

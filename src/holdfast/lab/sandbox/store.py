@@ -19,6 +19,9 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 class Store:
     def __init__(self, path: Path | None) -> None:
+        if path is not None and not path.exists():
+            # SQLite gives its other files the same mode.
+            path.touch(mode=0o600)
         # Another process that has the file keeps it, so waiting is pointless.
         self._connection = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=0.1)
         try:

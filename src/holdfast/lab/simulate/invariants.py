@@ -3,6 +3,7 @@
 The end is compared with what each buyer was told, with the provider's records, and by the product's own auditor.
 """
 
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -62,6 +63,12 @@ class Ended(Struct, frozen=True):
 def reservations_of(raw: sqlite3.Connection) -> dict[str, Ended]:
     rows = raw.execute("SELECT reservation_id, owner_id, quantity, status FROM reservations")
     return {id_: Ended(owner, quantity, Status(status)) for id_, owner, quantity, status in rows}
+
+
+def given_up_in(raw: sqlite3.Connection) -> list[str]:
+    """What an operator, or a server that came later, has reported as lost."""
+    reports = [json.loads(report) for (report,) in raw.execute("SELECT report FROM incarnations WHERE report NOT NULL")]
+    return [lost["reservation_id"] for report in reports for lost in report["given_up"]]
 
 
 def check_told(

@@ -9,6 +9,7 @@ from holdfast.lab.sandbox.ledger import SandboxLedger
 from holdfast.lab.sandbox.service import CHARGES_MAX, DECLINE_REASON
 from holdfast.lab.simulate.channel import Channel, NoAnswer, NotReached
 from holdfast.lab.simulate.faults import Fault, Kind
+from holdfast.lab.simulate.loop import HOST, Host
 from holdfast.payments.port import (
     Charge,
     ListedPayment,
@@ -38,12 +39,18 @@ class SimulatedProvider:
 
     def __init__(self, books: SandboxLedger, channel: Channel, timeout_s: float) -> None:
         self._books, self._channel, self._timeout_s = books, channel, timeout_s
+        self._host = Host("provider")
 
     async def _call(self, what: str, key: str, carry_out: Callable[[Fault | None], T]) -> T:
         def unless_refused(fault: Fault | None) -> T:
             if fault is not None and fault.kind is Kind.REFUSED:
                 raise OutcomeUnknown("the provider answered 500")
-            return carry_out(fault)
+            # It has a clock of its own, whatever the caller's says.
+            token = HOST.set(self._host)
+            try:
+                return carry_out(fault)
+            finally:
+                HOST.reset(token)
 
         try:
             return await self._channel.call(f"{what} {key}", unless_refused, self._timeout_s)

@@ -25,6 +25,7 @@ from holdfast.lab.simulate.invariants import (
     check_refusals,
     check_told,
     check_webhooks,
+    given_up_in,
     reservations_of,
 )
 from holdfast.lab.simulate.line_invariants import check_line, check_room_refusals
@@ -228,7 +229,7 @@ def _told(world: World) -> list[Told]:
 
 def _after_going_back(world: World, told: list[Violation]) -> list[Violation]:
     """What was lost with the ledger is known to be lost: an operator was told, unless every witness died."""
-    given_up = [] if world.decision is None else world.decision.given_up
+    given_up = given_up_in(world.server.raw)
     granted = [one for one in told if one.invariant == "I9" and "was granted" in one.detail]
     lost = [one for one in granted if not any(id_ in one.detail for id_ in given_up)]
     if world.redis is not None:

@@ -86,7 +86,7 @@ class World:
         self.webhook_since = 0
         self.evidence = Evidence()
         self.decision: Decision | None = None
-        # Whether a process may have forgotten what it acknowledged, or could not say it in time.
+        # Whether a process may have forgotten what it acknowledged.
         self.has_lost_witnesses = False
         self.is_redis_whole = True
         parts = self._parts()
@@ -196,8 +196,7 @@ class World:
 
     def inflict(self, faults: list[Fault]) -> None:
         """From now on: calls are counted from here, and so is time."""
-        of_witnesses = (Kind.CRASH, Kind.PAUSE, Kind.CUT_OFF, Kind.DOWN)
-        self.has_lost_witnesses = any(fault.kind in of_witnesses for fault in faults)
+        self.has_lost_witnesses = any(fault.kind is Kind.CRASH for fault in faults)
         # Without a pool, its holds or both, Redis does not know what the ledger lacks, or that it lacks something.
         lose_all = (Kind.FLUSHED, Kind.RESTORED)
         self.is_redis_whole = not any(

@@ -14,6 +14,9 @@ from holdfast.lab.site.reference import reference_pages
 from holdfast.lab.site.versions import SCRIPT, write_chooser
 
 DOCS = Path("docs")
+# By default the plugin `offline` loads it from another server.
+SEARCH_SHIM = "iframe-worker.js"
+STYLE = "site.css"
 # Pages outside docs/ that are published all the same, by their names there.
 _OTHERS = {
     "README.md": "overview.md",
@@ -55,6 +58,8 @@ def _stage(target: Path) -> None:
     for name, copy in _OTHERS.items():
         if Path(name).exists():
             (target / copy).write_text(_relinked(Path(name), Path(name).read_text()))
+    for name in (SEARCH_SHIM, STYLE):
+        shutil.copy(Path(__file__).with_name(name), target)
     (target / "reference").mkdir()
     for name, text in reference_pages().items():
         (target / "reference" / name).write_text(text)
@@ -97,7 +102,10 @@ def _configuration(source: Path, site: Path, version: str) -> dict[str, Any]:
             "features": ["navigation.tabs", "navigation.indexes", "toc.follow", "content.code.copy"],
         },
         "extra_javascript": [f"../{SCRIPT}"],
-        "plugins": ["search"],
+        # Search works in pages that are opened from a disk, too.
+        "plugins": ["search", "offline"],
+        "extra": {"polyfills": [SEARCH_SHIM]},
+        "extra_css": [STYLE],
         "markdown_extensions": ["admonition", "attr_list", "md_in_html", "tables", {"toc": {"permalink": True}},
                                 "pymdownx.superfences"],
         "validation": {"links": {"anchors": "warn", "absolute_links": "warn", "unrecognized_links": "warn"},

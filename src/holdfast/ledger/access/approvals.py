@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, select, update
 from uuid_utils import uuid7
 
 from holdfast.ledger.access.actions import BEGUN, ENDED, Actor
@@ -126,33 +126,32 @@ def approve(connection: Connection, approval_id: str, by: Actor, now: int, *, ha
     connection.execute(locked)
     found = find_approval(connection, approval_id, now)
     assert found is not None
+    if found.state is ApprovalState.APPROVED and found.status is None:
+        # Whoever approved it stays on the record; this one has it carried out again.
+        return found
     if found.state is ApprovalState.PENDING and found.requested_by_id is None:
         is_theirs = found.decided_by_id == by.operator_id
         if is_theirs and has_others:
             return found
         if found.decided_by_id is None and has_others:
-            _decide(connection, approval_id, _is_pending(now), ApprovalState.PENDING, by, now)
+            _decide(connection, approval_id, ApprovalState.PENDING, by, now)
             return find_approval(connection, approval_id, now)
         if found.decided_by_id is not None and not is_theirs:
             by = Actor(f"{found.decided_by} and {by.name}", by.operator_id)
-    is_unfinished = and_(approvals.c.state == ApprovalState.APPROVED, approvals.c.status.is_(None))
-    guard = or_(_is_pending(now), is_unfinished)
-    is_decided = _decide(connection, approval_id, guard, ApprovalState.APPROVED, by, now)
+    is_decided = _decide(connection, approval_id, ApprovalState.APPROVED, by, now)
     return find_approval(connection, approval_id, now) if is_decided else None
 
 
 def reject(connection: Connection, approval_id: str, by: Actor, now: int) -> bool:
-    if not _decide(connection, approval_id, _is_pending(now), ApprovalState.REJECTED, by, now):
+    if not _decide(connection, approval_id, ApprovalState.REJECTED, by, now):
         return False
     connection.execute(update(approvals).where(approvals.c.approval_id == approval_id).values(body=None))
     return True
 
 
-def _decide(
-    connection: Connection, approval_id: str, guard: ColumnElement[bool], state: ApprovalState, by: Actor, now: int
-) -> bool:
+def _decide(connection: Connection, approval_id: str, state: ApprovalState, by: Actor, now: int) -> bool:
     values = {"state": state.value, "decided_by_id": by.operator_id, "decided_by": by.name, "decided_at": now}
-    own = (approvals.c.approval_id == approval_id, guard)
+    own = (approvals.c.approval_id == approval_id, _is_pending(now))
     return connection.execute(update(approvals).where(*own).values(**values)).rowcount == 1
 
 

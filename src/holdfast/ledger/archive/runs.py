@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import SettingsError
-from holdfast.ledger.archive.parquet import sync
+from holdfast.ledger.archive.parquet import digest_of, sync
+from holdfast.ledger.chain.links import Head
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -24,6 +25,13 @@ class ArchivedFile(Struct, frozen=True):
     rows: int
     sha256: str
 
+    def damage_in(self, directory: Path) -> str | None:
+        """What is wrong with it; None if it is as it was written."""
+        path = directory / self.path
+        if not path.is_file():
+            return "missing"
+        return None if digest_of(path) == self.sha256 else "changed"
+
 
 class ArchiveRun(Struct, frozen=True):
     number: int
@@ -33,6 +41,8 @@ class ArchiveRun(Struct, frozen=True):
     resume_after: int
     archived_at: int
     files: list[ArchivedFile]
+    # Of the history that was copied, up to `upto_seq`. Runs of earlier versions have none.
+    head: Head = Head()
 
     def has(self, seq: int, at: int) -> bool:
         return seq <= self.upto_seq and at < self.until_at

@@ -6,7 +6,9 @@ add one before them is still running. A reservation is copied with the event tha
 event that changed it; of several copies of an order the one of the latest run counts. A month is copied once it is
 over for a day, and events that reached the ledger even later are added by the next run.
 
-When it fails. Files count once the manifest of their run is written, so a run that broke off is simply done again.
+When it fails. Files count once the manifest of their run is written, so a run that broke off is simply done again. A
+ledger that no longer has the history that was copied, because it is another one or was restored from an older backup,
+is refused: its events would be taken for those that are in the archive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +23,7 @@ from holdfast.errors import SettingsError
 from holdfast.ledger.archive.parquet import PAGE, ParquetFile, digest_of, schema_of, sync
 from holdfast.ledger.archive.runs import ArchivedFile, ArchiveRun, read_runs, write_run
 from holdfast.ledger.chain.leaves import read_contents
-from holdfast.ledger.chain.links import last_link
+from holdfast.ledger.chain.links import Head, read_head, root_at
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.tables.sales import orders
 from holdfast.ledger.tables.stock import events, reservations
@@ -50,22 +52,29 @@ async def archive_months(database: Database, directory: Path) -> ArchiveRun | No
     """Add everything that ended since the last run. None if there is nothing to add."""
     runs = read_runs(directory)
     last = runs[-1] if runs else ArchiveRun(0, 0, 0, 0, 0, [])
-    now, upto, first = await database.read(lambda c: (database.now_ms(c), *_edges(c)))
-    if upto < last.upto_seq:
-        raise SettingsError(f"{directory} has later events than this ledger: it is the archive of another one")
-    return await _Run(database, directory, last, upto, month_began(now - GRACE_MS)).make(first, now)
+    now, head, first = await database.read(lambda c: (database.now_ms(c), read_head(c), _first_seq(c)))
+    if not await database.read(lambda c: _has_history(c, head, last)):
+        raise SettingsError(
+            f"this ledger does not have the history that is archived in {directory}: it is another one, or was "
+            "restored from an older backup; begin a new archive in another directory"
+        )
+    return await _Run(database, directory, last, head, month_began(now - GRACE_MS)).make(first, now)
 
 
-def _edges(connection: Connection) -> tuple[int, int]:
-    """The last event that a link covers, and the first there is."""
-    link, first = last_link(connection), connection.execute(select(func.min(events.c.seq))).scalar()
-    return 0 if link is None else link.last_seq, first or 1
+def _first_seq(connection: Connection) -> int:
+    return connection.execute(select(func.min(events.c.seq))).scalar() or 1
+
+
+def _has_history(connection: Connection, head: Head, last: ArchiveRun) -> bool:
+    if head.seq < last.upto_seq or head.links < last.head.links:
+        return False
+    return not last.head.links or root_at(connection, last.head.links) == last.head.root
 
 
 class _Run:
-    def __init__(self, database: Database, directory: Path, last: ArchiveRun, upto: int, until: int) -> None:
+    def __init__(self, database: Database, directory: Path, last: ArchiveRun, head: Head, until: int) -> None:
         self._database, self._directory = database, directory
-        self._last, self._upto, self._until = last, upto, until
+        self._last, self._head, self._upto, self._until = last, head, head.seq, until
         self._files: dict[tuple[str, str], ParquetFile] = {}
         self._schemas = {
             events.name: schema_of(list(events.c), CONTENT),
@@ -86,7 +95,7 @@ class _Run:
             return None
         resume_after = self._upto if self._resume_after is None else self._resume_after
         number, files = self._last.number + 1, self._close()
-        run = ArchiveRun(number, self._upto, self._until, resume_after, now, files)
+        run = ArchiveRun(number, self._upto, self._until, resume_after, now, files, self._head)
         write_run(self._directory, run)
         return run
 

@@ -3,22 +3,34 @@
 A file that is moved, replaced or deleted under a running server still takes its writes, but nobody will find them there
 after a restart. So before every commit, and once more before it is acknowledged, the path must still lead to the file
 that was opened, and so must that of its write-ahead log: two calls of stat, a few microseconds beside a sync.
+
+Nor is a file found there that somebody has emptied or cut short, to make room on a disk for example. SQLite itself
+makes both of them smaller: the log when all of it is in the file, the file when another program compacts it. So of a
+file that has become smaller SQLite is asked how large it has to be (`sqlite_writer.py`), and only then it is used.
 """
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 from holdfast.errors import Cause, EngineError, OutcomeUnknown, Unavailable
 
 Identity = tuple[int, int]
+LOG_HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 
 
 class DatabaseFile:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, log_kept_bytes: int) -> None:
+        """SQLite cuts the log back to so much when it begins anew, but not to less."""
+        self._log_kept_bytes = log_kept_bytes
         self._database = os.fspath(path.absolute())
         # SQLite follows a link before it names the log.
         self._log = f"{path.resolve()}-wal"
         self._opened: dict[str, Identity] = {}
+        # The largest that was seen.
+        self._sizes: dict[str, int] = {}
 
     def check_opened(self) -> None:
         """After a connection was opened, which must be to the same file as the first."""
@@ -33,21 +45,62 @@ class DatabaseFile:
         self._check(OutcomeUnknown, [self._database, self._log])
 
     def log_bytes(self) -> int:
-        try:
-            return os.stat(self._log).st_size  # noqa: PTH116 - as below
-        except OSError:
-            return 0  # The next commit says so.
+        """0 if there is none, which the next commit finds out."""
+        return _size(self._log)
+
+    def log_was_cut_back(self) -> None:
+        """By this process."""
+        self._sizes.pop(self._log, None)
+
+    def has_shrunk(self) -> bool:
+        return self._is_smaller(self._log) or self._is_smaller(self._database)
+
+    def _is_smaller(self, path: str) -> bool:
+        found = _stat(path)
+        if found is None or found.st_size >= self._sizes.get(path, 0):
+            return False
+        return self._opened.get(path) == _identity(found)
+
+    def has_pages(self, pages: int, page_bytes: int) -> bool:
+        """Whether the file has as many as SQLite says it must have."""
+        return _size(self._database) >= pages * page_bytes
+
+    def is_whole(self) -> bool:
+        """By a connection that has nothing in its cache. Reads all of it."""
+        existing = f"file:{quote(self._database)}?mode=rw"
+        with closing(sqlite3.connect(existing, uri=True)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+
+    def has_frames(self, frames: int, page_bytes: int) -> bool:
+        """Whether the log has as many as SQLite says it must have."""
+        return frames <= 0 or self.log_bytes() >= LOG_HEADER_BYTES + frames * (page_bytes + FRAME_HEADER_BYTES)
+
+    def trust_sizes(self) -> None:
+        self._sizes.clear()
 
     def _check(self, error: type[EngineError], paths: list[str]) -> None:
         for path in paths:
-            found = _identity(path)
-            if found is None or self._opened.setdefault(path, found) != found:
+            found = _stat(path)
+            if found is None or self._opened.setdefault(path, _identity(found)) != _identity(found):
                 raise error(f"{path} was moved, replaced or deleted while it was open", Cause.FILE_REPLACED)
+            size = found.st_size
+            is_kept = path == self._log and size >= self._log_kept_bytes
+            if size < self._sizes.get(path, 0) and not is_kept:
+                raise error(f"{path} was cut short while it was open", Cause.FILE_REPLACED)
+            self._sizes[path] = size
 
 
-def _identity(path: str) -> Identity | None:
+def _identity(found: os.stat_result) -> Identity:
+    return found.st_dev, found.st_ino
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path takes twice as long
+        return os.stat(path)  # noqa: PTH116 - a Path takes twice as long
     except OSError:  # A part of the path may be a file now, or not readable any more.
         return None
-    return found.st_dev, found.st_ino
+
+
+def _size(path: str) -> int:
+    found = _stat(path)
+    return 0 if found is None else found.st_size

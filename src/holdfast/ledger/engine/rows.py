@@ -36,6 +36,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.ledger.engine.prepared import prepared
+from holdfast.ledger.engine.sqlite_writer import driver_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -130,17 +131,16 @@ class _SqliteInsert:
         self._statements = {size: _values_statement(table, columns, size) for size in _SIZES}
 
     def __call__(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
-        execute = connection.connection.cursor().execute
         done = 0
-        for size in _SIZES:
-            while len(rows) - done >= size:
-                part = rows[done : done + size]
-                execute(self._statements[size], list(chain.from_iterable(part)))
-                done += size
+        while left := len(rows) - done:
+            size = min(1 << left.bit_length() - 1, _SIZES[-1])
+            part = rows[done : done + size]
+            driver_of(connection).execute(self._statements[size], list(chain.from_iterable(part)))
+            done += size
 
 
-# Largest first; the largest is the default maximum of a batch.
-_SIZES = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+# Powers of two; the largest is the default maximum of a batch.
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -> str:

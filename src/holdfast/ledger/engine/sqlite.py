@@ -89,7 +89,7 @@ class SqliteDatabase:
         self.guard = LedgerGuard()
         file = Path(url.database or "")
         self._clock = shared_clock(file)
-        self._file = DatabaseFile(file)
+        self._file = DatabaseFile(file, LOG_KEPT_BYTES)
         self.failed_writes = 0
         self.wrote_at = -inf
         # How long a commit has taken lately: rises with the slowest, and falls slowly.
@@ -117,12 +117,18 @@ class SqliteDatabase:
 
     async def _write_batch(self, _queue: str, writes: Sequence[_Write], /) -> list[object]:
         """Runs the first writes, as long as they belong on the same thread and there is time. The others wait."""
+        is_doubtful = self._file.has_shrunk()
+        if is_doubtful:
+            await asyncio.get_running_loop().run_in_executor(self._write_thread, self._log.examine, self._writer)
         if self._log.is_due:
             await asyncio.get_running_loop().run_in_executor(self._write_thread, self._log.cut_back, self._writer)
         brief = writes[0].brief
         works = [write.work for write in takewhile(lambda write: write.brief is brief, writes)]
         results: list[object]
         try:
+            if is_doubtful:
+                # Pages that are gone would fail the writes for another reason.
+                self._file.check_before_commit()
             results = await self._transact_together(works, brief=brief, is_alone=len(writes) == 1)
         except Exception as exc:
             # For these alone: the writes that did not start must not get another write's exception.

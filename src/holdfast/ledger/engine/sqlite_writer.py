@@ -98,3 +98,17 @@ class LogCutter:
         with suppress(EngineError, sqlite3.Error), writer.connected(round(self._wait_s * 1000)) as connection:
             is_busy, *_ = driver_of(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S) if is_busy else FIRST_WAIT_S
+        self._file.log_was_cut_back()
+
+    def examine(self, writer: SqliteWriter) -> None:
+        """Whether a file that has become smaller still has everything. The pages first: a checkpoint, which alone tells
+        how many frames the log must have, writes some of them. Pages that the file lacks may all be in the log, which
+        takes longer to find out, and never happens unless the file was made smaller within one of our commits."""
+        with suppress(EngineError, sqlite3.Error), writer.connected(0) as connection:
+            ask = driver_of(connection).execute
+            [page_bytes], [pages] = ask("PRAGMA page_size").fetchone(), ask("PRAGMA page_count").fetchone()
+            if not (self._file.has_pages(pages, page_bytes) or self._file.is_whole()):
+                return
+            _, frames, _ = ask("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if self._file.has_frames(frames, page_bytes):
+                self._file.trust_sizes()

@@ -41,15 +41,18 @@ def names(text: str, buyer_id: str) -> bool:
     return buyer_id in _strings(value)
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield name
-            if isinstance(each, int) and name.lower().endswith("id"):
-                yield str(each)
-            yield from _strings(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _strings(each)
+def _strings(document: Any) -> Iterator[str]:
+    """Without recursion: what can be decoded may be nested more deeply than calls."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            for name, each in value.items():
+                yield name
+                if isinstance(each, int) and name.lower().endswith("id"):
+                    yield str(each)
+            left += value.values()
+        elif isinstance(value, list):
+            left += value

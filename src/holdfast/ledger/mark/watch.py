@@ -7,7 +7,8 @@ start it is compared with the stored marks; if there are none, with those that c
 
 If it went back, nothing is written any more (`LedgerGuard`), and what this process acknowledged lately is exported to
 a file without asking the ledger, which may hang while a person decides. The watch goes on: once a person has decided
-(`holdfast recover`), the ledger has a new incarnation and is used again.
+(`holdfast recover`), the ledger has a new incarnation and is used again. Whether this process noticed the loss before
+that or was paused, what it remembers is then held against the decision (`Contribute`).
 
 What it misses. While a process lives: on a direct connection nothing that it acknowledged as a reservation, because
 commits are lost from the latest backwards and the latest is remembered; of other writes those of the last SAMPLE_S. A
@@ -57,6 +58,8 @@ ASKED = 50
 # A mark that the ledger lacks, found elsewhere.
 LastResort = Callable[[], Awaitable[Mark | None]]
 LatestAcknowledged = Callable[[int], Sequence[Acknowledged]]
+# Applies the decision of a person to reservations that were acknowledged before it. May be repeated.
+Contribute = Callable[[Sequence[Acknowledged]], Awaitable[None]]
 
 
 class MarkStore(Protocol):
@@ -75,6 +78,7 @@ class LedgerWatch:
         acknowledged: LatestAcknowledged = lambda _count: (),
         last_resort: LastResort | None = None,
         key: CheckpointKey | None = None,
+        contribute: Contribute | None = None,
     ) -> None:
         """`exports` is the directory for what the ledger may lack. `acknowledged` gives the latest so many
         reservations that the ledger certainly has. `last_resort` is asked if no store has a mark. `key` signs the
@@ -82,7 +86,7 @@ class LedgerWatch:
         self._database, self._guard = database, database.guard
         self._place, self._stores, self._exports = place, stores, exports
         self._acknowledged, self._last_resort = acknowledged, last_resort
-        self._key = key
+        self._key, self._contribute = key, contribute
         self.checkpoint: Checkpoint | None = None
         self._seen: Mark | None = None
         self._stored: Mark | None = None
@@ -149,8 +153,11 @@ class LedgerWatch:
         found = await self._sampled() if self.finding is None else None
         if self.finding is not None:
             await self._export()
-            await self._resume_if_decided()
-            return
+            found = await self._database.read(self._read_if_decided)
+            if found is None:
+                return
+        if self._seen is not None and found is not None and found.incarnation != self._seen.incarnation:
+            await self._continue(found)
         self._seen = found
         if monotonic() - self._stored_at >= STORE_S:
             await self._store()
@@ -187,26 +194,27 @@ class LedgerWatch:
             self._noted.set()
             log.error("ledger_went_back", finding=finding)
 
-    async def _resume_if_decided(self) -> None:
-        seen = self._seen
-        assert seen is not None
+    def _read_if_decided(self, connection: Connection) -> Mark | None:
+        assert self._seen is not None
+        known = [each.incarnation for each in read_incarnations(connection)]
+        return read_mark(connection) if self._seen.incarnation in known[:-1] else None
 
-        def decided(connection: Connection) -> Mark | None:
-            known = [each.incarnation for each in read_incarnations(connection)]
-            return read_mark(connection) if seen.incarnation in known[:-1] else None
-
-        mark = await self._database.read(decided)
-        if mark is not None:
-            log.warning("ledger_recovered", incarnation=mark.incarnation)
-            self._guard.recoveries += 1
-            self._seen, self._guard.finding, self._guard.compare = mark, None, self._compare
-            self._exported = None
-            self._noted.clear()
-            if self._sampling is not None:
-                # One that still hangs compares with what was before.
-                self._sampling.cancel()
-            self._decided = {r.reservation_id for r in self._acknowledged(sys.maxsize)}
-            await self._store()
+    async def _continue(self, mark: Mark) -> None:
+        """A person has decided, maybe without what this process remembers. What it acknowledges from here on was
+        written after that: a batch that was under way ends as unknown (`LedgerGuard.recoveries`)."""
+        log.warning("ledger_recovered", incarnation=mark.incarnation)
+        known = self._acknowledged(sys.maxsize)
+        self._guard.recoveries += 1
+        self._guard.finding, self._guard.compare = None, self._compare
+        self._exported = None
+        self._noted.clear()
+        if self._sampling is not None:
+            # One that still hangs compares with what was before.
+            self._sampling.cancel()
+        if self._contribute is not None:
+            await self._contribute([r for r in known if r.reservation_id not in self._decided])
+        self._decided = {r.reservation_id for r in known}
+        self._stored_at = 0.0
 
     async def _store(self) -> None:
         if self._seen is None or self.finding is not None:

@@ -17,16 +17,18 @@ class Subject(Struct, frozen=True):
 
 
 def subject_of(connection: Connection, line_id: str) -> Subject | None:
-    """Of a drop it is the first product that is not sold out, under its name. None: the drop sends none."""
+    """Of a drop it is the first product that is left, else the first, under its name. None: the drop sends none."""
     drop_id = line_id.removeprefix(line_id_of(""))
     if drop_id == line_id:
         return Subject(line_id, {})
-    wanted = (sales.c.drop_id == drop_id, sales.c.state == SaleState.READY, sales.c.notify)
-    by_creation = (sales.c.created_at, sales.c.sale_id)
-    found = connection.execute(select(sales.c.sale_id, sales.c.sku_id).where(*wanted).order_by(*by_creation)).all()
+    is_closed = sales.c.state == SaleState.CLOSED
+    wanted = select(sales.c.sale_id, sales.c.sku_id, is_closed.label("is_closed"))
+    wanted = wanted.where(sales.c.drop_id == drop_id, sales.c.notify)
+    found = connection.execute(wanted.order_by(is_closed, sales.c.created_at, sales.c.sale_id)).all()
     if not found:
         return None
-    first = next((row for row in found if not _is_all_sold(connection, row.sku_id)), found[0])
+    left = (row for row in found if not row.is_closed and not _is_all_sold(connection, row.sku_id))
+    first = next(left, found[0])
     name = connection.execute(select(drops.c.name).where(drops.c.drop_id == drop_id)).scalar_one()
     return Subject(first.sale_id, {"name": name})
 

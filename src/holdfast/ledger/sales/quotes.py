@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.domain.sale.quote import Quote, QuotedPrice, may_be_quoted, price_of, read_price, write_price
 from holdfast.domain.sale.sale import reacquired_id
 from holdfast.ledger.tables.sales import quoted_prices, quotes
+
+UNUSED_WITHIN_MS = 3_600_000
 
 
 def insert_quote(connection: Connection, quote: Quote) -> None:
@@ -57,5 +59,16 @@ def prices_of(connection: Connection, reservation_ids: Iterable[str]) -> Mapping
 
 def prune_quotes(connection: Connection, older_than: int, *, limit: int) -> int:
     """Those that have expired. What was bought with them keeps its price."""
-    some = select(quotes.c.quote_id).where(quotes.c.expires_at < older_than).limit(limit)
+    return _delete_some(connection, limit, quotes.c.expires_at < older_than)
+
+
+def prune_unused_quotes(connection: Connection, older_than: int, *, limit: int) -> int:
+    """Those that have expired and were used for no purchase: a buyer may ask for any number of them. Not every quote
+    that is kept is looked at again each time; what is missed is left to `prune_quotes`."""
+    is_old = quotes.c.expires_at.between(older_than - UNUSED_WITHIN_MS, older_than)
+    return _delete_some(connection, limit, quotes.c.key.is_(None), is_old)
+
+
+def _delete_some(connection: Connection, limit: int, *which: ColumnElement[bool]) -> int:
+    some = select(quotes.c.quote_id).where(*which).limit(limit)
     return connection.execute(delete(quotes).where(quotes.c.quote_id.in_(some))).rowcount

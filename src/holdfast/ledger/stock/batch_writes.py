@@ -5,7 +5,7 @@ sees the reply; everything that waits for the pool's lock waits for them too. So
 SQLite a statement costs next to nothing, and plain values are faster than JSON.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -231,11 +231,14 @@ class _Created:
         return _encode(CreatedFacts(made.owner_id, key, fingerprint, created_at, attempts)).decode()
 
 
-def _attempts_before(changes: Changes) -> Counter[str]:
+def _attempts_before(changes: Changes) -> defaultdict[str, int]:
     """How often payments had begun before this batch, by reservation."""
-    begun = Counter(e.reservation_id for e in changes.events if e.type == SETTLING)
     changed = (*changes.created, *changes.moved)
-    return Counter({r.reservation_id: r.attempts - begun[r.reservation_id] for r in changed if r.attempts})
+    before = defaultdict(int, {r.reservation_id: r.attempts for r in changed if r.attempts})
+    for e in changes.events:
+        if e.type == SETTLING and e.reservation_id is not None and e.reservation_id in before:
+            before[e.reservation_id] -= 1
+    return before
 
 
 def _settling(changes: Changes) -> frozenset[str]:

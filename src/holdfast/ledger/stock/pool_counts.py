@@ -1,6 +1,6 @@
 """Counters per pool (`runtime/counters.py`), summed over all processes."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -38,7 +38,7 @@ def counts_of(connection: Connection, sku_id: str) -> dict[str, int]:
 
 def count_returns(sku_id: str, events: Iterable[Event]) -> None:
     """Units that went back to a pool, by why; those of a shard count for the whole pool."""
-    returned: Counter[str] = Counter()
+    returned: defaultdict[str, int] = defaultdict(int)
     for event in events:
         if event.type in _RETURNS:
             returned[_RETURNS[event.type]] += event.quantity or 0

@@ -53,6 +53,12 @@ class Pruned(Struct, frozen=True):
         return f"{self.count}/{self.taken}/{self.returned}/{self.digest}"
 
 
+def oldest_returned(connection: Connection) -> str | None:
+    """The oldest reservation that could be deleted one day."""
+    returned = select(func.min(reservations.c.reservation_id)).where(reservations.c.status.in_(RETURNED))
+    return connection.execute(returned).scalar()
+
+
 class ReservationPruner:
     def __init__(self, archived_seq: int | None = None) -> None:
         """With `archived_seq`, events after that one are not in the archive, and nothing that has one is deleted."""

@@ -8,12 +8,14 @@ those of webhooks are, and never lead into a private network.
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from holdfast.errors import EngineError
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.messages.devices import Device, delete_device, find_device
 from holdfast.ledger.messages.message_log import (
@@ -30,6 +32,7 @@ from holdfast.messages.push.encryption import encrypt, from_base64url
 from holdfast.messages.push.vapid import VapidKey
 from holdfast.messages.retry import DELAYS_S, due_again
 from holdfast.runtime.agent import Agent
+from holdfast.runtime.log import log_failure
 from holdfast.runtime.outgoing.poster import Posted, Poster
 
 log = structlog.get_logger()
@@ -39,8 +42,14 @@ PASS_INTERVAL_S = 1.0
 CLAIMED_MAX = 32
 # After one has ended, those that end within this time are noted in the same transaction.
 COLLECT_S = 0.02
+# Less than a stopping process waits for its agents.
+CLOSE_S = 0.5
 LEASE_MS = 60_000
 SEND_TIMEOUT_S = 10.0
+# How long a message waits while another finds out whether its push service answers again.
+SILENT_MS = 10_000
+# Services that are known to be silent. Beyond this many, all are forgotten: buyers choose them.
+SILENT_MAX = 1_000
 RETRY_AFTER_MAX_S = 3_600.0
 # Push services keep a message no longer.
 TTL_MAX_S = 28 * 86_400
@@ -63,6 +72,10 @@ class _Work(Struct, frozen=True):
     one: Claimed
     device: Device
 
+    @property
+    def service(self) -> str:
+        return urlsplit(self.device.endpoint).netloc
+
 
 class _Sent(Struct, frozen=True):
     work: _Work
@@ -84,37 +97,93 @@ class Pusher:
         self._database, self._poster, self._key, self._letters = database, poster, key, letters
         self._delays_s = delays_s
         self._wake = asyncio.Event()
+        # Under way, and ended but not noted in the ledger yet: neither is lost if the ledger fails meanwhile.
+        self._sending, self._sent = dict[asyncio.Task[_Sent], _Work](), list[_Sent]()
+        # Push services that did not answer the last time. Each is asked with one message at a time: more would be lost,
+        # because they may have arrived, and take the places of those to other services.
+        self._silent = set[str]()
 
     def wake(self) -> None:
         self._wake.set()
 
     def agent(self) -> Agent[int]:
         return Agent(
-            "pusher", self.pass_once, PASS_INTERVAL_S, wake=self._wake, least_rest_s=0.05, close=self._poster.close
+            "pusher",
+            self._look,
+            PASS_INTERVAL_S,
+            rest_s=lambda _: 0.0 if self._is_busy else PASS_INTERVAL_S,
+            wake=self._wake,
+            least_rest_s=0.05,
+            close=self._close,
         )
+
+    async def _close(self) -> None:
+        """What is under way may end, because what is cut off may have arrived, and is not repeated."""
+        try:
+            await self._wait(CLOSE_S, asyncio.ALL_COMPLETED)
+            if self._sent:
+                await self._settle_and_start(limit=0)
+        except EngineError as exc:
+            log_failure("notifications_not_noted", exc)
+        finally:
+            for task in self._sending:
+                task.cancel()
+            await self._poster.close()
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._sending or self._sent)
 
     async def pass_once(self) -> int:
         """Send what is due; returns how many were claimed."""
-        if not await self._database.read(lambda c: anything_due(c, PUSH, self._database.now_ms(c))):
-            return 0
-        sending, sent, count = set[asyncio.Task[_Sent]](), list[_Sent](), 0
-        try:
-            while True:
-                free = CLAIMED_MAX - len(sending)
-                now, work = await self._database.write(partial(self._settle_and_claim, sent=sent, limit=free))
-                sending |= {asyncio.create_task(self._send(each, now)) for each in work}
-                count += len(work)
-                if not sending:
-                    return count
-                # A service that takes its time holds up its own messages only: what becomes due meanwhile is sent.
-                await asyncio.wait(sending, timeout=PASS_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-                _, waiting = await asyncio.wait(sending, timeout=COLLECT_S)
-                sent, sending = [task.result() for task in sending - waiting], waiting
-        finally:
-            for task in sending:
-                task.cancel()
+        count = await self._look()
+        while self._is_busy:
+            count += await self._look()
+        return count
 
-    def _settle_and_claim(self, connection: Connection, sent: Sequence[_Sent], limit: int) -> tuple[int, list[_Work]]:
+    async def _look(self) -> int:
+        """Note what was sent, claim what is due, and wait a moment for some of it. A service that takes its time holds
+        up its own messages only: what becomes due meanwhile is sent."""
+        if not self._is_busy and not await self._database.read(self._is_anything_due):
+            return 0
+        started = await self._settle_and_start(CLAIMED_MAX - len(self._sending))
+        await self._wait(PASS_INTERVAL_S, asyncio.FIRST_COMPLETED)
+        return started
+
+    async def _settle_and_start(self, limit: int) -> int:
+        asked = {work.service for work in self._sending.values()}
+        settle = partial(self._settle_and_claim, sent=self._sent, limit=limit, silent=self._silent, asked=asked)
+        now, work = await self._database.write(settle)
+        self._sending |= {asyncio.create_task(self._send(each, now)): each for each in work}
+        self._sent = []
+        return len(work)
+
+    async def _wait(self, seconds: float, until: str) -> None:
+        if not self._sending:
+            return
+        await asyncio.wait(self._sending, timeout=seconds, return_when=until)
+        done, _ = await asyncio.wait(self._sending, timeout=COLLECT_S)
+        for task in done:
+            del self._sending[task]
+            self._note(task.result())
+
+    def _note(self, sent: _Sent) -> None:
+        self._sent.append(sent)
+        service = sent.work.service
+        if sent.outcome.reason != "timeout":
+            self._silent.discard(service)
+            return
+        if len(self._silent) >= SILENT_MAX:
+            self._silent.clear()
+        self._silent.add(service)
+
+    def _is_anything_due(self, connection: Connection) -> bool:
+        return anything_due(connection, PUSH, self._database.now_ms(connection))
+
+    def _settle_and_claim(
+        self, connection: Connection, sent: Sequence[_Sent], limit: int, silent: set[str], asked: set[str]
+    ) -> tuple[int, list[_Work]]:
+        """`asked`: services with messages under way."""
         now = self._database.now_ms(connection)
         finish(connection, [due_again(each.outcome, now, self._delays_s, each.asked_s) for each in sent], now)
         for each in sent:
@@ -126,8 +195,13 @@ class Pusher:
             device = find_device(connection, one.message.values["target"], one.message.buyer_id)
             if device is None:
                 finish(connection, [Outcome(one.message, "dropped", "opted_out", is_attempt=False)], now)
+                continue
+            new = _Work(one, device)
+            if new.service in silent and new.service in asked | {other.service for other in work}:
+                later = Outcome(one.message, "waiting", "timeout", now + SILENT_MS, is_attempt=False)
+                finish(connection, [later], now)
             else:
-                work.append(_Work(one, device))
+                work.append(new)
         return now, work
 
     async def _send(self, work: _Work, now: int) -> _Sent:

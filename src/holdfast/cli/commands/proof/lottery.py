@@ -1,6 +1,8 @@
 """`holdfast lottery`."""
 
 import base64
+import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +23,9 @@ app = typer.Typer(
 )
 
 TIMEOUT_S = 10.0
+# A server sends a long list in portions, so many per second, and says when to ask for the next one.
+ATTEMPTS = 20
+LONGEST_WAIT_S = 10
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Meta(ge=0, lt=2**48)]
 
@@ -141,16 +146,28 @@ def _is_url(source: str) -> bool:
 
 def _answer(url: str) -> httpx.Response:
     try:
-        return httpx.get(url, timeout=TIMEOUT_S, follow_redirects=True).raise_for_status()
+        for _ in range(ATTEMPTS):
+            answer = httpx.get(url, timeout=TIMEOUT_S, follow_redirects=True)
+            if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(_asked_to_wait_s(answer))
+        return answer.raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise SettingsError(f"{url} cannot be read: {exc}") from exc
+
+
+def _asked_to_wait_s(answer: httpx.Response) -> int:
+    asked = answer.headers.get("retry-after", "")
+    return min(int(asked), LONGEST_WAIT_S) if asked.isdecimal() else 1
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, ValueError) as exc:
-        raise SettingsError(f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path} is not text") from exc
 
 
 def _claimed(ticket: str | None, arrival: int | None, position: int | None, seed_hash: str | None) -> Ticket:

@@ -214,8 +214,8 @@ def _mark(finding: Finding) -> str:
 
 def _print(proof: Proof, place: str, verbose: bool) -> None:
     if verbose:
-        rows = [(_mark(f), f.name, f.looked_at, f.count) for f in proof.findings]
-        print_table(["", "check", "checked", "found"], rows)
+        rows = [(_mark(f), f.name, f.looked_at, f.count, f.means) for f in proof.findings]
+        print_table(["", "check", "checked", "found", "what it means"], rows, folded="what it means")
         typer.echo()
     for finding in proof.findings:
         if finding.count:

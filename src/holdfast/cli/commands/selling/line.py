@@ -12,6 +12,7 @@ from holdfast.cli.output import AsJson, examples, fail, print_facts, print_json
 from holdfast.domain.room.room import RoomState
 from holdfast.domain.sale.sale import RoomMode, Sale
 from holdfast.errors import SettingsError
+from holdfast.http.contract.problems import SALE_NOT_FOUND
 from holdfast.http.contract.schemas.room import RoomFactsOut
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.room.rooms import find_room, lock_room, update_room
@@ -46,7 +47,7 @@ def room(
     async def work(database: Database) -> tuple[Sale, RoomState] | str:
         return await database.write(lambda c: _changed(c, sale_id, changes, database.now_ms(c)))
 
-    found = "no sale with this ID" if is_new(settings) else run(settings, work)
+    found = SALE_NOT_FOUND.detail if is_new(settings) else run(settings, work)
     if isinstance(found, str):
         fail(found, "List them with: holdfast sales list")
     if as_json:
@@ -58,7 +59,7 @@ def room(
 def _changed(connection: Connection, sale_id: str, changes: dict[str, Any], now: int) -> tuple[Sale, RoomState] | str:
     sale = find_sale(connection, sale_id)
     if sale is None:
-        return "no sale with this ID"
+        return SALE_NOT_FOUND.detail
     if sale.room.mode is RoomMode.OFF:
         return f"the sale {sale_id} has no waiting room"
     lock_room(connection, sale.line_id)

@@ -50,6 +50,10 @@ app.add_typer(line.app)
 LIST_LIMIT = 10_000
 # A fraction of a second on a phone.
 PROOF_COST = 200
+_HINTS = {
+    Refusal.NOT_FOUND: "List them with: holdfast sales list",
+    Refusal.EXISTS: "Choose another ID; --if-missing keeps that sale unchanged.",
+}
 T = TypeVar("T")
 
 
@@ -292,7 +296,7 @@ def _change(
 def _print_result(answer: dict[str, Any] | Refusal | Contradiction | str, as_json: bool) -> None:
     if not isinstance(answer, dict):
         reason = sale_refusal(answer).detail if isinstance(answer, Refusal | Contradiction) else answer
-        fail(reason, "List them with: holdfast sales list" if answer is Refusal.NOT_FOUND else "")
+        fail(reason, _HINTS.get(answer, "") if isinstance(answer, Refusal) else "")
     if as_json:
         print_json(answer)
     else:

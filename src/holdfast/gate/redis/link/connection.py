@@ -145,7 +145,11 @@ class Node:
 
     @asynccontextmanager
     async def _turn(self, until: float) -> AsyncIterator[None]:
-        async with failing_as(Unavailable, f"every connection to {self._name} is in use", until):
+        # A timer costs as much as sending the command, so there is none where nothing has to be waited for.
+        if self._turns.locked():
+            async with failing_as(Unavailable, f"every connection to {self._name} is in use", until):
+                await self._turns.acquire()
+        else:
             await self._turns.acquire()
         try:
             yield
@@ -156,8 +160,9 @@ class Node:
     async def _borrowed(self, until: float) -> AsyncIterator[RedisConnection]:
         wire = await self._fit_idle() or self._dial(self.address)
         try:
-            async with failing_as(Unavailable, f"{self._name} cannot be reached", until):
-                await wire.connect()  # type: ignore[no-untyped-call]
+            if not wire.is_connected:
+                async with failing_as(Unavailable, f"{self._name} cannot be reached", until):
+                    await wire.connect()  # type: ignore[no-untyped-call]
             yield wire
         except BaseException:
             await wire.disconnect(nowait=True)

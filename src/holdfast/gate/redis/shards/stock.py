@@ -4,6 +4,9 @@ A larger total puts the new units in transfer to the shards in the transaction t
 shards first give back free units, which leave in the transaction that lowers it; if they are not enough, the shards get
 them back. A process that dies in between leaves either total, with units in transfer, and a repeat completes it. The
 rules of the first shard apply to all.
+
+Rules and total are two steps. A pool that was put in a sale between them keeps the sale's total: every write of a total
+looks for the sale once it has the lock, which the sale takes after its row is there.
 """
 
 import asyncio
@@ -21,12 +24,17 @@ from holdfast.gate.redis.gate import NOT_READY, RedisGate
 from holdfast.gate.redis.shards.transfers import ShardTransfers, shares
 from holdfast.gate.redis.views import RedisViews
 from holdfast.ledger.engine.database import Database
+from holdfast.ledger.sales.sale_lists import is_in_sale
 from holdfast.ledger.stock.splits import Target, change_total, settle_smaller_total
 
 log = structlog.get_logger()
 
 # Others may take what was free when it was counted.
 ATTEMPTS = 3
+
+
+class _PutInSale(Exception):
+    """Nothing was written."""
 
 
 class ShardStock:
@@ -48,7 +56,15 @@ class ShardStock:
         refusal = await self._set_rules(sku_id, shards, before)
         if refusal is not None:
             return refusal
-        verdict = await self._set_total(sku_id, shards, lambda total: total if command.total is None else command.total)
+        try:
+            verdict = await self._set_total(
+                sku_id,
+                shards,
+                lambda total: total if command.total is None else command.total,
+                unless_in_sale=command.unless_in_sale,
+            )
+        except _PutInSale:
+            return Verdict(Outcome.ILLEGAL, pool=(await self._views.whole(sku_id)).pool)
         if is_smaller and verdict.outcome.is_success:
             return await self._set_rules(sku_id, shards, command) or verdict
         return verdict
@@ -75,11 +91,11 @@ class ShardStock:
 
     # --- units
 
-    async def _set_total(self, sku_id: str, shards: int, target: Target) -> Verdict:
+    async def _set_total(self, sku_id: str, shards: int, target: Target, *, unless_in_sale: bool = False) -> Verdict:
         whole = await self._views.whole(sku_id)
         if target(whole.pool.total) > MAX_TOTAL_UNITS:
             return Verdict(Outcome.ILLEGAL, pool=whole.pool)
-        is_set = await self._change(sku_id, shards, target)
+        is_set = await self._change(sku_id, shards, target, unless_in_sale=unless_in_sale)
         try:
             await self._transfers.deliver(shard_names(sku_id, shards))
             whole = await self._views.whole(sku_id)
@@ -89,16 +105,22 @@ class ShardStock:
             return Verdict(Outcome.INSUFFICIENT, pool=whole.pool, available=whole.pool.available)
         return Verdict(Outcome.MOVED, pool=whole.pool)
 
-    async def _change(self, sku_id: str, shards: int, target: Target) -> bool:
+    async def _change(self, sku_id: str, shards: int, target: Target, *, unless_in_sale: bool) -> bool:
         for _ in range(ATTEMPTS):
-            missing = await self._write(change_total, sku_id, target)
+            missing = await self._write(change_total, sku_id, target, unless_in_sale=unless_in_sale)
             if missing == 0:
                 return True
             free = {name: pool.available for name, pool in (await self._views.whole(sku_id)).shards.items()}
             if sum(free.values()) < missing:
                 return False
             await self._transfers.give(sku_id, shares(missing, free))
-            if await self._write(settle_smaller_total, sku_id, target):
+            try:
+                is_set = await self._write(settle_smaller_total, sku_id, target, unless_in_sale=unless_in_sale)
+            except _PutInSale:
+                await self.give_back(sku_id)
+                await self._transfers.deliver(shard_names(sku_id, shards))
+                raise
+            if is_set:
                 return True
             await self._transfers.deliver(shard_names(sku_id, shards))
         return False
@@ -107,8 +129,11 @@ class ShardStock:
         """Return to the shards what was collected for a smaller total that was never set."""
         await self._write(settle_smaller_total, sku_id, lambda total: total)
 
-    async def _write(self, change: object, sku_id: str, target: Target) -> int:
+    async def _write(self, change: object, sku_id: str, target: Target, *, unless_in_sale: bool = False) -> int:
         def work(connection: Connection) -> int:
-            return int(change(connection, sku_id, target, self._database.now_ms(connection)))  # type: ignore[operator]
+            changed = int(change(connection, sku_id, target, self._database.now_ms(connection)))  # type: ignore[operator]
+            if unless_in_sale and is_in_sale(connection, sku_id):
+                raise _PutInSale
+            return changed
 
         return await self._database.write(work)

@@ -51,13 +51,13 @@ class Auditor:
 
     def audited(self, endpoint: Endpoint, handler: Handler) -> Handler:
         @wraps(handler)
-        async def call(request: Request, *values: Any) -> Answer:
+        def call(request: Request, *values: Any) -> Awaitable[Answer]:
             if not is_audited(endpoint, request.caller):
-                return await handler(request, *values)
+                return handler(request, *values)
             subjects = dict(zip(endpoint.path_parameters, values, strict=False))
             caller = caller_of(request)
             by = Actor(caller.shown_name, caller.operator_id)
-            return await self.carry_out(endpoint, request, subjects, by, lambda: handler(request, *values))
+            return self.carry_out(endpoint, request, subjects, by, lambda: handler(request, *values))
 
         return call
 

@@ -74,7 +74,10 @@ class RefusingSales:
             return None  # The core reports the error.
         if given != PurchaseIn(given.quantity):
             return None
-        return Attempted(number, sale_id, buyer[0], buyer[1], key, given.quantity, pass_, address, request.request_id)
+        buyer_id, tier, _, _, token_id = buyer
+        return Attempted(
+            number, sale_id, buyer_id, tier, token_id, key, given.quantity, pass_, address, request.request_id
+        )
 
 
 class RefuseAtOnce:
@@ -84,17 +87,18 @@ class RefuseAtOnce:
         self._endpoint = PurchaseEndpoint(services, admission)
         self._limits, self._limiter = admission.limits, admission.shedder.limiter
         self._clicks, self._refusals = clicks, services.refusals
+        self._revoked = services.control.revoked_buyers
         self._timings = metrics.timings_of(PURCHASE.operation_id)
 
     def answer(self, attempt: Attempted) -> Answered | Unsure:
         began = monotonic()
+        caller = Caller(buyer_id=attempt.buyer_id, tier=attempt.tier, token_id=attempt.token_id)
         wanted = Wanted(attempt.buyer_id, attempt.tier, attempt.key, attempt.quantity, pass_=attempt.pass_)
         assert PURCHASE.priority is not None
-        has_room = self._limiter.has_room(PURCHASE.priority)
-        certain = self._endpoint.certain_refusal(attempt.sale_id, wanted) if has_room else None
+        is_welcome = self._limiter.has_room(PURCHASE.priority) and not self._revoked.includes(caller)
+        certain = self._endpoint.certain_refusal(attempt.sale_id, wanted) if is_welcome else None
         if certain is None:
             return Unsure(attempt.number)
-        caller = Caller(buyer_id=attempt.buyer_id, tier=attempt.tier)
         passed = self._limits.check_known_buyer(attempt.address, caller, PURCHASE.path, PURCHASE.rate)
         if isinstance(passed, Passed):
             answer = self._endpoint.refuse(certain, wanted, attempt.request_id)

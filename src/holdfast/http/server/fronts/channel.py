@@ -80,6 +80,7 @@ class Attempted(Struct, frozen=True, array_like=True, tag=6, gc=False):
     sale_id: str
     buyer_id: str
     tier: int
+    token_id: str | None
     key: str
     quantity: int
     pass_: str | None

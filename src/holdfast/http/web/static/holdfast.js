@@ -16,7 +16,7 @@ import { Session } from "./holdfast/session.js";
 import * as paths from "./paths.mjs";
 
 export { deviceToken, resetDevice } from "./holdfast/device.js";
-export { liveReservation } from "./holdfast/mine.js";
+export { liveReservation, paidOrders } from "./holdfast/mine.js";
 export { hasBegun } from "./holdfast/storage.js";
 export { watchTabs } from "./holdfast/tabs.js";
 export { buyerOf } from "./holdfast/tokens.js";
@@ -56,6 +56,12 @@ class Change {
   }
 }
 
+/** When the buyer comes back to the page: meanwhile they may have paid on another device. */
+function onReturn(listener, signal) {
+  globalThis.document?.addEventListener("visibilitychange", () => document.hidden || listener(), { signal });
+  globalThis.window?.addEventListener("focus", listener, { signal });
+}
+
 class Buying {
   #session;
   #options;
@@ -72,6 +78,7 @@ class Buying {
     session.cartChange = new Change();
     session.bankAnswer = new Change();
     session.onOtherTab = () => session.cartChange.notify();
+    onReturn(() => session.cartChange.notify(), session.signal);
     this.#session = session;
     session.run(buy);
   }

@@ -3,6 +3,7 @@
 Marks and exports are kept here instead of in files; they survive the crash of a process, as files do.
 """
 
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from holdfast.gate.engine import Evidence as RedisEvidence
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import KeptMark, Loss, lacking, read_mark
 from holdfast.ledger.mark.watch import LedgerWatch, MarkStore
+from holdfast.ledger.recovery.late_losses import apply_decision
 from holdfast.payments.port import PaymentProvider
 from holdfast.settlement.unknown_charges import UnknownCharges
 
@@ -43,7 +45,8 @@ class SimulatedWatch(LedgerWatch):
     def __init__(self, process: str, database: Database, engine: Engine, evidence: Evidence) -> None:
         store = evidence.marks.setdefault(process, MarkInMemory())
         stores: list[MarkStore] = [store] if engine.evidence is None else [store, engine.evidence]
-        super().__init__(database, PLACE, stores, Path(PLACE), engine.acknowledged)
+        contribute = partial(apply_decision, database)
+        super().__init__(database, PLACE, stores, Path(PLACE), engine.acknowledged, contribute=contribute)
         self._evidence = evidence
 
     async def _keep(self, loss: Loss) -> None:

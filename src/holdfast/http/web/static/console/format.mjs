@@ -63,12 +63,18 @@ export const PACING = {
   not_open: "Not open yet",
   paused: "Paused: nobody is admitted",
   line_empty: "Nobody is waiting",
+  sold_out: "Sold out: nobody else is admitted",
+  ended: "Ended: nobody else is admitted",
   stock: "Waiting for stock: people already admitted may buy all units",
   gate_slow: "Slowed down: high reservation latency",
   settlement_slow: "Slowed down: payments are behind",
   recovering: "Recovering to the target rate",
   target: "At the target rate",
 };
+
+// What is off while a server is loaded, so that purchases go on.
+const FEATURES = { odds: "odds in line", audit_search: "search in the audit", event_streams: "event streams", optional_reads: "timelines of buyers" };
+export const features = (names) => names.map((name) => FEATURES[name] ?? name.replaceAll("_", " ")).join(", ");
 
 export const OUTCOMES = {
   key_reused: "Idempotency key reused",

@@ -11,6 +11,9 @@ export async function fetchMine(session) {
 export const liveReservation = ({ reservations }) =>
   reservations.find(({ status }) => status === "active" || status === "settling") ?? null;
 
+/** The orders that were paid, newest first. */
+export const paidOrders = ({ orders }) => orders.filter(({ confirmed_at: at }) => at !== null);
+
 /** Stores what another device began: the place, the pass and the reservation, which is returned. */
 export async function recover(session) {
   let mine;

@@ -19,6 +19,8 @@ export class Session {
   hasStartedPayment = false;
   /** Called when another tab of this buyer has changed the purchase. */
   onOtherTab = () => {};
+  /** The place in line, also after the turn has come. */
+  #position = null;
   #tabs = null;
   #controller = new AbortController();
   #api;
@@ -59,6 +61,7 @@ export class Session {
 
   /** Applies an event to the state, and calls `onState` if it changed. */
   dispatch(event) {
+    this.#position = event.position ?? this.#position;
     const after = next(this.state, event);
     if (after === this.state || this.signal.aborted) return;
     this.state = after;
@@ -111,7 +114,7 @@ export class Session {
     } catch (error) {
       if (error instanceof AbortedError || this.signal.aborted) return;
       const problem = error instanceof ApiError ? error.problem : { reason: "internal_error", detail: String(error) };
-      this.dispatch({ to: "refused", reason: problem.reason, problem, position: this.state.position ?? null });
+      this.dispatch({ to: "refused", reason: problem.reason, problem, position: this.#position });
     }
   }
 

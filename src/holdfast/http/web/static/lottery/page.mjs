@@ -23,8 +23,16 @@ function check(list, label, computed, published) {
   return matches;
 }
 
+// A server sends a long list in portions, so many per second, and says when to ask for the next one.
+const ATTEMPTS = 20;
+
 async function fetchOk(path) {
-  const response = await fetch(path);
+  let response = await fetch(path);
+  for (let attempt = 1; response.status === 503 && attempt < ATTEMPTS; attempt++) {
+    const seconds = Number(response.headers.get("retry-after")) || 1;
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
+    response = await fetch(path);
+  }
   if (!response.ok) throw new Error((await response.json()).detail);
   return response;
 }

@@ -18,8 +18,9 @@ export function headingOf({ state, t }) {
   if (name === "waiting") return state.ahead === 0 ? t.waiting.next : t.waiting.title;
   if (name === "hoping") return { sale_paused: t.hoping.paused, sale_not_open: t.hoping.notOpen }[state.reason] ?? t.hoping.title;
   if (name === "refused") return refusalOf(state, t)[0];
+  if (name === "confirmed") return t.confirmed.titles[state.order?.status] ?? t.confirmed.title;
   const titles = { proving: t.proving, admitted: t.turn, reserving: t.turn, cart: t.cart, paying: t.paying };
-  return { ...titles, confirmed: t.confirmed, declined: t.declined }[name]?.title ?? "";
+  return { ...titles, declined: t.declined }[name]?.title ?? "";
 }
 
 export function announcementOf(page) {

@@ -22,6 +22,8 @@ export function dateTime(ms, now, language) {
   return new Intl.DateTimeFormat(language, isSameDay(ms, now) ? at : { ...date, ...at }).format(ms);
 }
 
+export const fullTime = (ms, language) => new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(ms);
+
 const LENGTHS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
 
 /** A length of time in one unit, such as "42 seconds". From two of a unit on, that one is used. */

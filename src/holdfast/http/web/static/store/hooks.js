@@ -1,5 +1,5 @@
 /** Hooks: configuration, the sale, the purchase and the clock. */
-import { buyerOf, findMine, hasBegun, joinAndBuy, liveReservation, watchSale, watchTabs } from "../holdfast.js";
+import { buyerOf, findMine, hasBegun, joinAndBuy, liveReservation, paidOrders, watchSale, watchTabs } from "../holdfast.js";
 import { FACTS } from "./facts.js";
 import { returnTarget } from "./return-to.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.mjs";
@@ -81,11 +81,11 @@ export function usePurchase(saleId, config) {
     if (hasBegun(saleId)) resume((ours) => hasBegun(saleId, ours));
     return stopWatching;
   }, [config]);
-  return { state, begin: () => begin(), end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
+  return { state, begin: () => begin(), show: begin, end, buying: buying.current, isWatching: state === null || NOT_POLLING.has(state.name) };
 }
 
 /**
- * What this buyer began on another device, or before the storage was cleared: `{reservation, position}`, or null.
+ * What this buyer began on another device, or before the storage was cleared: `{reservation, orders, place}`, or null.
  * Asked once, after the sale has opened, and spread over a second: many open the page in the same moment.
  */
 export function useMine(saleId, config, isOpened, isIdle) {
@@ -94,8 +94,8 @@ export function useMine(saleId, config, isOpened, isIdle) {
     if (!config?.token_url || !isOpened || !isIdle || hasBegun(saleId)) return;
     const look = async () => {
       const mine = await findMine(saleId, { token: () => fetchToken(config.token_url) });
-      const reservation = liveReservation(mine);
-      if (reservation || mine.place) setFound({ reservation, position: mine.place?.position ?? null });
+      const [reservation, orders, place] = [liveReservation(mine), paidOrders(mine), mine.place ?? null];
+      if (reservation || orders.length > 0 || place) setFound({ reservation, orders, place });
     };
     const timer = setTimeout(() => look().catch(() => {}), Math.random() * MINE_WITHIN_MS);
     return () => clearTimeout(timer);

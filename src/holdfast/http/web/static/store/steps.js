@@ -8,8 +8,8 @@ const STEP_OF_STATE = {
 /** States in which there is nothing left to explain. */
 const HIDDEN = new Set(["confirmed", "declined", "refused", "sold_out", "ended"]);
 
-export function Steps({ t, name, sale, now, target }) {
-  if (sale === null || HIDDEN.has(name) || HIDDEN.has(now?.state)) return null;
+export function Steps({ t, name, sale, now, target, mine }) {
+  if (sale === null || HIDDEN.has(name) || HIDDEN.has(now?.state) || mine?.orders.length > 0) return null;
   const hasLine = sale.room.mode !== "off";
   const all = hasLine ? ["line", "turn", "cart", "yours"] : ["cart", "yours"];
   const steps = target ? ["line", "back"] : all;

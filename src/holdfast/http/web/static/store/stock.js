@@ -1,5 +1,5 @@
 /** The stock badge. */
-import { clockTime, number } from "./format.js";
+import { number } from "./format.js";
 import { html } from "./html.js";
 
 /** The exact number is shown from here down. */
@@ -7,9 +7,8 @@ const FEW = 20;
 const KINDS = { open: "good", all_held: "warn", paused: "warn", sold_out: "", ended: "", upcoming: "" };
 
 export function stockText(now, t, language) {
-  const { state, available_hint: left, next_return_at: returns } = now;
+  const { state, available_hint: left } = now;
   if (state === "open" && left > 0 && left <= FEW) return t.stock.fewLeft(number(left, language));
-  if (state === "all_held" && returns) return t.stock.all_heldAt(clockTime(Date.parse(returns), language, true));
   return t.stock[state];
 }
 

@@ -8,9 +8,9 @@ const MINUTE = 60_000;
 const DEFAULTS = {
   name: "", sale_id: "", sku_id: "", total_units: "500", amount: "49.99", currency: "EUR", description: "", image_url: "",
   starts_at: local(Math.ceil((Date.now() + 10 * MINUTE) / (5 * MINUTE)) * 5 * MINUTE), ends_at: "", per_buyer_limit: "1",
-  hold_minutes: "5", checkout: "cart", payment: "wallet", mode: "fifo", rate_per_second: "200", pass_minutes: "5", cost: "",
+  hold_minutes: "5", checkout: "cart", payment: "wallet", checkout_url: "", mode: "fifo", rate_per_second: "200", pass_minutes: "5", cost: "",
 };
-const PAYMENTS = [["wallet", "Wallet"], ["sandbox", "Sandbox"], ["stripe", "Stripe"], ["external", "External: you confirm"]];
+const PAYMENTS = [["wallet", "Wallet"], ["sandbox", "Sandbox"], ["stripe", "Stripe"], ["external", "At your own checkout"]];
 // They have to be set up on the server.
 const PROVIDERS = ["sandbox", "stripe"];
 // API field to form field.
@@ -35,7 +35,7 @@ function terms(form) {
     price: { amount: minorUnits(form.amount, form.currency), currency: form.currency },
     starts_at: utc(form.starts_at), ends_at: utc(form.ends_at), per_buyer_limit: whole(form.per_buyer_limit),
     hold_seconds: Math.round(Number(form.hold_minutes) * 60), checkout: form.checkout, payment: form.payment,
-    description: form.description || null, image_url: form.image_url || null,
+    checkout_url: (form.payment === "external" && form.checkout_url) || null, description: form.description || null, image_url: form.image_url || null,
     room: { mode: form.mode, rate_per_second: whole(form.rate_per_second), pass_seconds: Math.round(Number(form.pass_minutes) * 60) },
     proof_of_work: form.cost === "" ? null : { cost: Number(form.cost) },
   };
@@ -91,6 +91,7 @@ export function CreateView() {
           ${input("hold_minutes", "Hold time in minutes", { inputmode: "decimal", hint: "At most 30." })}</div>
         <div class="pair">${choice("checkout", "Checkout", [["cart", "Reserve, then pay"], ["instant", "Pay right away"]])}
           ${choice("payment", "Payment", payments)}</div>
+        ${form.payment === "external" && input("checkout_url", "Checkout URL", { placeholder: "https://…", spellcheck: false, hint: "Your page that takes the money. Empty: your server finds the cart itself." })}
       </fieldset>
       <fieldset class="card"><legend>Admission</legend>
         ${choice("mode", "Waiting room", [["fifo", "First come, first served"], ["lottery", "Lottery among everyone who joins before the start"], ["off", "None"]])}

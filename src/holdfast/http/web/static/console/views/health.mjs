@@ -1,6 +1,6 @@
 import { get, post } from "../api.mjs";
 import { attempt, Heading, Tag } from "../components.mjs";
-import { number, plural, seconds, time } from "../format.mjs";
+import { features, number, plural, seconds, time } from "../format.mjs";
 import { html, useState } from "../html.mjs";
 import { useEvery } from "../store.mjs";
 import * as paths from "../../paths.mjs";
@@ -33,7 +33,7 @@ function Overview({ health }) {
   const tiles = [
     ["Status", health.ok ? "Healthy" : "Unhealthy", `Holdfast ${health.version}`, health.ok ? "good" : "bad"],
     ["Requests in flight", number(load.in_flight), `of at most ${number(load.in_flight_max)}`],
-    ["Degraded features", degraded.length ? number(degraded.length) : "None", degraded.join(", ") || "no overload", degraded.length ? "warn" : ""],
+    ["Degraded features", degraded.length ? number(degraded.length) : "None", features(degraded) || "no overload", degraded.length ? "warn" : ""],
   ];
   return html`<dl class="tiles figures">${tiles.map(([label, value, detail, kind = ""]) => html`<div key=${label} class="tile ${kind}"><dt>${label}</dt><dd><b>${value}</b><span>${detail}</span></dd></div>`)}</dl>`;
 }

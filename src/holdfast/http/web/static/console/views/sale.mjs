@@ -5,7 +5,7 @@ import { History } from "../history.mjs";
 import { html, useRef, useState } from "../html.mjs";
 import { Empty, Heading, Tag } from "../components.mjs";
 import { useEvery, useStore } from "../store.mjs";
-import { milliseconds, dateTime, number, OUTCOMES, PHASES, plural, price, rate, seconds, time } from "../format.mjs";
+import { milliseconds, dateTime, features, number, OUTCOMES, PHASES, plural, price, rate, seconds, time } from "../format.mjs";
 import { Controls } from "./controls.mjs";
 import { EventStrip } from "./event-strip.mjs";
 import { StockBar } from "./stock.mjs";
@@ -144,7 +144,7 @@ function Warnings({ live }) {
     health.agents_ended.length && ["bad", `Background tasks stopped: ${health.agents_ended.join(", ")}`],
     Object.keys(health.failed_checks).length && ["bad", html`Not working: ${Object.entries(health.failed_checks).map(([name, reason]) => `${name} (${reason})`.replaceAll("_", " ")).join(", ")}. <a href="#/health">Health</a>`],
     drift && !drift.ok && ["bad", `Gate and ledger differ: ${drift.finding}`],
-    health.degraded_features.length && ["warn", `Degraded features: ${health.degraded_features.join(", ")}`],
+    health.degraded_features.length && ["warn", `Off under load, so that purchases go on: ${features(health.degraded_features)}.`],
     needAttention && ["warn", html`${plural(needAttention, "item needs", "items need")} attention: <a href="#/attention">review</a>`],
   ].filter(Boolean);
   return warnings.map(([kind, text], index) => html`<p key=${index} class="banner ${kind}">${text}</p>`);

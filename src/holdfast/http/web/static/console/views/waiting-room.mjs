@@ -10,8 +10,9 @@ export function WaitingRoomPanel({ sale, room, onChange }) {
     await attempt(() => post(paths.changeRoom(sale.sale_id), values), done);
     await onChange();
   };
+  const why = ["sold_out", "ended"].includes(sale.phase) ? sale.phase : room.why;
   return html`<section class="card panel"><h2>Waiting room</h2>
-    <p class="pacing pacing-${room.why}">${PACING[room.why]}</p>
+    <p class="pacing pacing-${why}">${PACING[why]}</p>
     <${Facts} room=${room} />
     ${may("sales") && sale.state !== "closed" && html`<${Rate} room=${room} change=${change} /><${Admit} change=${change} />
       <button class="button wide" onClick=${() => change({ paused: !room.paused }, room.paused ? "Admissions resumed." : "Admissions paused.")}>

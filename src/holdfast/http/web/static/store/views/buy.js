@@ -12,14 +12,20 @@ export function BuyView(page) {
   if (!sale || !now) return html`<div class="quiet">${t.page.loading}</div>`;
   const isUpcoming = now.state === "upcoming";
   const hasLine = sale.room.mode !== "off";
-  if (page.mine && (page.mine.reservation || !(now.state in CLOSED))) return html`<${Continue} ...${page} />`;
+  if (page.mine?.reservation) return html`<${Continue} ...${page} />`;
+  // Visitors from the shop's own pages find their order there.
+  const orders = page.target ? [] : (page.mine?.orders ?? []);
+  if (orders.length > 0 && (now.state in CLOSED || isAtLimit(sale, orders))) return html`<${Bought} ...${page} order=${orders[0]} isAll />`;
   if (now.state in CLOSED) return html`<${Closed} ...${page} />`;
+  if (page.mine?.place) return html`<${Continue} ...${page} />`;
   // Without a line there is nothing to press until the sale opens or continues: the page shows the button by itself then.
   const canBegin = config !== null && state === null && (hasLine || !CLOSED_WITHOUT_LINE.has(now.state));
   return html`
+    ${orders.length > 0 && html`<${Bought} ...${page} order=${orders[0]} />`}
     ${isUpcoming && html`<${Countdown} ...${page} />`}
     ${canBegin && html`<button type="button" class="button main large" onClick=${begin}>${labelOf(page)}</button>`}
     <p class=${canBegin ? "small" : "closed"}>${hintOf(page)}</p>
+    ${now.state === "all_held" && now.next_return_at && html`<p class="small figures">${t.hoping.at(clockTime(Date.parse(now.next_return_at), page.language, true))}</p>`}
   `;
 }
 
@@ -27,7 +33,7 @@ function Closed(page) {
   const { now, t, mine } = page;
   return html`
     <p class="closed">${t.buy[CLOSED[now.state]]}</p>
-    ${now.state === "sold_out" && html`<${SoldOut} ...${page} position=${mine?.position} />`}
+    ${now.state === "sold_out" && html`<${SoldOut} ...${page} position=${mine?.place?.position} />`}
   `;
 }
 
@@ -40,6 +46,23 @@ function Continue({ mine, t, language, begin }) {
   return html`
     <p class="note" role="status">${text}</p>
     <button type="button" class="button main large" onClick=${begin}>${isCart ? t.buy.continueToPay : t.buy.continue}</button>
+  `;
+}
+
+const TAKEN_BACK = new Set(["cancelled", "refunded"]);
+
+/** As far as the page can tell; the server decides. */
+function isAtLimit({ per_buyer_limit: limit }, orders) {
+  const units = orders.filter(({ status }) => !TAKEN_BACK.has(status)).reduce((sum, { quantity }) => sum + quantity, 0);
+  return limit !== null && units >= limit;
+}
+
+/** The newest order, made on another device or before the storage was cleared. */
+function Bought({ order, isAll = false, t, show }) {
+  const look = isAll ? "button main large" : "button large";
+  return html`
+    <p class="note" role="status">${t.buy.bought} <b class="code">${order.number}</b></p>
+    <button type="button" class=${look} onClick=${() => show(order)}>${t.buy.showOrder}</button>
   `;
 }
 

@@ -1,21 +1,26 @@
 /** Bought: the order, its history and the receipt. */
 import { useEffect, useState } from "../../vendor/hooks.mjs";
-import { clockTime, dateTime, money } from "../format.js";
+import { clockTime, fullTime, money } from "../format.js";
 import { html } from "../html.js";
 
 export function ConfirmedView(page) {
-  const { state, sale, t, language, clock } = page;
+  const { state, sale, t, language } = page;
   const { order, reservation } = state;
   const paid = order ?? reservation;
-  const reversed = { refunded: t.confirmed.refunded, cancelled: t.confirmed.cancelled };
+  const { refunded, cancelled, fulfilled } = t.confirmed;
+  const isReversed = order?.status in t.confirmed.titles;
   const at = Date.parse(order?.created_at ?? reservation.created_at);
   return html`
-    <${Tick} />
-    <p class="lead">${reversed[order?.status] ?? t.confirmed.text(sale.name)}</p>
+    ${!isReversed && html`<${Tick} />`}
+    <p class="lead">${{ refunded, cancelled, fulfilled }[order?.status] ?? t.confirmed.text(sale.name)}</p>
     <dl class="bill figures">
       ${order && html`<div><dt>${t.confirmed.order}</dt><dd class="code">${order.number}</dd></div>`}
       <div><dt>${t.confirmed.paid}</dt><dd>${money({ amount: paid.amount, currency: paid.currency }, language)}</dd></div>
-      <div><dt>${t.confirmed.at}</dt><dd>${dateTime(at, clock(), language)}</dd></div>
+      ${order?.refunded_amount > 0 && html`
+        <div><dt>${t.confirmed.titles.refunded}</dt><dd>${money({ amount: order.refunded_amount, currency: order.currency }, language)}</dd></div>
+      `}
+      <div><dt>${t.confirmed.at}</dt><dd>${fullTime(at, language)}</dd></div>
+      ${order?.tracking && html`<div><dt>${t.confirmed.tracking}</dt><dd class="code">${order.tracking}</dd></div>`}
     </dl>
     <${Timeline} ...${page} />
     ${reservation.receipt && html`<${Receipt} text=${reservation.receipt} t=${t} />`}
@@ -31,10 +36,13 @@ function Tick() {
   `;
 }
 
+/** Each comes with another event that says the same to a buyer. */
+const SAID_ALREADY = new Set(["order.pending", "reservation.reopened", "reservation.confirmed"]);
+
 export function Timeline({ buying, t, language }) {
   const [events, setEvents] = useState([]);
   useEffect(() => {
-    buying?.history().then(setEvents, () => {});
+    buying?.history().then((all) => setEvents(all.filter(({ type }) => !SAID_ALREADY.has(type))), () => {});
   }, []);
   if (events.length === 0) return null;
   return html`

@@ -75,10 +75,11 @@ function Figures({ state, now, t, language }) {
   `;
 }
 
-/** There is an estimate only while the line moves. */
+/** There is an estimate only while the line moves, and the server has time to make one. */
 function turnText({ etaSeconds, ahead }, now, t) {
   if (now?.state === "upcoming") return t.waiting.afterOpening;
-  if (etaSeconds === null || now?.state !== "open") return t.waiting.onHold;
+  if (now?.state !== "open") return t.waiting.onHold;
+  if (etaSeconds === null) return t.waiting.unknown;
   return ahead === 0 ? t.waiting.soon : t.waiting.about(etaSeconds);
 }
 
@@ -86,7 +87,7 @@ function turnText({ etaSeconds, ahead }, now, t) {
 function chances({ odds, ahead }, now, t, language) {
   if (odds === null || odds === undefined) {
     const units = now?.available_hint ?? null;
-    return units === null || ahead === null ? t.waiting.oddsUnknown : t.waiting.unitsAndAhead(number(units, language), units, ahead);
+    return units === null || ahead === null ? t.waiting.unknown : t.waiting.unitsAndAhead(number(units, language), units, ahead);
   }
   if (odds < 0.01) return `< ${percent(0.01, language)}`;
   if (odds > 0.99) return `> ${percent(0.99, language)}`;
