@@ -40,7 +40,7 @@ class AsyncMethods:
     iter_sales = async_pages(sales_calls.list_sales, OperatorSale, "sale_id")
     """List sales, by ID."""
     get_sale = async_method(sales_calls.get_sale)
-    """What is sold, when, and for how much."""
+    """The public facts of a sale."""
     change_sale = async_method(sales_calls.change_sale)
     """Change a sale."""
     pause_sale = async_method(sales_calls.pause_sale)
@@ -48,11 +48,11 @@ class AsyncMethods:
     resume_sale = async_method(sales_calls.resume_sale)
     """Resume a paused sale."""
     close_sale = async_method(sales_calls.close_sale)
-    """End a sale now, for good."""
+    """End a sale now, permanently."""
     restock_sale = async_method(sales_calls.restock_sale)
     """Add units, or remove free ones."""
     now = async_method(sales_calls.now)
-    """How the sale stands now."""
+    """The current state of a sale."""
     challenge = async_method(sales_calls.challenge)
     """A challenge to solve before joining."""
     create_drop = async_method(drops_calls.create_drop)
@@ -94,19 +94,19 @@ class AsyncMethods:
     get_reservation = async_method(reservations_calls.get_reservation)
     """One reservation."""
     get_history = async_method(reservations_calls.get_history)
-    """Everything that happened to it."""
+    """The history of a reservation."""
     confirm = async_method(reservations_calls.confirm)
     """Mark the units as sold; for a buyer: start to pay."""
     get_payment = async_method(reservations_calls.get_payment)
     """What its payment needs next."""
     check_payment = async_method(reservations_calls.check_payment)
-    """The buyer is back from the bank: check the payment now."""
+    """Check the payment now, after the buyer returned from the bank."""
     extend = async_method(reservations_calls.extend)
     """Hold the units longer."""
     cancel = async_method(reservations_calls.cancel)
     """Return the units."""
     events = async_stream(reservations_calls.events)
-    """What happens to it, as it happens."""
+    """Stream the events of a reservation."""
     list_orders = async_method(money_calls.list_orders)
     """List orders, newest first."""
     iter_orders = async_pages(money_calls.list_orders, Order, "order_id")
@@ -124,7 +124,7 @@ class AsyncMethods:
     live = async_method(operate_calls.live)
     """The process runs."""
     ready = async_method(operate_calls.ready)
-    """Requests can be served."""
+    """Readiness: can sales be served?."""
     metrics = async_method(operate_calls.metrics)
     """Metrics for Prometheus."""
     get_features = async_method(operate_calls.get_features)
@@ -132,7 +132,7 @@ class AsyncMethods:
     get_lag = async_method(operate_calls.get_lag)
     """How far background work is behind."""
     get_pools = async_method(operate_calls.get_pools)
-    """Every pool: does it add up, and do gate and ledger agree?."""
+    """Consistency of every pool, within itself and between gate and ledger."""
     reconcile = async_method(operate_calls.reconcile)
     """Check every pool and every payment now."""
     list_parked = async_method(operate_calls.list_parked)
@@ -142,21 +142,21 @@ class AsyncMethods:
     retry_all_parked = async_method(operate_calls.retry_all_parked)
     """Retry everything of a kind."""
     retry_parked = async_method(operate_calls.retry_parked)
-    """Retry it, from where it stands."""
+    """Retry an item from its current step."""
     drop_parked = async_method(operate_calls.drop_parked)
-    """Discard it, if no money was taken."""
+    """Discard an item, if no money was taken."""
     compensate = async_method(operate_calls.compensate)
-    """More was sold than can be delivered: act by the sale's policy."""
+    """Report that more was sold than can be delivered, and apply the sale's policy."""
     get_audit = async_method(operate_calls.get_audit)
     """What happened to a buyer, refusals included."""
     get_live = async_method(operate_calls.get_live)
-    """A sale while it sells: poll it every second."""
+    """Live figures of a sale, to poll every second."""
     get_sale_history = async_method(operate_calls.get_sale_history)
-    """A sale over time: its counts, and what was done to it."""
+    """The history of a sale: its counts, and operators' actions."""
     get_funnel = async_method(operate_calls.get_funnel)
-    """How far the visitors of a sale came, and why they were refused."""
+    """The conversion funnel of a sale, and why visitors were refused."""
     get_health = async_method(operate_calls.get_health)
-    """Each dependency of the server."""
+    """The state of each dependency."""
     list_keys = async_method(operate_calls.list_keys)
     """List service keys, revoked ones included."""
     create_key = async_method(operate_calls.create_key)
@@ -174,11 +174,11 @@ class AsyncMethods:
     revoke_session = async_method(team_calls.revoke_session)
     """End a console session."""
     list_actions = async_method(team_calls.list_actions)
-    """What operators did, newest first."""
+    """List operators' actions, newest first."""
     iter_actions = async_pages(team_calls.list_actions, Action, "action_id")
-    """What operators did, newest first."""
+    """List operators' actions, newest first."""
     list_approvals = async_method(team_calls.list_approvals)
-    """What waits for a second operator, newest first."""
+    """List requests that wait for a second operator, newest first."""
     approve_request = async_method(team_calls.approve_request)
     """Approve what another operator asked for, and carry it out."""
     reject_request = async_method(team_calls.reject_request)
@@ -200,21 +200,21 @@ class AsyncMethods:
     restore_token = async_method(revocations_calls.restore_token)
     """Accept a token again."""
     create_webhook = async_method(webhooks_calls.create_webhook)
-    """Have events posted to an address."""
+    """Create a webhook."""
     list_webhooks = async_method(webhooks_calls.list_webhooks)
     """List webhooks."""
     get_webhook = async_method(webhooks_calls.get_webhook)
     """One webhook."""
     change_webhook = async_method(webhooks_calls.change_webhook)
-    """Change a webhook, disable or enable it."""
+    """Change, disable or enable a webhook."""
     delete_webhook = async_method(webhooks_calls.delete_webhook)
     """Remove a webhook and its deliveries."""
     rotate_secret = async_method(webhooks_calls.rotate_secret)
     """A new secret."""
     list_deliveries = async_method(webhooks_calls.list_deliveries)
-    """What was sent, newest first."""
+    """List deliveries, newest first."""
     iter_deliveries = async_pages(webhooks_calls.list_deliveries, Delivery, "delivery_id")
-    """What was sent, newest first."""
+    """List deliveries, newest first."""
     replay = async_method(webhooks_calls.replay)
     """Send again."""
     send_test = async_method(webhooks_calls.send_test)
@@ -230,7 +230,7 @@ class AsyncMethods:
     iter_messages = async_pages(messages_calls.list_messages, Message, "message_id")
     """What was sent to buyers, newest first."""
     resend_message = async_method(messages_calls.resend_message)
-    """Send a message again that failed, was dropped or may be lost."""
+    """Resend a message that failed, was dropped or may be lost."""
     sign_in = async_method(console_calls.sign_in)
     """Sign in to the console with a service key."""
     get_session = async_method(console_calls.get_session)

@@ -20,12 +20,12 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import Acknowledged, Mark, first_lacking, parse_mark, read_incarnations
 from holdfast.ledger.money.payment_mismatches import look_up_again
 from holdfast.ledger.money.settle_batch import record_settlement
+from holdfast.ledger.recovery.restore import restore
 from holdfast.ledger.sales.quotes import prices_of
 from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.decide import decide_batch
 from holdfast.ledger.stock.journal import find_reservations, pool_exists
-from holdfast.ledger.stock.restore import restore
 from holdfast.ledger.tables.money import payments, settlements
 from holdfast.payments.port import Charge, ListedPayment, PaymentProvider, PaymentState
 

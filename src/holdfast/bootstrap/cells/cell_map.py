@@ -1,8 +1,8 @@
 """The map of cells as this process knows it: all of it, in memory, at a version.
 
 The control database stores it. Only changes since the known version are read, once a second and when something unknown
-is asked for: another server may have added it a moment ago, so the read starts after the question. While the control
-database is unavailable, the map stays as it is: known sales continue.
+is asked for: another server may have just added it, so the read begins after the question. While the control database
+is unavailable, the map stays as it is: known sales continue.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from holdfast.runtime.agent import Agent
 from holdfast.runtime.batching import ONE_QUEUE, KeyedBatcher
 
 REFRESH_S = 1.0
-# Unknown IDs are mostly typing errors or attacks: all that arrive meanwhile share one read of the control database.
+# Unknown IDs are mostly typing errors or attacks: one read of the control database answers all that came meanwhile.
 RECHECK_S = 0.2
 WAITING_MAX = 65_536
 # SKUs in one transaction.
