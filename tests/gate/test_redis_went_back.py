@@ -17,7 +17,7 @@ from holdfast.gate.redis.gate import RedisGate
 from holdfast.ledger.mark.mark import Acknowledged, KeptMark, Mark, lacking
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.journal import outrun_epochs
-from holdfast.ledger.stock.restore import restore
+from holdfast.ledger.stock.recovery.restore import restore
 from holdfast.ledger.tables.stock import events, idempotency, pools, reservations
 from holdfast.testing.states import SKU, reserve
 from redis_setup import RedisSetup

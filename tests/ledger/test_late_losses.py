@@ -18,7 +18,7 @@ from holdfast.ledger.engine.opening import open_database
 from holdfast.ledger.mark.mark import begin_incarnation
 from holdfast.ledger.mark.mark_file import MarkFile
 from holdfast.ledger.mark.watch import LedgerWatch
-from holdfast.ledger.stock.late_losses import apply_decision
+from holdfast.ledger.stock.recovery.late_losses import apply_decision
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.stock import events, pools, reservations
 from holdfast.testing.states import SKU, reserve

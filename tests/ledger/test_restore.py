@@ -12,7 +12,7 @@ from holdfast.gate.sql import SqlGate
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import Acknowledged
 from holdfast.ledger.stock.batch import batch_queries
-from holdfast.ledger.stock.restore import restore
+from holdfast.ledger.stock.recovery.restore import restore
 from holdfast.testing.states import SKU, reserve
 from ledger_snapshot import read_ledger_snapshot
 

@@ -16,7 +16,7 @@ from holdfast.ledger.mark.checkpoint_log import CheckpointLog
 from holdfast.ledger.mark.mark import Mark, is_of, went_back
 from holdfast.ledger.mark.mark_file import MarkFile
 from holdfast.ledger.mark.watch import LastResort, LedgerWatch, MarkStore
-from holdfast.ledger.stock.late_losses import apply_decision
+from holdfast.ledger.stock.recovery.late_losses import apply_decision
 from holdfast.runtime.agent import Agents
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.settings import Settings

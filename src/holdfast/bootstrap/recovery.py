@@ -35,7 +35,7 @@ from holdfast.ledger.mark.mark import (
 )
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.journal import outrun_epochs
-from holdfast.ledger.stock.restore import restore
+from holdfast.ledger.stock.recovery.restore import restore
 from holdfast.runtime.signing import parse_signing_keys
 from holdfast.settings import Settings
 from holdfast.settlement.unknown_charges import FoundCharges, UnknownCharge, UnknownCharges

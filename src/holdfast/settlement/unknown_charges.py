@@ -26,7 +26,7 @@ from holdfast.ledger.sales.sales import find_sale
 from holdfast.ledger.stock.batch import batch_queries
 from holdfast.ledger.stock.decide import decide_batch
 from holdfast.ledger.stock.journal import find_reservations, pool_exists
-from holdfast.ledger.stock.restore import restore
+from holdfast.ledger.stock.recovery.restore import restore
 from holdfast.ledger.tables.money import payments, settlements
 from holdfast.payments.port import Charge, ListedPayment, PaymentProvider, PaymentState
 

@@ -14,7 +14,7 @@ from holdfast.gate.engine import Evidence as RedisEvidence
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import KeptMark, Loss, lacking, read_mark
 from holdfast.ledger.mark.watch import LedgerWatch, MarkStore
-from holdfast.ledger.stock.late_losses import apply_decision
+from holdfast.ledger.stock.recovery.late_losses import apply_decision
 from holdfast.payments.port import PaymentProvider
 from holdfast.settlement.unknown_charges import UnknownCharges
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select, update
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import Acknowledged, lacking
 from holdfast.ledger.stock.batch import BatchQueries, batch_queries
-from holdfast.ledger.stock.restore import restore
+from holdfast.ledger.stock.recovery.restore import restore
 from holdfast.ledger.tables.incarnations import incarnations
 
 log = structlog.get_logger()

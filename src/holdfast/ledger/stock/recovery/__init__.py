@@ -1,0 +1,1 @@
+"""What comes back into a ledger that went back."""
