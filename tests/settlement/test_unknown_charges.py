@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,8 +22,8 @@ from holdfast.ledger.mark.mark import begin_incarnation, read_mark, went_back
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import orders
-from holdfast.ledger.tables.stock import events
-from holdfast.payments.port import Charge
+from holdfast.ledger.tables.stock import events, reservations
+from holdfast.payments.port import Charge, Payment, PaymentProvider
 from holdfast.settings import Settings
 from holdfast.settlement.parked import Parked
 from holdfast.settlement.unknown_charges import UnknownCharge, UnknownCharges
@@ -107,6 +108,47 @@ async def test_the_charge_of_a_hold_that_the_ledger_has_is_found_under_its_key(
     assert (await harness.one(orders)).reservation_id == charge.reservation_id
     assert sandbox.books()[charge.key]["captures"] == 1
     await check_money(harness, sandbox)
+
+
+@on_sql
+@pytest.mark.parametrize("attempt", [2, 3])
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_later_attempt_to_pay_is_resolved_and_nothing_is_charged_twice(
+    harness: SettleHarness, sandbox: Sandbox, providers: Providers, is_over: bool, attempt: int
+) -> None:
+    """The ledger knows the attempt that was declined."""
+    await harness.open_sale(1, replace(REMOTE, payment_attempts_max=5))
+    id_ = await harness.buy("ada")
+    await harness.settle_all(harness.settler(declining(providers)))
+    assert (await harness.one(reservations)).status == "active"
+    if is_over:
+        await harness.database.write(lambda c: c.execute(update(reservations).values(expires_at=1)))
+    charge = Charge(payment_key_of(id_, attempt), PRICE, "EUR", "ada", id_, REMOTE.sale_id, "pm_ok")
+    await providers["sandbox"].capture(await providers["sandbox"].authorise(charge))
+    charges, unknown = await found(harness, providers, charge)
+    assert await charges.adopt(unknown) == ("returning" if is_over else "settling")
+    await harness.settle_all(harness.settler(providers))
+    assert {row.state for row in await harness.rows(payments)} == {"declined", "captured"}
+    assert len(await harness.rows(orders)) == 1
+    books = [book for key, book in sandbox.books().items() if key.startswith(payment_key_of(id_))]
+    assert sum(book["captures"] for book in books) == 1
+
+
+class Declining:
+    """Of a card that its bank declines."""
+
+    def __init__(self, provider: PaymentProvider) -> None:
+        self._provider = provider
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def authorise(self, charge: Charge) -> Payment:
+        return await self._provider.authorise(replace(charge, method="pm_decline"))
+
+
+def declining(providers: Providers) -> Providers:
+    return {**providers, "sandbox": Declining(providers["sandbox"])}
 
 
 @on_sql

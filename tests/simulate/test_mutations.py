@@ -3,7 +3,9 @@
 A change of the product may shift what happens in a run. Then the defect must still be found within SEEDS_MAX runs.
 """
 
+import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from mutations import EVERY
@@ -63,6 +65,12 @@ def finding_seed(name: str, engine: str = "sql") -> int | None:
 def test_every_defect_has_a_seed() -> None:
     assert FOUND_BY.keys() == EVERY.keys()
     assert FOUND_BY_REDIS.keys() == REDIS.keys()
+
+
+def test_the_docs_name_the_seeds_that_find_a_defect() -> None:
+    rows = re.findall(r"\| `(\w+)` \| (?:sql|redis) \| (\d+) \|", Path("docs/SIMULATOR.md").read_text())
+    assert len(rows) >= 12
+    assert {name: int(seed) for name, seed in rows}.items() <= (FOUND_BY | FOUND_BY_REDIS).items()
 
 
 @pytest.mark.slow

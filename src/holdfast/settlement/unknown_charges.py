@@ -15,10 +15,11 @@ from sqlalchemy import Connection, insert, select, update
 from holdfast.domain.sale.sale import attempt_of
 from holdfast.domain.sale.settling_case import PaymentStatus
 from holdfast.domain.stock.command import Move, Transition
+from holdfast.domain.stock.outcome import Outcome
 from holdfast.domain.stock.reservation import Reservation, Status, sku_of
 from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.mark import Acknowledged, Mark, first_lacking, parse_mark, read_incarnations
-from holdfast.ledger.money.payment_mismatches import look_up_again
+from holdfast.ledger.money.payment_mismatches import look_up_again, reopen
 from holdfast.ledger.money.settle_batch import record_settlement
 from holdfast.ledger.recovery.restore import restore
 from holdfast.ledger.sales.quotes import prices_of
@@ -151,10 +152,13 @@ class UnknownCharges:
         sku_id, id_ = wanted.sku_id, wanted.reservation_id
         stored = find_reservations(connection, sku_id, [id_]).get(id_)
         if stored is not None:
+            is_held = stored.status is Status.SETTLING
             if stored.status is Status.ACTIVE:
                 move = Move(Transition.SETTLE, id_)
-                decide_batch(connection, self._queries, self._database, sku_id, [move])
-            return "settling" if stored.status in (Status.ACTIVE, Status.SETTLING) else "returning"
+                # It may be overdue.
+                [verdict] = decide_batch(connection, self._queries, self._database, sku_id, [move]).verdicts
+                is_held = verdict.outcome is Outcome.MOVED
+            return "settling" if is_held else "returning"
         for status, result in ((Status.SETTLING, "settling"), (Status.EXPIRED, "returning")):
             lost = Acknowledged(replace(wanted, status=status), charge.purchase_key, charge.purchase_fingerprint or "")
             if restore(connection, self._queries, self._database, sku_id, [lost]):
@@ -196,6 +200,8 @@ def _open_settlement(
 ) -> None:
     of_it = select(settlements.c.reservation_id).where(settlements.c.reservation_id == charge.reservation_id)
     if connection.execute(of_it).first() is not None:
+        # It may have ended: with an earlier payment that was declined, or without any.
+        reopen(connection, charge.reservation_id, now)
         return
     work: dict[str, object] = {"reservation_id": charge.reservation_id, "sale_id": charge.sale_id, "sku_id": sku_id}
     work |= {"buyer_id": charge.buyer_id, "quantity": quantity, "due_at": now, "created_at": now}

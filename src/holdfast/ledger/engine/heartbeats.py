@@ -1,6 +1,7 @@
 """Heartbeats in the ledger. No two processes write the same row, so none waits for one that froze."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -29,13 +30,19 @@ def beat(
     connection: Connection, process: str, revision: str, roles: Roles, now: int, padding: bytes | None
 ) -> list[Heartbeat]:
     """Write the row of a process; returns the rows of the others."""
-    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     row = {"process": process, "at": now, "roles": msgspec.json.encode(roles).decode(), "padding": padding}
-    written = insert(heartbeats).values(**row, revision=revision)
-    changed = {name: written.excluded[name] for name in ("at", "roles", "padding")}
-    connection.execute(written.on_conflict_do_update(index_elements=["process"], set_=changed))
+    connection.execute(_WRITE[connection.dialect.name], row | {"revision": revision})
     found = connection.execute(_others, {"own": process})
     return [Heartbeat(other, at, _decode(text)) for other, at, text in found]
+
+
+def _write(insert: Any) -> Any:
+    written = insert(heartbeats)
+    changed = {name: written.excluded[name] for name in ("at", "roles", "padding")}
+    return written.on_conflict_do_update(index_elements=["process"], set_=changed)
+
+
+_WRITE = {"sqlite": _write(sqlite_insert), "postgresql": _write(postgresql_insert)}
 
 
 def last_written_time(connection: Connection) -> int:

@@ -70,14 +70,16 @@ def _row(one: Arrival) -> tuple[object, ...]:
 
 def find_staged(connection: Connection) -> list[Staged]:
     """For each sale that has any."""
-    first = select(arrivals.c.sale_id, func.min(arrivals.c.staged_at))
-    return [Staged(*row) for row in connection.execute(first.group_by(arrivals.c.sale_id))]
+    return [Staged(*row) for row in connection.execute(_STAGED)]
+
+
+_FIRST = (func.min(arrivals.c.staged_at), func.min(arrivals.c.arrived_at))
+_STAGED = select(arrivals.c.sale_id, *_FIRST).group_by(arrivals.c.sale_id)
 
 
 def find_staged_of(connection: Connection, sale_id: str) -> Staged | None:
-    first = select(func.min(arrivals.c.staged_at)).where(arrivals.c.sale_id == sale_id)
-    staged_at = connection.execute(first).scalar()
-    return None if staged_at is None else Staged(sale_id, staged_at)
+    row = connection.execute(select(*_FIRST).where(arrivals.c.sale_id == sale_id)).one()
+    return None if row[0] is None else Staged(sale_id, *row)
 
 
 def merge(connection: Connection, sale_id: str, clock: Clock, *, limit: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from holdfast.domain.room.room import RoomState
 from holdfast.ledger.tables.money import is_open_settlement, settlements
@@ -21,26 +21,30 @@ class Counted(Struct, frozen=True):
 
 def count_since(connection: Connection, room: RoomState, called_to: int, now: int) -> Counted:
     """Count buyers' actions since the last step, under the lock of the room."""
-    is_idle = (places.c.used_at.is_(None), places.c.ended_at.is_(None))
 
-    def between(moment: ColumnElement[int]) -> int:
-        return _count(connection, room, moment > room.counted_at, moment <= now, *is_idle)
+    def count(query: Select[int], first: int, last: int) -> int:
+        given = {"of_sale": room.sale_id, "first": first, "last": last}
+        return int(connection.execute(query, given).scalar_one())
 
     return Counted(
-        between(places.c.stale_at),
-        between(places.c.pass_until),
-        _count(connection, room, places.c.place >= room.called_to, places.c.place < called_to)
-        + _count_of(connection, room, places.c.left_place >= room.called_to, places.c.left_place < called_to),
+        count(_STALE, room.counted_at, now),
+        count(_LAPSED, room.counted_at, now),
+        count(_CALLED, room.called_to, called_to) + count(_LEFT, room.called_to, called_to),
     )
 
 
-def _count(connection: Connection, room: RoomState, *conditions: ColumnElement[bool]) -> int:
-    return _count_of(connection, room, places.c.place.is_not(None), *conditions)
-
-
-def _count_of(connection: Connection, room: RoomState, *conditions: ColumnElement[bool]) -> int:
-    found = select(func.count()).select_from(places).where(places.c.sale_id == room.sale_id, *conditions)
-    return int(connection.execute(found).scalar_one())
+# Built once: they are run at every step of a line.
+_OF_SALE = select(func.count()).select_from(places).where(places.c.sale_id == bindparam("of_sale"))
+_PLACED = _OF_SALE.where(places.c.place.is_not(None))
+_IDLE = _PLACED.where(places.c.used_at.is_(None), places.c.ended_at.is_(None))
+_STALE, _LAPSED = (
+    _IDLE.where(moment > bindparam("first"), moment <= bindparam("last"))
+    for moment in (places.c.stale_at, places.c.pass_until)
+)
+_CALLED, _LEFT = (
+    query.where(place >= bindparam("first"), place < bindparam("last"))
+    for query, place in ((_PLACED, places.c.place), (_OF_SALE, places.c.left_place))
+)
 
 
 def settlement_lag_ms(connection: Connection, sku_ids: Collection[str], now: int) -> int:

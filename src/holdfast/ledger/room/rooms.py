@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection, Row, and_, delete, func, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -76,13 +76,20 @@ def room_from_row(row: Row[Any]) -> RoomState:
 
 
 def find_room(connection: Connection, sale_id: str) -> RoomState | None:
-    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale_id)).one_or_none()
+    row = connection.execute(_ROOM, {"of_sale": sale_id}).one_or_none()
     return None if row is None else with_leavers(connection, room_from_row(row))
 
 
 def lock_room(connection: Connection, sale_id: str) -> RoomState | None:
-    row = connection.execute(select(rooms).where(rooms.c.sale_id == sale_id).with_for_update()).one_or_none()
+    row = connection.execute(_LOCKED_ROOM, {"of_sale": sale_id}).one_or_none()
     return None if row is None else with_leavers(connection, room_from_row(row))
+
+
+# Built once, as all statements here that are run at every step of a line.
+_OF_SALE = rooms.c.sale_id == bindparam("of_sale")
+_ROOM = select(rooms).where(_OF_SALE)
+_LOCKED_ROOM = _ROOM.with_for_update()
+_RECORDED_NOW = select(*RECORDED).where(_OF_SALE)
 
 
 # Left, rather than replaced by another place after the pass expired.
@@ -158,9 +165,8 @@ def update_room(
     connection: Connection, sale_id: str, now: int, changes: Mapping[str, object], left: LeftPlaces = ()
 ) -> None:
     """Under the lock of the room. `left`: what was written to places in this transaction."""
-    of_sale = rooms.c.sale_id == sale_id
-    before = connection.execute(select(*RECORDED).where(of_sale)).one()._mapping  # noqa: SLF001 - as documented
-    connection.execute(update(rooms).where(of_sale).values(changes))
+    before = connection.execute(_RECORDED_NOW, {"of_sale": sale_id}).one()._mapping  # noqa: SLF001 - as documented
+    connection.execute(update(rooms).where(rooms.c.sale_id == sale_id).values(changes))
     new = {name: value for name, value in changes.items() if name in before and before[name] != value}
     if new or left:
         _record(connection, sale_id, now, {"rooms": [{"sale_id": sale_id, **new}], "left": left})
@@ -183,13 +189,11 @@ def live_rooms(connection: Connection) -> list[SaleAndRoom]:
 
 
 def _lines_of_sales(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
-    wanted = select(sales).join(rooms, sales.c.sale_id == rooms.c.sale_id).where(_IS_LIVE, sales.c.drop_id.is_(None))
-    return [(sale, [sale]) for sale in map(sale_from_row, connection.execute(wanted))]
+    return [(sale, [sale]) for sale in map(sale_from_row, connection.execute(_LIVE_SALES))]
 
 
 def _lines_of_drops(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
-    live = select(sales.c.drop_id).where(_IS_LIVE, sales.c.drop_id.is_not(None))
-    found = [drop_from_row(row) for row in connection.execute(select(drops).where(drops.c.drop_id.in_(live)))]
+    found = [drop_from_row(row) for row in connection.execute(_LIVE_DROPS)]
     if not found:
         return []
     theirs: dict[str, list[Sale]] = {drop.drop_id: [] for drop in found}
@@ -204,6 +208,11 @@ def _loaded(of_drop: Sequence[Sale]) -> list[Sale]:
 
 
 _IS_LIVE = sales.c.state != SaleState.CLOSED
+_IN_ROOM = select(sales).join(rooms, sales.c.sale_id == rooms.c.sale_id)
+_LIVE_SALES = _IN_ROOM.where(_IS_LIVE, sales.c.drop_id.is_(None))
+_LIVE_DROPS = select(drops).where(
+    drops.c.drop_id.in_(select(sales.c.drop_id).where(_IS_LIVE, sales.c.drop_id.is_not(None)))
+)
 
 
 def list_entries(connection: Connection, room: RoomState, first: int, last: int) -> list[str]:
