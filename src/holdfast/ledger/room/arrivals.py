@@ -73,13 +73,13 @@ def find_staged(connection: Connection) -> list[Staged]:
     return [Staged(*row) for row in connection.execute(_STAGED)]
 
 
-_FIRST = (func.min(arrivals.c.staged_at), func.min(arrivals.c.arrived_at))
-_STAGED = select(arrivals.c.sale_id, *_FIRST).group_by(arrivals.c.sale_id)
+_FIRST = func.min(arrivals.c.staged_at)
+_STAGED = select(arrivals.c.sale_id, _FIRST).group_by(arrivals.c.sale_id)
 
 
 def find_staged_of(connection: Connection, sale_id: str) -> Staged | None:
-    row = connection.execute(select(*_FIRST).where(arrivals.c.sale_id == sale_id)).one()
-    return None if row[0] is None else Staged(sale_id, *row)
+    staged_at = connection.execute(select(_FIRST).where(arrivals.c.sale_id == sale_id)).scalar()
+    return None if staged_at is None else Staged(sale_id, staged_at)
 
 
 def merge(connection: Connection, sale_id: str, clock: Clock, *, limit: int) -> int:
