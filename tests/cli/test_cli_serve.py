@@ -78,7 +78,8 @@ def test_the_commands_in_the_greeting_work(first: str | None, tmp_path: Path) ->
 def test_a_worker_stops_on_signals(tmp_path: Path, number: signal.Signals) -> None:
     with Cli(tmp_path).started("worker") as worker:
         assert worker.stderr is not None
-        assert worker.stderr.readline().startswith("Working on ")
+        # On a busy machine, log lines about a slow store come first.
+        assert any(line.startswith("Working on ") for line in iter(worker.stderr.readline, ""))
         database = tmp_path / "data" / "holdfast.db"
         until = time.monotonic() + TIMEOUT_S
         while not database.exists() and time.monotonic() < until:
