@@ -166,6 +166,15 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyPr
         yield server
 
 
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def site(request: pytest.FixtureRequest) -> tuple[str, ValkeyProcess | None]:
+    """The ledger's address, and the gate, if that is another."""
+    if request.param == "sqlite":
+        return request.getfixturevalue("_swept_sqlite_url"), None
+    url = request.getfixturevalue("_swept_postgres_url")
+    return url, request.getfixturevalue("valkey_server") if request.param == "redis" else None
+
+
 @pytest.fixture(scope="session")
 def steady_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyProcess]:
     """For tests that run the function library as it is; others load one whose clock they set."""

@@ -1,4 +1,4 @@
-"""The stores of `refusing_shops.py`, on PostgreSQL and Redis."""
+"""The stores of `refusing_shops.py`. The fixtures of a plugin are global, so their names must be unique."""
 
 import pytest
 from refusing_shops import Store, opened, postgres_store
@@ -11,7 +11,7 @@ from redis_setup import RedisSetup
 
 
 @pytest.fixture
-async def postgres(_swept_postgres_url: str, swept: Swept) -> SharedDatabase:
+async def remote_postgres(_swept_postgres_url: str, swept: Swept) -> SharedDatabase:
     return await opened(await swept(_swept_postgres_url))
 
 
@@ -21,17 +21,17 @@ def postgres_url_of_store(_swept_postgres_url: str) -> str:
 
 
 @pytest.fixture
-async def redis(redis_setup: RedisSetup) -> Store:
+async def remote_redis(redis_setup: RedisSetup) -> Store:
     await redis_setup.client.load_library()
     feed = RedisOwners(redis_setup.client, redis_setup.clock)
     return Store(redis_setup.open_gate, feed, lambda: redis_setup.drain(SKU))
 
 
 @pytest.fixture(params=["postgresql", "redis"])
-def store(request: pytest.FixtureRequest) -> Store:
+def remote_store(request: pytest.FixtureRequest) -> Store:
     found: Store = (
-        request.getfixturevalue("redis")
+        request.getfixturevalue("remote_redis")
         if request.param == "redis"
-        else postgres_store(request.getfixturevalue("postgres"))
+        else postgres_store(request.getfixturevalue("remote_postgres"))
     )
     return found

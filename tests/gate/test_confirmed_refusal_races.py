@@ -42,11 +42,13 @@ def forget_others(seen: Seen) -> Seen:
 
 @pytest.mark.parametrize(("change", "expected"), [(forget_others, ALL_HELD), (lambda seen: seen, REPLAYED)])
 async def test_who_won_elsewhere_after_the_filter_was_made(
-    store: Store, change: Callable[[Seen], Seen], expected: Outcome
+    remote_store: Store, change: Callable[[Seen], Seen], expected: Outcome
 ) -> None:
-    shop = await empty_shop(store, feed=WatchedFeed(store.feed, change))
+    shop = await empty_shop(remote_store, feed=WatchedFeed(remote_store.feed, change))
     for n in range(3):
-        assert RESERVED in await store.apply_elsewhere(Restock(1), reserve(f"of late {n}", f"late {n}", key="key"))
+        assert RESERVED in await remote_store.apply_elsewhere(
+            Restock(1), reserve(f"of late {n}", f"late {n}", key="key")
+        )
         await shop.told(f"stranger {n}")
     assert {await shop.told(f"late {n}") for n in range(3)} == {expected}
 
@@ -57,10 +59,12 @@ class SkipsLedger(WatchedFeed):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(SkipsLedger, ALL_HELD), (WatchedFeed, REPLAYED)])
-async def test_who_won_before_the_filter_was_made(store: Store, kind: type[WatchedFeed], expected: Outcome) -> None:
-    shop = Shop(store, feed=kind(store.feed))
-    await store.apply_elsewhere(Provision(1), reserve("of winner", "winner", key="key"))
-    await store.copy_journal()
+async def test_who_won_before_the_filter_was_made(
+    remote_store: Store, kind: type[WatchedFeed], expected: Outcome
+) -> None:
+    shop = Shop(remote_store, feed=kind(remote_store.feed))
+    await remote_store.apply_elsewhere(Provision(1), reserve("of winner", "winner", key="key"))
+    await remote_store.copy_journal()
     await shop.is_found_empty()
     assert await shop.told("winner") is expected
 
@@ -77,13 +81,13 @@ class AnswersLateComers(ConfirmedRefusals):
 
 @pytest.mark.parametrize(("kind", "expected"), [(AnswersLateComers, ALL_HELD), (ConfirmedRefusals, REPLAYED)])
 async def test_who_won_and_asked_again_while_a_read_was_under_way(
-    store: Store, kind: type[ConfirmedRefusals], expected: Outcome
+    remote_store: Store, kind: type[ConfirmedRefusals], expected: Outcome
 ) -> None:
-    shop = await empty_shop(store, kind)
+    shop = await empty_shop(remote_store, kind)
     shop.feed.may_answer.clear()
     stranger = asyncio.ensure_future(shop.told("stranger"))
     await asyncio.wait_for(shop.feed.looked.wait(), 60)
-    assert RESERVED in await store.apply_elsewhere(Restock(1), reserve("of late", "late", key="key"))
+    assert RESERVED in await remote_store.apply_elsewhere(Restock(1), reserve("of late", "late", key="key"))
     late = asyncio.ensure_future(shop.told("late"))
     await asyncio.sleep(0)
     shop.feed.may_answer.set()
@@ -120,7 +124,7 @@ def mark_without_lock(connection: Any, _sku_id: str) -> queries.OwnersMark:
 
 @pytest.mark.parametrize(("guarded", "expected"), [(False, ALL_HELD), (True, REPLAYED)])
 async def test_who_is_being_granted_something_while_the_filter_is_made(
-    postgres: SharedDatabase,
+    remote_postgres: SharedDatabase,
     postgres_url_of_store: str,
     guarded: bool,
     expected: Outcome,
@@ -128,7 +132,7 @@ async def test_who_is_being_granted_something_while_the_filter_is_made(
 ) -> None:
     if not guarded:
         monkeypatch.setattr("holdfast.gate.sql_owners.first_mark", mark_without_lock)
-    store = postgres_store(postgres)
+    store = postgres_store(remote_postgres)
     shop = Shop(store)
     await store.apply_elsewhere(Provision(1), reserve("of winner", "winner", key="key"))
     # The refusal is cached; only the filter is made later.
@@ -140,7 +144,7 @@ async def test_who_is_being_granted_something_while_the_filter_is_made(
         await transaction.start()
         await grant_by_hand(other)
         # Later numbers are committed earlier, in another pool.
-        await SqlGate(postgres).apply("another", [Provision(1)])
+        await SqlGate(remote_postgres).apply("another", [Provision(1)])
         shop.confirmed.prepare(SKU)
         if guarded:
             await until_one_waits(other)
@@ -161,11 +165,11 @@ class ForgetsCopied(RedisOwners):
 
 @pytest.mark.parametrize(("kind", "expected"), [(ForgetsCopied, ALL_HELD), (RedisOwners, REPLAYED)])
 async def test_who_won_in_an_entry_that_the_ledger_has_copied(
-    redis: Store, redis_setup: RedisSetup, kind: type[RedisOwners], expected: Outcome
+    remote_redis: Store, redis_setup: RedisSetup, kind: type[RedisOwners], expected: Outcome
 ) -> None:
-    shop = await empty_shop(redis, feed=WatchedFeed(kind(redis_setup.client, redis_setup.clock)))
-    await redis.apply_elsewhere(Restock(1), reserve("of late", "late", key="key"))
-    await redis.copy_journal()
+    shop = await empty_shop(remote_redis, feed=WatchedFeed(kind(redis_setup.client, redis_setup.clock)))
+    await remote_redis.apply_elsewhere(Restock(1), reserve("of late", "late", key="key"))
+    await remote_redis.copy_journal()
     assert await shop.told("stranger") is ALL_HELD
     assert await shop.told("late") is expected
 
@@ -204,9 +208,9 @@ class Crowd:
             await gate.apply(SKU, [cancel(again.reservation.reservation_id)])
 
 
-async def test_no_winner_is_refused_in_a_crowd_at_two_processes(store: Store, seed: int) -> None:
-    crowd = Crowd(store, seed)
-    await store.apply_elsewhere(Provision(3))
+async def test_no_winner_is_refused_in_a_crowd_at_two_processes(remote_store: Store, seed: int) -> None:
+    crowd = Crowd(remote_store, seed)
+    await remote_store.apply_elsewhere(Provision(3))
     await asyncio.gather(*[crowd.buyer(f"buyer {n}") for n in range(30)])
     for shop in crowd.shops:
         await shop.batcher.drain()

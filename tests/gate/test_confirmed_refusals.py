@@ -42,35 +42,35 @@ from valkeys import ValkeyProcess
 pytest_plugins = ("refusing_fixtures",)
 
 
-async def test_a_crowd_of_strangers_is_refused_by_one_read(store: Store) -> None:
-    shop = await empty_shop(store)
+async def test_a_crowd_of_strangers_is_refused_by_one_read(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
     told = await asyncio.gather(*[shop.told(f"stranger {n}", f"key {n}") for n in range(100)])
     assert set(told) == {ALL_HELD}
     assert (shop.gate.batches, shop.feed.looks) == (0, 1)
 
 
-async def test_the_answer_is_that_of_this_moment(store: Store) -> None:
-    shop = await empty_shop(store)
+async def test_the_answer_is_that_of_this_moment(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
     assert await shop.told("stranger") is ALL_HELD
-    assert await store.apply_elsewhere(Move(Transition.CONFIRM, "of winner")) == [Outcome.MOVED]
+    assert await remote_store.apply_elsewhere(Move(Transition.CONFIRM, "of winner")) == [Outcome.MOVED]
     assert await shop.told("stranger") is SOLD_OUT
-    await store.apply_elsewhere(Restock(1))
+    await remote_store.apply_elsewhere(Restock(1))
     assert await shop.told("stranger") is RESERVED
     assert shop.gate.batches == 1
 
 
-async def test_a_winner_gets_the_first_answer_and_everything_else_the_gate_says(store: Store) -> None:
-    shop = await empty_shop(store)
+async def test_a_winner_gets_the_first_answer_and_everything_else_the_gate_says(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
     assert await shop.told("winner") is REPLAYED
     assert await shop.told("winner", quantity=2) is Outcome.KEY_REUSED
     assert await shop.told("winner", "another key") is ALL_HELD
     assert shop.gate.batches == 3
 
 
-async def test_who_has_as_many_as_the_limit_allows_is_told_so(store: Store) -> None:
-    shop = Shop(store)
+async def test_who_has_as_many_as_the_limit_allows_is_told_so(remote_store: Store) -> None:
+    shop = Shop(remote_store)
     won = reserve("of winner", "winner", key="key")
-    await store.apply_elsewhere(Provision(1, Rules(per_owner_limit=1)), won)
+    await remote_store.apply_elsewhere(Provision(1, Rules(per_owner_limit=1)), won)
     await shop.is_found_empty()
     assert await shop.told("winner", "another key") is Outcome.BUYER_LIMIT
     await shop.is_found_empty()
@@ -78,26 +78,26 @@ async def test_who_has_as_many_as_the_limit_allows_is_told_so(store: Store) -> N
     assert await shop.told("stranger", quantity=2) is Outcome.BUYER_LIMIT
 
 
-async def test_rules_that_change_elsewhere_hold_at_once(store: Store) -> None:
-    shop = await empty_shop(store)
-    await store.apply_elsewhere(Provision(None, Rules(paused=True)))
+async def test_rules_that_change_elsewhere_hold_at_once(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
+    await remote_store.apply_elsewhere(Provision(None, Rules(paused=True)))
     assert await shop.told("stranger") is Outcome.PAUSED
 
 
-async def test_a_hold_that_ends_is_granted_again(store: Store) -> None:
-    shop = await empty_shop(store)
-    await store.apply_elsewhere(cancel("of winner"), reserve("brief", "other", ttl_ms=1))
+async def test_a_hold_that_ends_is_granted_again(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
+    await remote_store.apply_elsewhere(cancel("of winner"), reserve("brief", "other", ttl_ms=1))
     await asyncio.sleep(0.01)
-    if store.copy_journal is not copy_nothing:
-        await store.apply_elsewhere(Restock(1))  # The clock of that test stands still.
+    if remote_store.copy_journal is not copy_nothing:
+        await remote_store.apply_elsewhere(Restock(1))  # The clock of that test stands still.
     assert await shop.told("stranger") is RESERVED
 
 
 # --- when a read must not answer
 
 
-async def test_a_ledger_that_is_doubted_confirmscopy_nothing(store: Store) -> None:
-    shop = await empty_shop(store)
+async def test_a_ledger_that_is_doubted_confirms_nothing(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
     shop.terms.append(None)
     assert await shop.told("stranger") is ALL_HELD
     shop.terms.append(2)
@@ -105,19 +105,21 @@ async def test_a_ledger_that_is_doubted_confirmscopy_nothing(store: Store) -> No
     assert (shop.gate.batches, shop.feed.looks) == (2, 0)
 
 
-async def test_a_store_that_does_not_answer_is_left_to_the_gate(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = await empty_shop(store)
+async def test_a_store_that_does_not_answer_is_left_to_the_gate(
+    remote_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = await empty_shop(remote_store)
 
     async def fails(*_: object) -> None:
         raise Unavailable("no")
 
-    monkeypatch.setattr(store.feed, "look", fails)
+    monkeypatch.setattr(remote_store.feed, "look", fails)
     assert await shop.told("stranger") is ALL_HELD
     assert shop.gate.batches == 1
 
 
-async def test_a_caller_who_leaves_does_not_take_the_others_along(store: Store) -> None:
-    shop = await empty_shop(store)
+async def test_a_caller_who_leaves_does_not_take_the_others_along(remote_store: Store) -> None:
+    shop = await empty_shop(remote_store)
     shop.feed.may_answer.clear()
     leaves, stays = (asyncio.ensure_future(shop.told(f"stranger {n}")) for n in range(2))
     await asyncio.wait_for(shop.feed.looked.wait(), 60)
@@ -128,10 +130,10 @@ async def test_a_caller_who_leaves_does_not_take_the_others_along(store: Store) 
 
 
 async def test_a_store_that_does_not_answer_in_time_leaves_everybody_to_the_gate(
-    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+    remote_postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confirmed_refusals, "LOOK_TIMEOUT_S", 0.05)
-    shop = await empty_shop(postgres_store(postgres))
+    shop = await empty_shop(postgres_store(remote_postgres))
     shop.feed.may_answer.clear()
     assert await asyncio.wait_for(shop.told("stranger"), 60) is ALL_HELD
     assert await asyncio.wait_for(shop.told("stranger"), 60) is ALL_HELD
@@ -139,10 +141,10 @@ async def test_a_store_that_does_not_answer_in_time_leaves_everybody_to_the_gate
 
 
 async def test_beyond_a_number_that_waits_the_gate_decides(
-    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+    remote_postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confirmed_refusals, "WAITING_MAX", 2)
-    shop = await empty_shop(postgres_store(postgres))
+    shop = await empty_shop(postgres_store(remote_postgres))
     assert set(await asyncio.gather(*[shop.told(f"stranger {n}") for n in range(5)])) == {ALL_HELD}
     assert (shop.gate.batches, shop.feed.looks) == (1, 1)
 
@@ -158,18 +160,18 @@ class FailsFirst(WatchedFeed):
 
 
 async def test_a_filter_whose_loading_failed_in_any_way_is_loaded_again(
-    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+    remote_postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confirmed_refusals, "RETRY_S", 0.0)
-    store = postgres_store(postgres)
+    store = postgres_store(remote_postgres)
     shop = await empty_shop(store, feed=FailsFirst(store.feed))
     await shop.is_found_empty()
     assert await shop.told("stranger") is ALL_HELD
     assert (shop.gate.batches, shop.feed.looks) == (0, 1)
 
 
-async def test_no_filter_is_loaded_for_a_shard(postgres: SharedDatabase) -> None:
-    store = postgres_store(postgres)
+async def test_no_filter_is_loaded_for_a_shard(remote_postgres: SharedDatabase) -> None:
+    store = postgres_store(remote_postgres)
     loads: list[str] = []
 
     class Noted(WatchedFeed):
@@ -188,9 +190,9 @@ async def test_no_filter_is_loaded_for_a_shard(postgres: SharedDatabase) -> None
 
 
 async def test_a_pool_with_entries_that_the_ledger_refused_is_left_to_the_gate(
-    redis: Store, redis_setup: RedisSetup
+    remote_redis: Store, redis_setup: RedisSetup
 ) -> None:
-    shop, feed = await empty_shop(redis), redis.feed
+    shop, feed = await empty_shop(remote_redis), remote_redis.feed
     assert await feed.load(SKU, lambda _owner_ids: None) is not None
     at = await redis_setup.position(SKU)
     assert at is not None
@@ -202,15 +204,15 @@ async def test_a_pool_with_entries_that_the_ledger_refused_is_left_to_the_gate(
 
 
 async def test_a_filter_is_made_anew_after_too_many_events_of_other_pools(
-    postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+    remote_postgres: SharedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = await empty_shop(postgres_store(postgres))
+    shop = await empty_shop(postgres_store(remote_postgres))
     assert await shop.told("stranger") is ALL_HELD
     monkeypatch.setattr(queries, "EVENTS_MAX", 3)
     monkeypatch.setattr(confirmed_refusals, "RETRY_S", 0.0)
     for n in range(5):
-        await SqlGate(postgres).apply(f"other {n}", [Provision(1)])
-    await SqlGate(postgres).apply(SKU, [Restock(1), reserve("of late", "late", key="key")])
+        await SqlGate(remote_postgres).apply(f"other {n}", [Provision(1)])
+    await SqlGate(remote_postgres).apply(SKU, [Restock(1), reserve("of late", "late", key="key")])
     assert await shop.told("late") is REPLAYED
     await shop.is_found_empty()
     assert await shop.told("late") is REPLAYED

@@ -14,15 +14,6 @@ from set_clock import SetClock
 from valkeys import ValkeyProcess
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "redis"])
-def site(request: pytest.FixtureRequest) -> tuple[str, ValkeyProcess | None]:
-    """The ledger's address, and the gate, if that is another."""
-    if request.param == "sqlite":
-        return request.getfixturevalue("_swept_sqlite_url"), None
-    url = request.getfixturevalue("_swept_postgres_url")
-    return url, request.getfixturevalue("valkey_server") if request.param == "redis" else None
-
-
 @pytest.fixture
 async def stall(site: tuple[str, ValkeyProcess | None], swept: Swept) -> AsyncIterator[Stall]:
     url, valkey = site
