@@ -1,4 +1,4 @@
-"""What a chart shows, independent of how it is drawn."""
+"""The content of a chart, independent of how it is drawn."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -9,7 +9,7 @@ from holdfast.lab.load.latency import Latency
 
 
 class Memory(Struct, frozen=True):
-    """Resident memory of the server before and after this many requests."""
+    """Resident memory of the server before and after the given number of requests."""
 
     before: float
     after: float
@@ -76,7 +76,7 @@ class Report(Struct, frozen=True):
         return rows + [self._row(f"{name} (open loop)", measured, "") for name, measured in self.open_loop.items()]
 
     def notes(self) -> list[str]:
-        """Lines below the table."""
+        """The lines below the table."""
         ratios = self.ratios
         notes = [
             f"{name}: {ours} ÷ {theirs} = {ratios[name]:.2f}"
