@@ -113,7 +113,7 @@ def _call(operation: Operation) -> str:
 
 
 def _arguments(operation: Operation) -> list[tuple[str, str, bool]]:
-    """Names, kinds, and whether they must be given. A key never: the client makes one."""
+    """Names, types, and whether each is required. Idempotency keys are left out, because the client generates them."""
     fields = [*(operation.body or []), *operation.query]
     found = [(field.name, annotation(field.schema), field.is_required) for field in fields]
     for header, name in operation.header_parameters.items():

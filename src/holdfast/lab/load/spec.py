@@ -1,4 +1,4 @@
-"""What a driver sends, and what came back."""
+"""What a driver sends, and its result."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,15 @@ from msgspec import Struct
 from holdfast.lab.load.buyer_tokens import BuyerTokens
 from holdfast.lab.load.latency import Latency
 
-# Replaced by the request's number, always with the same number of digits.
+# Replaced by the request's number, zero-padded to a fixed width.
 NUMBER = "{number}"
 _DIGITS = 12
-# As the authorization: another buyer's token with each request.
+# As the authorization header: each request gets another buyer's token.
 BUYER = f"Bearer {NUMBER}"
 
 
 class Load(Struct, frozen=True):
-    """The same request repeated over kept connections; only its number changes."""
+    """The same request repeated over persistent connections; only its number changes."""
 
     port: int
     method: str
@@ -37,18 +37,19 @@ class Load(Struct, frozen=True):
 
     @property
     def longest_s(self) -> float:
-        """A count is bounded in time, too: no server worth driving answers fewer than a hundred a second."""
+        """A load with a fixed number of requests is limited in time as well: no server worth testing answers fewer than
+        a hundred per second."""
         return self.seconds if self.requests is None else 5.0 + self.requests / 100
 
     def filling(self) -> Callable[[int], bytes]:
-        """What goes between the pieces, for each request."""
+        """The text to insert between the pieces of each request."""
         if not self.buyer_secret:
             return lambda number: numbered(number).encode()
         tokens = BuyerTokens(self.buyer_secret)
         return lambda number: tokens.sign(f"buyer-{number}")
 
     def pieces(self) -> list[str]:
-        """The request as it is sent, cut where its number belongs."""
+        """The text of the request, split where its number belongs."""
         lines = [f"{self.method} {self.path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
         if self.authorization:
             lines.append(f"Authorization: {self.authorization}")

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Snapshot(Struct, frozen=True, gc=False):
-    """The state at the end of a step, and what happened in it (`came` and below)."""
+    """The state at the end of a step, and the events in it (`came` and below)."""
 
     at_s: float
     arrived: int

@@ -1,4 +1,4 @@
-"""The sandbox as a process: granian in front of its service."""
+"""The sandbox as a process: granian running its service."""
 
 import asyncio
 import signal

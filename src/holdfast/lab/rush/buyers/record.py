@@ -1,4 +1,4 @@
-"""What one simulated buyer saw, to be compared with the server's ledger when everything has ended."""
+"""Everything one simulated buyer saw, to be compared with the server's ledger at the end."""
 
 from enum import StrEnum
 
@@ -13,16 +13,16 @@ class Ending(StrEnum):
     DECLINED = "declined"
     ABANDONED = "abandoned"
     GAVE_BACK = "gave_back"
-    # The hold expired before they paid.
+    # The hold expired before payment.
     TOO_LATE = "too_late"
     SOLD_OUT = "sold_out"
-    # All units were held by others until their patience ended.
+    # Other buyers held all units until this buyer's patience ended.
     NOTHING_FREE = "nothing_free"
     LIMIT = "limit"
     LEFT = "left"
     VANISHED = "vanished"
     MISSED_TURN = "missed_turn"
-    # Refused as busy, or not answered, until their patience ended.
+    # Refused as busy, or unanswered, until the buyer's patience ended.
     GAVE_UP = "gave_up"
     SALE_OVER = "sale_over"
     # A bot that got nothing.
