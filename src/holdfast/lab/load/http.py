@@ -39,7 +39,7 @@ class Response(Struct, frozen=True):
     at: float = 0.0
     retry_after_s: float | None = None
     cache: str = ""
-    """`Holdfast-Cache`: `HIT`, `EDGE` and so on, or nothing."""
+    """The value of `Holdfast-Cache`, such as `HIT` or `EDGE`; empty without that header."""
 
     @property
     def should_retry(self) -> bool:

@@ -27,13 +27,13 @@ class Load(Struct, frozen=True):
     requests: int | None = None
     """Stop after this many requests instead of after `seconds`."""
     buyer_secret: str = ""
-    """Signs buyers' tokens, which then take the place of the number."""
+    """Signs buyers' tokens, which then replace the number."""
     rate_per_second: float | None = None
-    """Send at this rate whether or not responses come (an open loop), instead of as fast as they come."""
+    """Send at this rate, regardless of responses (an open loop); otherwise send as responses arrive (a closed loop)."""
     patience_s: float | None = None
-    """Open loop only: a request that finds no free connection for this long is dropped, and counted."""
+    """Open loop only: a request that waits this long for a free connection is dropped and counted."""
     keyed: bool = False
-    """With an idempotency key for each request."""
+    """Send an idempotency key with each request."""
 
     @property
     def longest_s(self) -> float:
@@ -74,14 +74,14 @@ class LoadResult(Struct, frozen=True):
     """All other responses."""
     elapsed_s: float
     failed: int = 0
-    """Requests whose connection broke, or that were not answered in time."""
+    """Requests whose connection broke, or that timed out."""
     cut_off: int = 0
-    """At most this many more may have been under way when a driver that does not wait for them stopped."""
+    """The maximum number of requests in flight when a driver stopped without waiting for them."""
     statuses: dict[int, int] = {}
     latency: Latency | None = None
-    """From the moment a request was due: in a closed loop, from the response before it."""
+    """Counted from the moment a request was due; in a closed loop, from the previous response."""
     given_up: int = 0
-    """Requests that were due and never sent, because no connection was free in time; open loop only."""
+    """Requests that were never sent, because no connection was free in time; open loop only."""
 
     @property
     def per_second(self) -> float:

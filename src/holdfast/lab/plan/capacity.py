@@ -21,7 +21,7 @@ class Deployment(Struct, frozen=True):
     postgres: int = 1
     workers: int = 1
     left: float = 1.0
-    """The share of a core that a process gets, where others run on the same machine."""
+    """The share of a core that a process gets when others run on the same machine."""
 
 
 class Capacity(Struct, frozen=True):

@@ -37,21 +37,21 @@ class Figures(Struct, frozen=True, kw_only=True):
     join: Figure
     look: Figure
     edge: Figure
-    """A cached response, by one core of the edge."""
+    """Cached responses by one core of the edge."""
     line: Figure
-    """Joins of one queue, independent of the number of processes: it is one row of the ledger."""
+    """Joins of one queue, which is one row of the ledger. The number of processes does not matter."""
     gate: Figure
-    """Purchases decided by one engine, or one Redis shard."""
+    """Purchases decided by one engine or one Redis shard."""
     wallet: Figure
     confirm: Figure
     watch: Figure
-    """Polls of a reservation that is being paid."""
+    """Polls of a reservation during payment."""
     receipt: Figure
-    """Reads of one's orders."""
+    """Reads of a buyer's own orders."""
     card: Figure
     drain: Figure
     ledger: Figure
-    """Journal entries, by one core of PostgreSQL."""
+    """Journal entries written by one core of PostgreSQL."""
     answer_ms: float
     """The latency of a purchase on an idle server."""
 

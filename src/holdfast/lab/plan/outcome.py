@@ -36,7 +36,7 @@ class Outcome(Struct, frozen=True):
     ninety_percent_after_s: float | None
     ninety_nine_percent_after_s: float | None
     ninety_nine_percent_between_s: tuple[float, float] | None
-    """In four of five runs."""
+    """The range in four of five runs."""
     sold_out_after_s: float | None
     sold_out_between_s: tuple[float, float] | None
     ended_after_s: float
@@ -47,7 +47,7 @@ class Outcome(Struct, frozen=True):
     attempts_per_second: float
     attempts_per_second_peak: float
     busiest_second: float
-    """The most purchases granted in one second, including repeats. Random arrivals make it higher than the average."""
+    """The maximum of purchases granted in one second, including repeats. Random arrivals raise it above the average."""
     joined_last_after_s: float
     admission_wait: Percentiles | None
     """Waiting times of admitted buyers."""
@@ -67,7 +67,7 @@ class Peaks(Struct, frozen=True):
     looks: float
     work_s: float
     wished: float
-    """Joins and passes requested; `places` are those that the queue let through."""
+    """Requested joins and passes; `places` are those that the queue's capacity allowed."""
     places: float
     commands: float
     changes: float

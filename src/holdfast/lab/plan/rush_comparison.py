@@ -54,7 +54,7 @@ class Comparison(Struct, frozen=True):
     predicted: float | None
     measured: float | None
     between: tuple[float, float] | None = None
-    """The range of four in five runs, where chance decides."""
+    """The range of four in five runs, for figures that depend on chance."""
 
     @property
     def deviation(self) -> float | None:

@@ -21,7 +21,7 @@ LONG_SALE_S = 1_800.0
 # The share of units sold at which randomness starts.
 TAIL = 0.9
 RUNS_MOST, RUNS_LEAST = 15, 5
-# The budget of steps for all tails, unless that is too few runs: takes less than a second.
+# The step budget for all tails together, exceeded only to reach `RUNS_LEAST`; it takes less than a second.
 STEPS_MOST = 8_000
 
 

@@ -30,9 +30,9 @@ class Tier(Struct, frozen=True):
     follows_from: str
     figures: list[str]
     then: str
-    """What buyers notice at its limit."""
+    """The effect on buyers when the tier saturates."""
     rate: float
-    """The peak, in `rate_unit`; `breaks_at` has the same unit."""
+    """The peak, in `rate_unit`, which is also the unit of `breaks_at`."""
     rate_unit: str
 
     @property

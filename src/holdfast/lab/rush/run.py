@@ -62,10 +62,10 @@ class Options(Struct, frozen=True):
     is_nice: bool = False
     ending_s: float = ENDING_S
     part: int = 0
-    """Of a crowd that several hosts simulate: this one takes the buyers whose number modulo `parts` is `part`."""
+    """If several hosts simulate the crowd, this one takes the buyers whose number modulo `parts` is `part`."""
     parts: int = 1
     starts_at: float | None = None
-    """By the clock, in seconds since 1970; by default at once."""
+    """Unix time in seconds; by default immediately."""
 
 
 class RushProgress(Struct):
@@ -95,10 +95,10 @@ class RushResult(Struct, frozen=True):
     cpu_s: float
     memory_mb: float
     sold: list[tuple[float, int]] = []
-    """When units were sold according to the ledger, and how many; empty if it was not read."""
+    """Times and units of the sales, from the ledger; empty if it was not read."""
     has_edge: bool = False
     origin: OriginCount | None = None
-    """Known of an edge that we started."""
+    """Known if we started the edge."""
 
     @property
     def ok(self) -> bool:

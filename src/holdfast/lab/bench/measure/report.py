@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
     title: str
     measured: dict[str, Measured]
     compared: dict[str, tuple[str, str]]
-    """Ratios by name: which figure is divided by which."""
+    """The dividend and divisor of each ratio, by the ratio's name."""
     machine: dict[str, Any]
     open_loop: dict[str, Measured] = {}
     memory: Memory | None = None

@@ -26,7 +26,7 @@ class Figure(Struct, frozen=True):
     name: str
     about: str
     measure: Callable[[float], Round]
-    """Takes the length of a round in seconds, and has checked the result before returning it."""
+    """Takes the length of a round in seconds, and verifies the result before returning it."""
 
 
 class Measured(Struct, frozen=True):

@@ -80,14 +80,14 @@ class Measurement(Struct, frozen=True):
 class Servers(Struct, frozen=True):
     holdfast: Holdfast
     two: Holdfast | None
-    """With two server processes, if the engine supports it."""
+    """A server with two processes, if the engine supports it."""
     tutorial: Tutorial
     bare_asgi: int
     bare_rsgi: int
     postgres_version: str | None
     go: Holdfast | None
     go_version: str | None
-    """Or why it is absent."""
+    """Or the reason why there is none."""
 
     def measurements(self) -> list[Measurement]:
         ours, theirs = self.holdfast, self.tutorial

@@ -25,7 +25,7 @@ class Tally(Struct):
     """Latencies of purchases, by second."""
     statuses: dict[str, int] = {}
     sources: dict[str, int] = {}
-    """Answers by step, source and status."""
+    """Responses by step, source and status."""
 
     def count(self, name: str, at_s: float, number: int = 1) -> None:
         bins = self.series.setdefault(name, {})

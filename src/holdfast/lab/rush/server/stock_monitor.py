@@ -27,7 +27,7 @@ class Sample(Struct, frozen=True):
     joined: int = 0
     waiting: int = 0
     serving: dict[str, int] = {}
-    """By sale: how many have been called."""
+    """The number of buyers called, by sale."""
 
 
 class StockMonitor:

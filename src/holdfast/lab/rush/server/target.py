@@ -36,9 +36,9 @@ class Target(Struct, frozen=True):
     """Set for a server that we started, so that its ledger can be verified."""
     engine: str = ""
     buyer_claims: dict[str, str] = {}
-    """What buyers' tokens must say besides: `aud`, `iss`."""
+    """Additional claims that buyers' tokens need: `aud`, `iss`."""
     has_edge: bool = False
-    """Whether `url` is an edge, which says of each answer where it came from."""
+    """Whether `url` is an edge, which marks each response with its source."""
     origin_url: str = ""
     """The server behind an edge that we started."""
 
