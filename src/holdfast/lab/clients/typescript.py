@@ -1,4 +1,4 @@
-"""The generated part of `clients/typescript/src`: types, calls and one method for each operation."""
+"""The generated part of `clients/typescript/src`: types, calls and one method per operation."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The wrk driver, for machines that have it: written in C, it leaves more of a small machine to the server.
+"""The wrk driver, for machines that have it: written in C, it leaves more CPU time of a small machine to the server.
 
 wrk reports only whether a status was 2xx, stops without waiting for requests in flight, and supports whole seconds
 only.

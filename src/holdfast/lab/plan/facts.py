@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.errors import SettingsError
 from holdfast.lab.scenarios.scenario import HAMMER_BURST, HAMMER_BURSTS, BotKind, Scenario, Shape
 
-# Longer than any planned sale, and still simulated in seconds.
+# Longer than any planned sale, but still fast to simulate.
 WINDOW_MAX_S = 4 * 3600.0
 # How soon buyers retry when all units are held, as in a rush.
 RETRY_S = 1.5

@@ -48,7 +48,7 @@ class Simulation:
         self.step_number = 0
         self.arrived = self.joined = self.admitted = 0
         self.available, self.sold = facts.units, 0
-        # Waiting for hardware; the last two in units.
+        # Waiting for hardware: buyers, or units in the last two.
         self.joining = self.coming = self.buying = self.confirming = self.settling = 0
         # Requests: payment polls, order reads, and requests of bots.
         self.watching = self.reading = self.refusing = 0
@@ -72,7 +72,7 @@ class Simulation:
         self.hesitating = Delay(step_s, facts.pass_s * FRESH_PART, facts.pass_s * FRESH_PART)
         self.stale = Delay(step_s, facts.pass_s * (1 - FRESH_PART), facts.pass_s * (1 - FRESH_PART))
         self.retrying = Delay(step_s, 0.75 * RETRY_S, 1.25 * RETRY_S)
-        # In units.
+        # These count units.
         self.paying = Delay(step_s, 0, min(2 * facts.pay_s, facts.hold_s))
         self.returning = Delay(step_s, 0, min(2 * facts.pay_s, facts.hold_s))
         self.forgotten = Delay(step_s, facts.hold_s, facts.hold_s)
@@ -258,7 +258,7 @@ class Simulation:
         return round(units / self.facts.quantity)
 
     def _confirm(self) -> int:
-        """Paying is a request and a gate decision."""
+        """Payment takes a request and a gate decision."""
         each = self.facts.quantity
         waiting = ceil(self.confirming / each)
         buyers = self._gate.take(self._confirmed.of(waiting))
@@ -276,7 +276,7 @@ class Simulation:
         self._ages.put(units, self.at_s)
 
     def _sell(self) -> tuple[int, int]:
-        """Returns attempts, and buyers who got units."""
+        """Returns the number of attempts, and of buyers who got units."""
         if not self.is_open or not self.buying:
             return 0, 0
         asked = self._bought.of(self.buying)

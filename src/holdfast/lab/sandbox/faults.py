@@ -43,7 +43,7 @@ _BY_NAME = {fault.value: fault for fault in Fault}
 
 
 class Faults(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of `PUT /faults`. It replaces all faults in force; `{}` ends them."""
+    """The body of `PUT /faults`. It replaces all active faults; `{}` removes them."""
 
     seed: int = 0
     # Shares of the requests, from 0 to 1.

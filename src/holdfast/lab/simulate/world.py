@@ -103,7 +103,7 @@ class World:
         agents = {"expirer", "settler", "reconciler", "drainer"}
         if self.scenario.payment is PaymentKind.SANDBOX:
             agents |= {"refunder"}
-        # The lifecycle also restores a pool's rules that the ledger lost, or that Redis lost before the ledger had them.
+        # It also restores a pool's rules that the ledger lost, or that Redis lost before the ledger had them.
         renews = self.redis is not None and (self.scenario.goes_back or not FORGETFUL.isdisjoint(self._kinds))
         if self.scenario.ends_s is not None or renews:
             agents |= {"sale_lifecycle", "catalogue"}

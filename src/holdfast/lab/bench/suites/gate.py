@@ -41,7 +41,7 @@ WAITING = 256
 
 
 class Variant(Struct, frozen=True):
-    """One way to sell a pool."""
+    """One way of selling a pool."""
 
     name: str
     waiting: int
@@ -171,7 +171,7 @@ def open_bench_database(runner: asyncio.Runner, engine: str, server_url: str) ->
 async def _check_durable(database: Database) -> None:
     """Figures count only data that is on disk before the response."""
     if database.dialect_name != "sqlite":
-        return  # Baselines check the server's settings.
+        return  # For PostgreSQL, the baselines check the server's settings.
     level = await database.write(lambda connection: connection.exec_driver_sql("PRAGMA synchronous").scalar())
     if level != 2:
         raise BenchFailed(f"SQLite runs with synchronous={level}, and only 2 (FULL) waits for the disk")

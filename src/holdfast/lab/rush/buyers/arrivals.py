@@ -13,7 +13,7 @@ def arrivals(shape: Shape, count: int, over_seconds: float, seed: int) -> list[f
         return _poisson(chance, count, over_seconds)
     drawn = (chance.random() for _ in range(count))
     if shape is Shape.RAMP:
-        # The density grows linearly from zero; its integral is a square, and this is the inverse.
+        # The density grows linearly from zero, so its integral is a square; the root is the inverse.
         return sorted(over_seconds * sqrt(part) for part in drawn)
     return sorted(over_seconds * part for part in drawn)
 

@@ -221,7 +221,7 @@ def _poll_payment(buyer: Buyer, grant: Grant, is_declined: bool) -> Script[None]
 
 
 def _remove_declined(buyer: Buyer, grant: Grant) -> Script[None]:
-    """This buyer has no other card."""
+    """Empties the cart, because the buyer has no other card."""
     response = yield from buyer.request(_reservation_request(buyer, Step.GIVE_BACK, "DELETE", grant))
     grant.status = "cancelled" if response.status == 204 else "active"
     buyer.end(Ending.DECLINED)
