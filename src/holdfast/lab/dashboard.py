@@ -1,4 +1,4 @@
-"""The Grafana dashboard, made from the metric table: an overview, then a panel for every metric."""
+"""The Grafana dashboard, generated from the metric table: an overview, then a panel for every metric."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from holdfast.lab.metric_table import Known, known_metrics
 
 WIDTH, HEIGHT = 24, 8
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
-# By the longest prefix.
+# The row of a metric, by its longest matching prefix.
 _ROWS = {
     "holdfast_http": "HTTP",
     "holdfast_sale": "Sales",
@@ -19,9 +19,10 @@ _ROWS = {
     "holdfast_stream": "Streams",
     "holdfast_": "Server",
 }
-# Of the values that several processes report for a gauge, a panel shows the greatest, which for most is the worst.
+# When several processes report a gauge, its panel shows the maximum, which is usually the worst value. For these
+# metrics the minimum is the worst.
 _LEAST = ("holdfast_check_passes", "holdfast_redis_memory_headroom_ratio", "holdfast_replica_fit")
-# What each process has of its own.
+# Gauges that each process has separately, so panels show the sum.
 _ADDED_UP = (
     "holdfast_concurrency_limit", "holdfast_fronts", "holdfast_requests_in_flight", "holdfast_waiting_commands",
 )  # fmt: skip
@@ -116,7 +117,7 @@ def _expressions(one: Known) -> list[tuple[str, str]]:
             (f"histogram_quantile({part}, {inner})", f"p{round(part * 100)} {first}".strip()) for part in (0.5, 0.99)
         ]
     combined = f"{_combining(one.name)}{by} ({one.name})"
-    # Grafana counts time in milliseconds.
+    # Grafana expects Unix times in milliseconds.
     return [(f"{combined} * 1000" if _is_time(one) else combined, legend)]
 
 

@@ -1,11 +1,12 @@
-"""Generate what the documentation repeats from code and measurements: `python -m holdfast.lab.documents [--check]`.
+"""Generates the parts of the documentation that repeat code and measurements: `python -m holdfast.lab.documents
+[--check]`.
 
 A block between `<!-- settings:begin [names] -->` and `<!-- settings:end -->` is the table of those settings, or of all;
 `figures` are those of README, from the JSON file of the last `holdfast bench all`, which BENCHMARKS.md comes from too;
 `plan` is the output of `holdfast plan` with the given options, `growing` the tables of GROWING.md, `approaches` that of
 APPROACHES.md, `logfields` the fields of a log line. The clients come from the endpoint table, the schemas in
-docs/events from the types of events, METRICS.md and the Grafana dashboard from the metric table. With `--check` nothing
-is written; every difference is listed, and so are links and paths to missing files, unknown settings and outdated
+docs/events from the event types, METRICS.md and the Grafana dashboard from the metric table. With `--check` nothing is
+written; every difference is listed, and so are links and paths to missing files, unknown settings and outdated
 defaults.
 """
 
@@ -45,13 +46,13 @@ _SOURCE = re.compile(r"`([a-z_]+/[a-z_/]+\.py)`")
 _SETTING = re.compile(r"\bHOLDFAST_[A-Z_]*[A-Z]\b")
 _DEFAULT = re.compile(r"`(HOLDFAST_[A-Z_]+)` \((\w+)\)")
 _NOT_SETTINGS = {
-    "HOLDFAST_DEMO",  # Set by `holdfast demo` only, and therefore not in the table.
+    "HOLDFAST_DEMO",  # Only `holdfast demo` sets it, so it is not in the table.
 }
 _FIELDS = {f"HOLDFAST_{name.upper()}": field for name, field in Settings.model_fields.items() if name != "demo"}
 
 
 def pages() -> dict[Path, str]:
-    """Every generated file as it should be."""
+    """The expected content of every generated file."""
     measured = read_measured(DOCS)
     written = {path: rendered(path.read_text(), measured) for path in [Path("README.md"), *sorted(DOCS.rglob("*.md"))]}
     plots = {(DOCS / FILE).with_name(name): svg for name, svg in plots_of(measured).items()}
@@ -169,7 +170,7 @@ def page_problems(path: Path, text: str) -> Iterator[str]:
 def main() -> int:
     is_check = "--check" in sys.argv
     if not is_check:
-        # First, because `holdfast plan` reads it.
+        # Written first, because `holdfast plan` reads it.
         PLAN_FIGURES.write_text((DOCS / FILE).read_text())
     written = pages()
     if not is_check:

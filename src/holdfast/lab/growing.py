@@ -1,4 +1,4 @@
-"""The tables of GROWING.md: limits that were measured, and how many of each part larger crowds take."""
+"""The tables of GROWING.md: measured limits, and the number of instances that larger crowds need."""
 
 from math import ceil
 
@@ -8,7 +8,7 @@ from holdfast.lab.bench.document.markdown import milliseconds, number, table
 from holdfast.lab.bench.measure.results import Measured
 from holdfast.lab.plan.figures import Figures, measured
 
-# The share of each part that a plan keeps free.
+# The spare share of each instance that a plan keeps free.
 HEADROOM = 0.3
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 
@@ -106,6 +106,6 @@ def _rates_table(figures: Figures) -> str:
 
 
 def _needed(load: float) -> str:
-    """In bold what was measured: one of each."""
+    """Bold if one instance is enough, because only that was measured."""
     count = ceil(load / (1 - HEADROOM))
     return f"**{count}**" if count == 1 else f"{count:,}"

@@ -1,4 +1,4 @@
-"""The schema of a log line: every field that any event has. docs/log.schema.json and a table in TRACES.md show it."""
+"""The schema of a log line: every field of every event. docs/log.schema.json and a table in TRACES.md show it."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ class Field(Struct, frozen=True):
     meaning: str
 
 
-# Those that tests look for in the code; `trace_id` and `exception` are added to lines by the logger.
+# Tests look for these fields in the code; the logger adds `trace_id` and `exception`.
 FIELDS = {
-    # What it is about, by ID.
+    # IDs of the subject.
     "action_id": Field(TEXT, "a row of the operators' record"),
     "message_id": Field(TEXT, "a mail, a notification, or a message from Kafka"),
     "parked_id": Field(TEXT, "an item that needed attention"),
@@ -29,12 +29,12 @@ FIELDS = {
     "key": Field(TEXT, "what was decided together, or a key in Redis"),
     "keys": Field(TEXT, "keys in Redis, as a pattern"),
     "receiver": Field(TEXT, "the pool that units were moved to"),
-    # A request.
+    # Requests.
     "method": Field(TEXT, "its method"),
     "path": Field(TEXT, "its path, cut after 200 characters; without the query"),
     "status": Field(COUNT, "of its answer; of the CDN's, if a cache was purged"),
     "ms": Field(NUMBER, "how long it took"),
-    # What failed, and why.
+    # Errors and their causes.
     "error": Field(TEXT, "what an engine, a library or another server said"),
     "errors": Field("array", "several of these"),
     "failures": Field(COUNT, "how many passes in a row have failed"),
@@ -47,7 +47,7 @@ FIELDS = {
     "effect": Field(TEXT, "a step of a settlement"),
     "state": Field(TEXT, "of a settlement"),
     "event_type": Field(TEXT, "what came too late for a settlement"),
-    # Who does it, and where.
+    # Processes, agents and their roles.
     "agent": Field(TEXT, "a kind of background work"),
     "background": Field(YES_NO, "whether the process does background work"),
     "cell": Field(TEXT, "a cell, by its name"),
@@ -66,7 +66,7 @@ FIELDS = {
     "pid": Field(COUNT, "a process"),
     "exit_code": Field(COUNT, "with which it ended"),
     "fronts": Field(COUNT, "how many processes speak HTTP"),
-    # How much.
+    # Quantities.
     "adopted_ms": Field(COUNT, "by how much the server's time was put right"),
     "by_ms": Field(COUNT, "by how much a clock is off"),
     "cold": Field(COUNT, "files that were not in the cache"),
@@ -88,13 +88,13 @@ FIELDS = {
     "unanswered": Field(COUNT, "requests whose answers were lost"),
     "unsettled": Field(COUNT, "reservations whose payments wait"),
     "within_s": Field(NUMBER, "for how long the server waits"),
-    # An ID token that was refused: whether each of its claims was right.
+    # A refused ID token: whether each of its claims was valid.
     "audience": Field(YES_NO, "it is for this server"),
     "issuer": Field("any", "it is by the issuer; the issuer's address, if it did not answer"),
     "nonce": Field(YES_NO, "it is the answer to what was asked"),
     "time": Field(YES_NO, "it is valid now"),
     "is_late": Field(YES_NO, "whether shops have waited for it"),
-    # A warning of a library.
+    # Warnings of a library.
     "kind": Field(TEXT, "its class"),
     "text": Field(TEXT, "what it says"),
     "at": Field(TEXT, "the line of code"),
@@ -119,7 +119,7 @@ _ADDED = {
 
 
 def log_schema() -> dict[str, Any]:
-    """docs/log.schema.json. It is closed: what is not in it is not logged."""
+    """docs/log.schema.json. The schema is closed: no other fields are logged."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of Holdfast's log",

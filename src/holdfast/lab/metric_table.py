@@ -1,4 +1,4 @@
-"""Every metric there is, from the code: the reference page, the dashboard and the check of the alerts go by it."""
+"""Every metric, read from the code; the source of the reference page, the dashboard and the check of the alerts."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ class Known(Struct, frozen=True):
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The names that Prometheus stores it under."""
+        """The names of its series in Prometheus."""
         if self.kind == "counter":
             return (f"{self.name}_total",)
         if self.kind == "histogram":

@@ -1,7 +1,7 @@
 """The parts of `holdfast bench all`, each its own command in its own process.
 
-A part that fails does not affect the others, memory figures belong to one part alone, and each can be repeated by its
-command.
+A part that fails does not affect the others, memory figures belong to one part alone, and each part can be repeated by
+its command.
 """
 
 import json
@@ -24,11 +24,11 @@ from holdfast.lab.load.processes import python
 from holdfast.lab.load.watchdog import watched
 
 ENGINES = ("sqlite", "postgres", "redis")
-# Seconds to start and stop servers and to load data.
+# Overhead in seconds for starting and stopping servers and loading data.
 _AROUND_S = 12.0
-# Growth has many points, each measured for this share of a figure's time.
+# Growth has many points, so each is measured for only this share of a figure's time.
 GROWTH_PART = 1 / 3
-# A part that takes this many times its planned time is stopped.
+# A part is stopped after this multiple of its planned time, plus a constant.
 _PATIENCE, _PATIENCE_S = 8.0, 180.0
 _STOP_S = 30.0
 _LEFT = ", about "
@@ -61,7 +61,7 @@ def all_parts(seconds: float, up_to: int) -> list[Part]:
     return [
         *on(ENGINES, "gate", 15),
         *on(ENGINES, "http", MEASUREMENTS + LATENCIES),
-        # Settlement and the queue are in the ledger on every engine.
+        # Settlement and the queue always run in the ledger, so Redis has no figures of its own.
         *on(ENGINES[:2], "room", 14),
         *on(ENGINES[:2], "settlement", 8),
         *growth,
@@ -87,7 +87,7 @@ def choose(parts: Sequence[Part], only: str | None) -> list[Part]:
 
 
 def run_part(part: Part, tell: Callable[[str], None]) -> dict[str, Any]:
-    """The part's `--json` output. When stopped, it stops its own servers first."""
+    """Returns the part's `--json` output. A part that is stopped stops its own servers first."""
     command = python("holdfast", "bench", *part.arguments, "--json")
     with (
         tempfile.TemporaryFile() as output,
@@ -129,11 +129,11 @@ def _listen(child: "subprocess.Popen[str]", tell: Callable[[str], None]) -> list
 def _stop(child: "subprocess.Popen[str]") -> None:
     if child.poll() is not None:
         return
-    # It handles SIGTERM as Ctrl-C, even where SIGINT is ignored.
+    # The child handles SIGTERM like Ctrl-C, even where SIGINT is ignored.
     child.terminate()
     with suppress(subprocess.TimeoutExpired):
         child.wait(_STOP_S)
-    # It, if it does not end, and a server whose start was interrupted before it was known.
+    # Kills the child if it is still running, and any server that was being started when the child was interrupted.
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -17,9 +17,9 @@ from holdfast.domain.stock.command import Verdict
 from holdfast.domain.stock.outcome import Outcome
 
 REFUSALS = 1_000_000
-# Ten refusals each, as an impatient buyer collects.
+# Ten refusals per buyer, as an impatient buyer collects.
 BUYERS = 100_000
-# What one process refuses between two writes, so that the writer thread takes part as in a server.
+# The number of refusals by one process between two writes, so that the writer thread takes part as in a server.
 BURST = 2_000
 
 

@@ -1,4 +1,4 @@
-"""`holdfast bench all`: every part, one after the other. Each result is saved before the next part starts."""
+"""`holdfast bench all`: runs all parts one after the other, and saves each result before the next part starts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ REASON_MAX = 300
 
 
 def bench_all(parts: Sequence[Part], order: Sequence[Part], out: Path | None) -> Measured:
-    """Measures these parts. With `out`, earlier results of other parts are kept, and everything is written there."""
+    """Measures these parts. With `out`, keeps earlier results of other parts and writes everything there."""
     if out is not None:
         check_matplotlib()
     measured = read_measured(out)
@@ -31,7 +31,7 @@ def bench_all(parts: Sequence[Part], order: Sequence[Part], out: Path | None) ->
                 if out is not None:
                     write_measured(measured, out)
     finally:
-        # Also after Ctrl-C.
+        # Runs after Ctrl-C as well.
         if out is not None and measured.benches:
             write_document(measured, out)
     return measured

@@ -1,4 +1,4 @@
-"""What a chart shows, independent of how it is drawn."""
+"""The content of a chart, independent of how it is drawn."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -23,7 +23,7 @@ class Axis(Struct, frozen=True, omit_defaults=True):
     top: float | None = None
     is_log: bool = False
     ticks: Sequence[tuple[float, str]] = ()
-    """Positions and labels; chosen automatically if there are none."""
+    """Positions and labels; chosen automatically if empty."""
 
 
 class Chart(Struct, frozen=True):

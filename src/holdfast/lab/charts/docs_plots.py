@@ -1,6 +1,6 @@
 """Plots for the docs: deterministic SVG files by matplotlib that follow the reader's light or dark scheme.
 
-matplotlib knows only fixed colours. So it draws with placeholders, which are then replaced by CSS variables that the
+matplotlib supports only fixed colours. So it draws with placeholders, which are then replaced by CSS variables that the
 SVG itself defines for both colour schemes.
 """
 
@@ -66,9 +66,9 @@ def check_matplotlib() -> None:
 
 
 def plot(title: str, panels: Sequence[Panel], x_label: str, *, is_log_x: bool = False) -> str:
-    """Panels one above the other, over one x axis."""
+    """Draws panels one above the other, with a common x axis."""
     check_matplotlib()
-    # Importing it takes half a second, and only plots need it.
+    # The import takes half a second, and only plots need it.
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""HTML reports: one file with everything in it, so that it opens offline and can be sent by mail.
+"""HTML reports: a single self-contained file that opens offline and can be sent by mail.
 
 uPlot, the console's chart library, is inlined; charts follow the reader's light or dark colour scheme.
 """
@@ -18,7 +18,7 @@ _EXPORT = "export { uPlot as default };"
 def page(title: str, parts: Iterable[str]) -> str:
     own = files("holdfast.lab.charts")
     style = (_UPLOT / "uplot.css").read_text() + own.joinpath("report.css").read_text()
-    # A function, so that none of its names clash with ours.
+    # Wrapped in a function, so that its names cannot clash with ours.
     library = (_UPLOT / "uplot.mjs").read_text().replace(_EXPORT, "return uPlot;")
     script = f"const uPlot = (() => {{{library}}})();\n{own.joinpath('report.js').read_text()}"
     return "\n".join(
@@ -42,7 +42,7 @@ def header(title: str, about: str, verdict: str, kind: str) -> str:
 
 
 def tiles(values: Iterable[tuple[str, str]]) -> str:
-    """A row of key figures: the value, and what it is."""
+    """A row of key figures: each a value and its label."""
     cells = "".join(
         f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in values
     )
@@ -95,7 +95,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def columns(*sections: str) -> str:
-    """Side by side where there is room."""
+    """Places sections side by side where there is room."""
     return f'<div class="two">{"".join(sections)}</div>'
 
 

@@ -1,4 +1,4 @@
-// Draws every chart of a report. Follows Chart in chart.py.
+// Draws the charts of a report. Mirrors Chart in chart.py.
 const HEIGHT = 250;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

@@ -1,7 +1,7 @@
-"""What a client has to offer, read from the endpoint table: operations, and the types they take and return.
+"""The model of a client, read from the endpoint table: operations, and the types they take and return.
 
-A file is generated for each resource, which is a module of `http/contract/endpoints`. A type belongs to the first
-resource that uses it. What it refers to belongs to the same one or to an earlier one, so imports never form a cycle.
+One file is generated per resource, which is a module of `http/contract/endpoints`. A type belongs to the first resource
+that uses it. The types it refers to belong to the same resource or an earlier one, so imports never form a cycle.
 """
 
 import json
@@ -20,10 +20,10 @@ from holdfast.http.contract.problem import ProblemKind
 
 Schema = dict[str, Any]
 
-# Where API.md has another name than the table.
+# Where API.md uses another name than the table.
 _NAMES = {"put_pool": "create_pool"}
-# An answer that was not changed has no body; a client without a cache never asks for it.
-# The second is sent by the clients themselves.
+# A 304 response has no body, and a client without a cache never needs the first. The clients send the second
+# themselves.
 _HEADERS_LEFT_OUT = frozenset({"If-None-Match", "Holdfast-Retry"})
 _HEADER_NAMES = {
     "Idempotency-Key": "idempotency_key",
@@ -32,7 +32,7 @@ _HEADER_NAMES = {
     "Holdfast-Receipt": "receipt",
     "Last-Event-ID": "last_event_id",
 }
-# Of a class besides its fields, and of a file at most.
+# Lines of a class besides its fields, and the maximum lines of a file.
 _LINES_AROUND, _LINES_PER_FILE = 5, 300
 _KEY = "idempotency_key"
 _REF = "#/components/schemas/"
@@ -46,18 +46,18 @@ class Field(Struct, frozen=True):
 
     @property
     def is_null_left_out(self) -> bool:
-        """Whether null and leaving it out mean the same."""
+        """Whether null and omission mean the same."""
         return "default" in self.schema and self.schema["default"] is None
 
 
 class Type(Struct, frozen=True):
-    """An object or an enum of the contract."""
+    """An object or an enum of the API contract."""
 
     schema_name: str
     schema: Schema
-    # Where it is defined: its resource, with a number if that has too many for one file.
+    # The file that defines it: its resource, with a number if the resource has too many types for one file.
     file: str
-    # Taken as an argument, and not only returned.
+    # Whether it is an argument, and not only a result.
     is_input: bool
 
     @property
@@ -78,10 +78,10 @@ class Operation(Struct, frozen=True):
     endpoint: Endpoint
     resource: str
     query: list[Field]
-    # The parameter's name, by that of the header; and whether it must be given.
+    # By header: the parameter's name, and whether it is required.
     headers: dict[str, tuple[str, bool]]
     body: list[Field] | None
-    # By status, the names of the types it may be; a Document; or nothing.
+    # By status: the names of the possible types; a Document; or nothing.
     answers: dict[int, list[str] | Document]
 
     @property
@@ -94,13 +94,13 @@ class Operation(Struct, frozen=True):
 
     @property
     def header_parameters(self) -> dict[str, str]:
-        """Names of parameters by headers. A key that the body can have goes there, and nowhere else."""
+        """Parameter names by header. A key that the body can carry is sent only there."""
         in_body = {field.name for field in self.body or []}
         return {header: name for header, (name, _) in self.headers.items() if name not in in_body}
 
     @property
     def references(self) -> set[str]:
-        """The types it takes and returns."""
+        """The types that the operation takes and returns."""
         taken = {name for field in [*self.query, *(self.body or [])] for name in references(field.schema)}
         return taken | {name for one in self.answers.values() if isinstance(one, list) for name in one}
 
@@ -110,7 +110,7 @@ class Operation(Struct, frozen=True):
 
     @property
     def cursor_of(self) -> list[str] | None:
-        """The types of a page's answer, if there are pages."""
+        """The types of a page, if the result is paginated."""
         answer = self.answers.get(200)
         has_cursor = any(field.name == "starting_after" for field in self.query)
         return answer if has_cursor and isinstance(answer, list) else None
@@ -126,7 +126,8 @@ class Api(Struct, frozen=True):
         return list(dict.fromkeys(operation.resource for operation in self.operations))
 
     def page_item(self, operation: Operation) -> tuple[Type, str] | None:
-        """What a page lists, and which of its fields the next page starts after: its ID, which comes first."""
+        """The item type of a page, and the field that the next page starts after: the item's ID, its first `…_id`
+        field."""
         if operation.cursor_of is None:
             return None
         page = self.types[operation.cursor_of[0]]
@@ -136,7 +137,7 @@ class Api(Struct, frozen=True):
 
 
 def public_name(schema_name: str) -> str:
-    """What is returned is called after what it is."""
+    """Result types lose the suffix `Out`."""
     return schema_name.removesuffix("Out") or schema_name
 
 
@@ -146,7 +147,7 @@ def reference(schema: Schema) -> str | None:
 
 
 def references(schema: object) -> set[str]:
-    """All types that a schema refers to."""
+    """All types that a schema references."""
     if isinstance(schema, list):
         return {name for part in schema for name in references(part)}
     if not isinstance(schema, dict):
@@ -178,14 +179,14 @@ def read_table() -> Api:
 
 
 def _declared() -> Iterator[tuple[str, Endpoint]]:
-    """In the order of the table, each with the module that declares it."""
+    """All endpoints in the order of the table, each with the name of its module."""
     modules = {name: one for name, one in vars(table).items() if isinstance(one, ModuleType)}
     homes = {id(found): name for name, module in modules.items() for found in vars(module).values()}
     return ((homes[id(endpoint)], endpoint) for endpoint in table.ENDPOINTS)
 
 
 def _is_called_by_clients(endpoint: Endpoint) -> bool:
-    """Pages are for people, and the notices of payment providers come from payment providers."""
+    """Excludes pages, which are for people, and webhooks, which payment providers call."""
     return endpoint.is_documented and not endpoint.is_demo and problems.SIGNATURE_REFUSED not in endpoint.problems
 
 
@@ -231,7 +232,7 @@ def _collect(
         return
     name = reference(schema)
     if name is not None and name not in types:
-        # What it refers to comes first, as Python needs it.
+        # Referenced types come first, as Python requires.
         _collect(components[name], components, resource, is_input, types)
         types[name] = Type(name, components[name], resource, is_input)
     for part in schema.values():
@@ -239,7 +240,7 @@ def _collect(
 
 
 def _in_files(types: dict[str, Type]) -> dict[str, Type]:
-    """Files of a moderate length. A type refers to earlier ones only, so any place will do to begin a new file."""
+    """Splits types into files of moderate length. Types refer only to earlier ones, so a file may start at any type."""
     lines: dict[str, int] = {}
     placed = {}
     for name, one in types.items():

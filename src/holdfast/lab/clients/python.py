@@ -31,7 +31,7 @@ def python_files(api: Api) -> dict[str, str]:
 
 
 def formatted(files: dict[str, str]) -> dict[str, str]:
-    """As ruff writes them, with the imports they use and no others."""
+    """Formats the files with ruff, which also removes unused imports."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in files.items():
             file = Path(directory) / name
@@ -53,7 +53,7 @@ def _ruff(command: str, *arguments: str) -> None:
 
 
 def _type_index(api: Api) -> str:
-    """Everything by one import: `from holdfast.client.types import Reservation`."""
+    """Re-exports every type: `from holdfast.client.types import Reservation`."""
     lines = [HEAD, '"""What calls return, and what they take besides plain values."""\n']
     lines += [f"from holdfast.client.types.{one.file} import {one.name}" for one in api.types.values()]
     names = ", ".join(f'"{name}"' for name in sorted(one.name for one in api.types.values()))
@@ -71,7 +71,7 @@ def _types(api: Api, file: str) -> str:
         "from msgspec import Struct",
         *_imports(api, sorted(used)),
     ]
-    # A newer server may send other values: only type checkers see the list.
+    # A newer server may send other values, so only type checkers know the list.
     enums = [one for one in mine if one.values is not None]
     if enums:
         lines.append("if TYPE_CHECKING:")
@@ -97,7 +97,7 @@ def _class(one: Type) -> str:
     for field in one.fields:
         kind = annotation(field.schema)
         is_nullable = "None" in kind.split(" | ")
-        # What may be null may be missing: an older server does not know it yet.
+        # Nullable fields may also be missing, because an older server does not know them.
         if not field.is_required and not is_nullable:
             kind = f"{kind} | None"
         written = f"    {_safe(field.name)}: {kind}" + ("" if field.is_required and not is_nullable else " = None")
@@ -119,7 +119,7 @@ def _docstring(one: Type) -> list[str]:
 
 
 def _with_comment(line: str, words: str) -> str:
-    """If it fits. The reference page has all of them."""
+    """Adds the comment if it fits on the line. The reference page has all of them."""
     commented = f"{line}  # {words}"
     return commented if words and len(commented) <= _LINE else line
 
@@ -131,7 +131,7 @@ def annotation(schema: Schema, *, is_input: bool = False) -> str:
     if "anyOf" in schema:
         return " | ".join(dict.fromkeys(annotation(part, is_input=is_input) for part in schema["anyOf"]))
     if "enum" in schema:
-        # A long list says less than the server's own message.
+        # A long list of values is less helpful than the server's own error message.
         return _literal(schema["enum"]) if is_input and len(schema["enum"]) <= _VALUES_MAX else "str"
     if schema.get("format") == "date-time":
         return "datetime | str" if is_input else "datetime"
@@ -147,7 +147,7 @@ def _literal(values: Iterable[object]) -> str:
 
 
 def _safe(name: str) -> str:
-    """As Python writes names."""
+    """Converts a name to snake case, and avoids keywords."""
     snake = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
     return f"{snake}_" if keyword.iskeyword(snake) else snake
 
@@ -214,7 +214,7 @@ def _wrapped(texts: list[str]) -> list[str]:
 
 
 def _sent(fields: list[Field]) -> str:
-    """A query has no null: what is None there was not given."""
+    """A query has no null, so parameters that are None are left out."""
     parts = []
     for field in fields:
         name = _safe(field.name)
@@ -233,7 +233,7 @@ def _parameters(operation: Operation) -> str:
     for header, name in operation.header_parameters.items():
         is_required = operation.headers[header][1] and name != "idempotency_key"
         named.append(f"{_safe(name)}: str" if is_required else f"{_safe(name)}: str | None = None")
-    # A trailing comma sets one parameter per line, where they do not fit on one.
+    # No trailing comma, so the formatter decides whether the parameters fit on one line.
     return ", ".join([*positional, *(["*", *named] if named else [])])
 
 
@@ -250,7 +250,7 @@ def _parameter(field: Field) -> str:
 
 
 def _kinds(api: Api, answer: list[str] | Document) -> list[str]:
-    """The one with most fields first: of two that fit, it says more."""
+    """Types with the most required fields come first: if two match, the larger one says more."""
     if isinstance(answer, Document):
         return ["StreamEvent" if answer.event_fields else "str"]
     found = sorted((api.types[name] for name in answer), key=lambda one: -len(one.schema.get("required", [])))
@@ -278,7 +278,7 @@ def _methods(api: Api, flavour: str) -> str:
     lines = [
         HEAD,
         '"""One method for each operation, and an iterator for each list that has pages."""',
-        # A resource may be called like one of its operations.
+        # Aliased, because a resource may have the same name as one of its operations.
         *(f"from holdfast.client.calls import {name} as {name}_calls" for name in api.resources),
         f"from holdfast.client.methods import {makers}",
     ]
@@ -286,7 +286,7 @@ def _methods(api: Api, flavour: str) -> str:
     for operation in api.operations:
         maker = "stream" if operation.is_stream else "method"
         call = f"{operation.resource}_calls.{operation.name}"
-        # `help()` knows the text of the call; editors show what stands below the name.
+        # `help()` shows the call's docstring; editors show the text below the name.
         words = f'    """{operation.endpoint.summary}."""'
         body += [f"    {operation.name} = {prefix}{maker}({call})", words]
         found = api.page_item(operation)
@@ -299,7 +299,7 @@ def _methods(api: Api, flavour: str) -> str:
 
 
 def _problems(api: Api) -> dict[str, str]:
-    """One file for each class of statuses."""
+    """One file per error class, by status."""
     by_base: dict[str, list[ProblemKind]] = {}
     for kind in api.problems:
         by_base.setdefault(_BY_STATUS.get(kind.status, "InvalidCall"), []).append(kind)

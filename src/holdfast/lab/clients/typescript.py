@@ -1,4 +1,4 @@
-"""The generated part of `clients/typescript/src`: types, calls and one method for each operation."""
+"""The generated part of `clients/typescript/src`: types, calls and one method per operation."""
 
 import json
 from collections.abc import Iterable
@@ -113,7 +113,7 @@ def _call(operation: Operation) -> str:
 
 
 def _arguments(operation: Operation) -> list[tuple[str, str, bool]]:
-    """Names, kinds, and whether they must be given. A key never: the client makes one."""
+    """Names, types, and whether each is required. Idempotency keys are left out, because the client generates them."""
     fields = [*(operation.body or []), *operation.query]
     found = [(field.name, annotation(field.schema), field.is_required) for field in fields]
     for header, name in operation.header_parameters.items():

@@ -33,7 +33,7 @@ app = typer.Typer()
 HOST = "127.0.0.1"
 # Part of the 10 s shutdown budget, most of which the server needs.
 END_S = 2.0
-# It has servers and stores of its own to stop, if a run is under way.
+# It may have to stop the servers and stores of a run.
 SIMULATION_END_S = 8.0
 NEXT_PORTS = 50
 LISTENS_S, LOOK_S = 15.0, 0.1
@@ -89,10 +89,10 @@ def demo(
 
 
 def _settings(data: object, simulation_url: str) -> tuple[Settings, int]:
-    """And the port of the payment sandbox that the demo starts; 0 if there is one already."""
+    """Returns the settings, and the port of the payment sandbox to start: 0 if one is configured already."""
     from holdfast.lab.load.engines import free_port  # noqa: PLC0415 - keeps `demo --help` fast
 
-    # Info logs would bury the URLs.
+    # Info logs would drown the URLs.
     given = partial(load_settings, data=data, demo=True, demo_simulation_url=simulation_url, log_level="warning")
     settings, cards_port = given(), 0
     if not settings.payment_sandbox_url:
@@ -115,7 +115,7 @@ def _next_port(port: int) -> int:
 
 @contextmanager
 def _test_cards(settings: Settings, port: int) -> Iterator[None]:
-    """A payment sandbox. Its records are kept, because the next demo in this directory looks payments up."""
+    """Starts a payment sandbox. Its records are kept, because the next demo in this directory looks payments up."""
     if not port:
         yield
         return
@@ -127,7 +127,8 @@ def _test_cards(settings: Settings, port: int) -> Iterator[None]:
 
 @contextmanager
 def _crowd(settings: Settings, call: Call | None) -> Iterator[None]:
-    """Waits for the server. It gets secrets on stdin, where no other user can read them."""
+    """Starts the simulated buyers, which wait for the server. Secrets are passed on stdin, where no other user can read
+    them."""
     if call is None:
         yield
         return
@@ -148,7 +149,7 @@ def _simulation(settings: Settings, port: int, demo_url: str) -> Iterator[None]:
 
 @contextmanager
 def _companion(command: list[str], log_file: Path, end_s: float, task: bytes = b"") -> Iterator[None]:
-    """A process of its own, which ends when its stdin is closed, however this one ends."""
+    """Runs a separate process that exits when its stdin closes, so also when this process dies."""
     with log_file.open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=clean_environment())
     assert process.stdin is not None
@@ -185,7 +186,7 @@ def _greet(settings: Settings, url: str, drop: Drop, open_page: bool, _sku_id: s
 
 
 def _open(server: str, page: str) -> None:
-    """In a thread, because the server listens only after its greeting."""
+    """Runs in a thread, because the server starts listening only after its greeting."""
     address = urlsplit(server)
     assert address.hostname is not None
     assert address.port is not None

@@ -172,7 +172,7 @@ def _part(options: Options, part: str | None, save: Path | None, start_at: datet
 
 
 def _check_writable(option: str, path: Path | None) -> None:
-    """Fail before the rush, not after it."""
+    """Fails before the rush instead of after it."""
     if path is not None and not path.absolute().parent.is_dir():
         raise SettingsError(f"{option}: there is no directory {path.absolute().parent}")
 

@@ -1,1 +1,1 @@
-"""A small sale with simulated buyers, to watch and to buy in. Imported by commands."""
+"""A small sale with simulated buyers, to watch and to take part in. Imported by commands."""

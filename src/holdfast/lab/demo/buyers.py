@@ -1,6 +1,6 @@
-"""The demo's simulated buyers: `python -m holdfast.lab.demo.buyers`, with its task on stdin. Ends when stdin is closed.
+"""The demo's simulated buyers: `python -m holdfast.lab.demo.buyers`, with its task on stdin. Exits when stdin closes.
 
-They arrive somewhat faster than they are called. So a queue forms, a visitor who opens the page within the first half
+They arrive slightly faster than they are called. So a queue forms, a visitor who opens the page within the first half
 minute gets a unit, and the last buyers find everything sold.
 """
 

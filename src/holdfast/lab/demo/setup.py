@@ -26,14 +26,14 @@ from holdfast.settings import Settings
 DEMO = "demo"
 DEMO_UNITS = 500
 PRICE, CURRENCY = 4_900, "EUR"
-# Time for the server to start, and to read the page and join.
+# Enough time for the server to start and for a visitor to read the page and join.
 OPENS_IN_S = 22
-# How long it takes to call one buyer per unit: the sale lasts a minute, and one can watch the queue move.
+# The time to call one buyer per unit: the sale lasts a minute, and one can watch the queue advance.
 SELLS_IN_S = 35
 HOLD_S, MOST_HOLD_S, PASS_S = 90, 300, 60
-# A fraction of a second in a browser, a few hundredths for the simulated buyers.
+# Takes a fraction of a second in a browser, and a few hundredths for the simulated buyers.
 PROOF_COST = 120
-# More demo sales than one data directory ever has.
+# More demo sales than one data directory will ever have.
 LISTED_MAX = 10_000
 
 _MARK = "demo"
@@ -47,8 +47,8 @@ class Drop(Struct, frozen=True):
 
 @contextmanager
 def claimed_directory(settings: Settings) -> Iterator[None]:
-    """A demo hands out play money, so it only runs in a ledger that was created for it, and one at a time: the next
-    would close the drop of the one that runs."""
+    """A demo hands out play money, so it runs only in a ledger that was created for it. Only one demo can run at a
+    time, because the next one would close the running one's drop."""
     claim_directory(settings)
     with (settings.data / _MARK).open("rb") as mark:
         try:
@@ -74,7 +74,7 @@ def claim_directory(settings: Settings) -> None:
 
 
 async def prepare(settings: Settings, units: int) -> Drop:
-    """Changes nothing while a server uses the directory."""
+    """Changes nothing while a server is using the directory."""
     lock = ServerLock(database_file(settings), "server").acquire()
     try:
         return await _prepare(settings, units)
@@ -93,7 +93,7 @@ async def _prepare(settings: Settings, units: int) -> Drop:
 
 
 async def _make_demo(gate: Gate, database: Database, operations: SaleOperations) -> None:
-    """The pool and sale that the README uses; left alone once they exist."""
+    """Creates the pool and sale that the README uses, unless they exist."""
     await gate.apply(DEMO, [Provision(DEMO_UNITS, Rules(), only_if_missing=True)])
     if DEMO not in await _sale_ids(database):
         await operations.create(_demo())

@@ -1,4 +1,4 @@
-"""Signs buyers' tokens as an auth service would; and makes tokens that a server must refuse."""
+"""Signs buyers' tokens as an auth service would, and forges tokens that a server must refuse."""
 
 import hmac
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _NONE = base64url(b'{"alg":"none"}')
 
 class BuyerTokens:
     def __init__(self, secret: str, claims: Mapping[str, str] | None = None) -> None:
-        """`claims` are what the server wants besides (`Settings.buyer_claims`)."""
-        # Copied for each token, so that the key is hashed once.
+        """`claims` are the additional claims that the server requires (`Settings.buyer_claims`)."""
+        # Copied for each token, so that the key is hashed only once.
         self._keyed = hmac.new(secret.encode(), digestmod="sha256")
         encoded = msgspec.json.encode({"exp": int(time()) + LIFETIME_S, **(claims or {})})
         self._others = encoded[1:]

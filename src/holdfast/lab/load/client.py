@@ -1,9 +1,9 @@
-"""The load client: HTTP/1.1 over kept connections, with as little work as possible between response and next request.
+"""The load client: HTTP/1.1 over persistent connections, with minimal work between a response and the next request.
 
-There may be fewer connections than requests. A request that finds none free waits in order, and that counts into its
-latency, because latency counts from the moment a request was due. `Queue.NEWCOMERS` is served after `Queue.USUAL`: a
-browser that was answered before keeps its connection, a new one has to open its own. A connection that the server
-closed while idle is opened again when needed; one that breaks with a request under way yields status 0.
+There may be fewer connections than requests. A request that finds none free queues for one, and the wait counts towards
+its latency, because latency counts from the moment a request was due. `Queue.NEWCOMERS` is served after `Queue.USUAL`:
+a browser that was answered before keeps its connection, a new one has to open its own. A connection that the server
+closed while idle is reopened when needed; one that breaks with a request in flight yields status 0.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from holdfast.lab.load.http import Request, Response, end_of_head, parse_respons
 
 TIMEOUT_S = 30.0
 _SWEEP_S = 1.0
-# Refused connections are retried after a pause, so that a server that is down is not hit a million times.
+# Refused connections are retried after a pause, so as not to flood a server that is down.
 _RECONNECT_S = 0.2
 _CONNECT_AT_ONCE = 64
 _RETRY_S = 0.5
@@ -42,7 +42,7 @@ class _Pending(Struct, eq=False):
 
 
 class _Connection(asyncio.Protocol):
-    """At most one request is under way, so what arrives is the response to it."""
+    """At most one request is in flight, so incoming data is the response to it."""
 
     __slots__ = ("_arrived", "_client", "pending", "sent_at", "transport")
 
@@ -98,18 +98,18 @@ class LoadClient:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a connection."""
+        """The number of requests waiting for a connection."""
         return len(self._waiting) + len(self._newcomers)
 
     async def connect_all(self) -> None:
-        """A few at a time: connecting all at once would be another measurement."""
+        """Connects a few at a time: opening all connections at once would itself be a load test."""
         create = self._loop.create_connection
         while len(self._open) < self._connections_max:
             count = min(_CONNECT_AT_ONCE, self._connections_max - len(self._open))
             await asyncio.gather(*(create(lambda: _Connection(self), self._host, self._port) for _ in range(count)))
 
     async def request(self, request: Request, *, attempts: int = 1) -> Response:
-        """Awaits the response; repeats the request while the server is busy or cannot be reached."""
+        """Awaits the response; retries while the server is busy or unreachable."""
         while True:
             attempts -= 1
             response = await self._response(request)
@@ -123,7 +123,7 @@ class LoadClient:
         answered: asyncio.Future[Response] = self._loop.create_future()
 
         def reply(response: Response) -> None:
-            # The caller may have been cancelled meanwhile.
+            # The caller may have been cancelled in the meantime.
             if not answered.done():
                 answered.set_result(response)
 
@@ -149,7 +149,7 @@ class LoadClient:
         self._open_more()
 
     def drop_due_before(self, moment: float) -> int:
-        """Forgets the requests that have waited for a connection since before then, and returns how many."""
+        """Drops requests that are waiting for a connection and were due before this moment; returns their number."""
         count = 0
         while self._waiting and self._waiting[0].due_at < moment:
             self._waiting.popleft()
@@ -196,7 +196,7 @@ class LoadClient:
     def answered(self, connection: _Connection, pending: _Pending, response: Response) -> None:
         self._reuse(connection)
         if pending.hang_up_s is not None:
-            # The response was faster than the hang-up; the caller has left all the same.
+            # The response arrived before the hang-up, but the caller has left anyway.
             self._fail(pending)
         else:
             pending.reply(response)

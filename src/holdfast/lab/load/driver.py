@@ -1,4 +1,4 @@
-"""Our own load driver: the load client on uvloop, in a process of its own that reads its task from stdin."""
+"""Our own load driver: the load client on uvloop, in its own process, which reads its task from stdin."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from holdfast.lab.load.loops import ClosedLoop, OpenLoop
 from holdfast.lab.load.processes import python
 from holdfast.lab.load.spec import Load, LoadResult
 
-# How long responses may still come after the last request was due.
+# How long to wait for responses after the last request was due.
 GRACE_S = 10.0
 _START_S = 30.0
 
@@ -47,7 +47,7 @@ def _result(loop: ClosedLoop | OpenLoop, failed: int) -> LoadResult:
 
 
 def drive(load: Load) -> LoadResult:
-    """Runs the driver in a process of its own, so that it takes no time from anything else here."""
+    """Runs the driver in its own process, so that it takes no CPU time from this one."""
     try:
         done = subprocess.run(
             python("holdfast.lab.load.driver"),

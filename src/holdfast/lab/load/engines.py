@@ -30,13 +30,13 @@ _START_TIMEOUT_S = 60.0
 # a port between this check and the server's start, or during a restart.
 _PORTS = range(10_000, 16_000)
 _BLOCK = 500
-# The same for processes whose TMPDIR differs: they share the ports.
+# Not in TMPDIR, because processes with different TMPDIRs share the ports.
 _LOCKS = Path("/tmp")  # noqa: S108
 
 
 @cache
 def _own_ports() -> Iterator[int]:
-    """A block that no other process takes ports from, for the same reason; all of them if every block is taken."""
+    """A block of ports that no other process uses, for the same reason; all ports if every block is taken."""
     blocks = [_PORTS[first : first + _BLOCK] for first in range(0, len(_PORTS), _BLOCK)]
     for block in random.sample(blocks, len(blocks)):
         if _claim(_LOCKS / f"holdfast-ports-{block[0]}.lock"):
@@ -45,10 +45,10 @@ def _own_ports() -> Iterator[int]:
 
 
 def _claim(file: Path) -> bool:
-    """For as long as this process lives."""
+    """Locks the file for as long as this process lives."""
     try:
         lock = os.open(file, os.O_CREAT | os.O_WRONLY, 0o666)
-    except OSError:  # Another user's.
+    except OSError:  # It belongs to another user.
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def postgres() -> Iterator[str]:
             start_patiently(server.start)
             pid = server.get_pid()
             assert pid is not None
-            # It ends its own children.
+            # The server ends its own children.
             with watched(pid, signal.SIGQUIT):
                 yield server.get_uri()
         finally:
@@ -90,15 +90,16 @@ def postgres() -> Iterator[str]:
 
 
 def prepare_runtime_directory(directory: Path) -> None:
-    """The wheel looks for the runtime directory on import, and warns if there is none or if others may read it. So it
-    has its own: as root, the wheel opens the directory above the data to the user that its server runs as."""
+    """The wheel looks for the runtime directory on import, and warns if it is missing or readable by others. As root,
+    it also opens the directory above the data to the server's user. So the runtime directory is a private directory
+    below that."""
     runtime = directory / "runtime"
     runtime.mkdir(mode=0o700)
     os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
 
 
 def start_patiently(start: Callable[[], None]) -> None:
-    """The wheel waits for ten seconds, but on a busy machine the server may take longer."""
+    """The wheel waits for ten seconds, but on a busy machine the server may need longer."""
     until = time.monotonic() + _START_TIMEOUT_S
     while True:
         try:
@@ -122,7 +123,7 @@ def postgres_version(url: str) -> str:
 
 @contextmanager
 def valkey(fsync: str = "no") -> Iterator[str]:
-    """A temporary Valkey server; yields its URL. Without persistence unless `fsync` says how often to sync."""
+    """A temporary Valkey server; yields its URL. It has no persistence unless `fsync` sets a sync policy."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="holdfast-valkey-") as directory:
         command = valkey_command(port, Path(directory), fsync)

@@ -1,4 +1,4 @@
-"""The error of a measurement that cannot be trusted."""
+"""The error raised when a measurement cannot be trusted."""
 
 from holdfast.errors import HoldfastError
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 messages as load clients send and read them."""
+"""HTTP/1.1 messages as load clients send and parse them."""
 
 import re
 
@@ -9,13 +9,13 @@ from holdfast.lab.load.failure import BenchFailed
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _RETRY_AFTER = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
 _NO_BODY = frozenset({b"204", b"304"})
-# Where the edge says an answer came from. Names of headers are written in one of these ways.
+# The header in which the edge reports the source of a response, in the two spellings in use.
 _CACHE_HEADERS = (b"\r\nHoldfast-Cache: ", b"\r\nholdfast-cache: ")
 JSON = b"Content-Type: application/json\r\n"
 
 
 class Request(Struct, frozen=True):
-    """`step` names what it is for. With `hang_up_s` the client closes the connection that long after sending it."""
+    """`step` names the purpose. With `hang_up_s` the client closes the connection that long after it has sent it."""
 
     step: str
     method: str
@@ -31,7 +31,7 @@ class Request(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """Status 0: none came. `due_at` is when the request should have been sent; latency counts from there."""
+    """Status 0: no response. `due_at` is when the request should have been sent; latency counts from there."""
 
     status: int
     body: bytes = b""
@@ -39,16 +39,16 @@ class Response(Struct, frozen=True):
     at: float = 0.0
     retry_after_s: float | None = None
     cache: str = ""
-    """`Holdfast-Cache`: `HIT`, `EDGE` and so on, or nothing."""
+    """The value of `Holdfast-Cache`, such as `HIT` or `EDGE`; empty without that header."""
 
     @property
     def should_retry(self) -> bool:
-        """A 429 without `rate_limited` means a pass is missing: repeating the request changes nothing."""
+        """A 429 without `rate_limited` means that a pass is missing: a retry would not help."""
         return self.status in (0, 503) or (self.status == 429 and b'"rate_limited"' in self.body)
 
 
 def end_of_head(data: bytes) -> int | None:
-    """Where the head ends, once the whole response has arrived."""
+    """The end of the head, or None until the whole response has arrived."""
     end = data.find(b"\r\n\r\n")
     return end if end >= 0 and len(data) >= end + 4 + _body_length(data, end) else None
 

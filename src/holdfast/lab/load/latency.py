@@ -1,8 +1,8 @@
 """Latencies: exact percentiles of a list, and a histogram for millions of them.
 
-The histogram's buckets grow with their value, as HdrHistogram's do. Each power of two is divided into 32 equal parts,
-so a value read from it is at most 3.2 % above the recorded one; a thousand buckets hold anything from a microsecond to
-an hour. Two histograms can be added.
+The histogram's buckets grow with their value, like those of HdrHistogram. Each power of two is divided into 32 equal
+parts, so a value read from it is at most 3.2 % above the recorded one; a thousand buckets hold anything from a
+microsecond to an hour. Two histograms can be added.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 PARTS = 32
 _PARTS_BITS = PARTS.bit_length() - 1
-# Below twice as many as the parts, every microsecond has a bucket of its own.
+# Below twice the number of parts, every microsecond has its own bucket.
 _EXACT = 2 * PARTS
 
 
@@ -35,7 +35,7 @@ def bucket_of(microseconds: int) -> int:
 
 
 def top_of(bucket: int) -> int:
-    """The largest value that falls into it."""
+    """The largest value in this bucket."""
     if bucket < _EXACT:
         return bucket
     power = bucket // PARTS - 1
@@ -62,7 +62,7 @@ class Histogram(Struct):
         self.largest = max(self.largest, other.largest)
 
     def quantile_ms(self, share: float) -> float:
-        """The smallest value that this share of all does not exceed, up to the width of a bucket."""
+        """The smallest value that this share of all values does not exceed, up to the width of a bucket."""
         wanted, seen = share * self.total, 0
         for bucket in sorted(self.counts):
             seen += self.counts[bucket]

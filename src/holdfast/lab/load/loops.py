@@ -1,8 +1,8 @@
 """The two ways to drive a server.
 
-A closed loop sends the next request of a connection when the last was answered. An open loop sends each request at its
-scheduled time and counts latency from then: when the server is slow, requests queue up and their waiting counts, where
-a closed loop would slow down with the server and hide it.
+A closed loop sends the next request of a connection when the previous one was answered. An open loop sends each request
+at its scheduled time and counts latency from then: when the server is slow, requests queue up and their wait counts. A
+closed loop would slow down with the server and hide that.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from holdfast.lab.load.http import Response
 from holdfast.lab.load.spec import Load
 
 _TICK_S = 0.001
-# About 50 MB of requests with tokens. Making one takes the driver about as long as sending it.
+# About 50 MB of requests with tokens. Creating one takes the driver about as long as sending it.
 _PREPARED_MAX = 100_000
-# More than any server here answers; a closed loop that needs more makes them as it goes.
+# More than any server here answers; a closed loop that needs more requests creates them on the fly.
 _CLOSED_RATE = 40_000
 
 
@@ -41,7 +41,7 @@ class _Loop:
         raise NotImplementedError
 
     def count(self, response: Response) -> bool:
-        """Whether there was a response; without one the measurement has failed."""
+        """Returns whether there was a response; without one the measurement has failed."""
         if response.status == 0:
             if not self.done.done():
                 self.done.set_exception(BenchFailed("the server closed a connection that was in use"))
@@ -57,8 +57,8 @@ class _Loop:
 
 
 def _requests(load: Load) -> Iterator[bytes]:
-    """Those of an open loop are prepared in advance, so that the driver itself is never late; and those with tokens,
-    so that a fast server is not held up by signing them."""
+    """Prepares the requests of an open loop in advance, so that the driver itself is never late; and those with tokens,
+    so that signing them does not hold up a fast server."""
     filling, pieces = load.filling(), [piece.encode() for piece in load.pieces()]
     rate = load.rate_per_second or (_CLOSED_RATE if load.buyer_secret and load.requests is None else 0)
     made = min(int(load.seconds * rate), _PREPARED_MAX)
@@ -118,7 +118,7 @@ class OpenLoop(_Loop):
             self._finish_when_done()
 
     def _end_storm(self) -> None:
-        """Requests still under way would be answered after the storm, and are not counted."""
+        """Requests in flight would be answered after the storm, so they are not counted."""
         self._give_up(float("inf"))
         self.ended = monotonic()
         self.finish()

@@ -1,4 +1,4 @@
-"""The machine that figures were measured on."""
+"""Describes the machine that figures were measured on."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ def machine(packages: list[str], **known: object) -> dict[str, Any]:
 
 
 def fsync_ms() -> float:
-    """How long it takes to sync one page to disk, where the engines keep their files."""
+    """The time to sync one page to disk, in the directory where the engines keep their files."""
     took = []
     with tempfile.TemporaryFile() as file:
         for _ in range(_SYNCS):
@@ -44,7 +44,7 @@ def fsync_ms() -> float:
 
 
 def _cpu() -> str:
-    """The model's name, if the system reports it."""
+    """The CPU model, if the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""nginx, started for a measurement: the edge, or what it is compared with."""
+"""nginx, started for a measurement: the edge, or the nginx it is compared with."""
 
 import signal
 import subprocess
@@ -18,7 +18,7 @@ NEEDED = "this needs nginx with njs: apt-get install nginx libnginx-mod-http-js"
 
 @contextmanager
 def running_edge(state: Path, origin: int, keys: Mapping[str, str]) -> Iterator[int]:
-    """The port of our edge in front of a server on this machine."""
+    """Yields the port of our edge in front of a server on this machine."""
     port = free_port()
     options = EdgeOptions(listen=f"127.0.0.1:{port}", upstreams=(f"127.0.0.1:{origin}",), keys=keys, state=state)
     with running_nginx("edge", state, nginx_config(options), f"http://127.0.0.1:{port}/_edge/health"):
@@ -32,7 +32,7 @@ def running_nginx(name: str, state: Path, config: str, health: str) -> Iterator[
     file = state / f"{name}.conf"
     file.write_text(config)
     command = ["nginx", "-c", str(file), "-g", "daemon off;"]
-    # Its workers would outlive a master that is killed.
+    # SIGTERM, because a killed master would leave its workers running.
     with running(name, command, state, ended_by=signal.SIGTERM) as process:
         process.await_ready(lambda: answers(health), START_TIMEOUT_S)
         yield

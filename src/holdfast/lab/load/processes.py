@@ -45,7 +45,7 @@ class Process:
 
 
 def memory_mb(pid: int | None = None) -> float:
-    """Resident memory now, by default of this process."""
+    """Current resident memory, by default of this process."""
     import psutil  # type: ignore[import-untyped] # noqa: PLC0415 - comes with the bench extra
 
     rss: int = psutil.Process(pid).memory_info().rss
@@ -61,8 +61,8 @@ def running(
     *,
     ended_by: signal.Signals = signal.SIGKILL,
 ) -> Iterator[Process]:
-    """Run a command in `directory`, with its output in a file there, until the block ends or this process is killed:
-    then `ended_by` is sent."""
+    """Runs a command in `directory`, with its output in a file there, until the block ends. If this process is killed,
+    the command is sent `ended_by`."""
     log = directory / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(
@@ -71,7 +71,7 @@ def running(
     with ExitStack() as ending:
         ending.callback(_stop, child)
         ending.enter_context(watched(child.pid, ended_by))
-        # Watched until it has stopped: this process may be killed while it waits for that.
+        # Watched until it has stopped, because this process may be killed while it waits for that.
         ending.callback(_stop, child)
         yield Process(name, child, log)
 

@@ -1,4 +1,4 @@
-"""Holdfast servers started for a measurement, each a process of its own on a free port, and load with its checks."""
+"""Starts Holdfast servers for a measurement, each in its own process on a free port, and defines checked loads."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ from holdfast.lab.load.failure import BenchFailed
 from holdfast.lab.load.processes import Process, clean_environment, python, running
 from holdfast.lab.load.spec import BUYER, NUMBER, Load, LoadResult
 
-# Generous, so that a busy machine gives slow figures and not a failure to start.
+# Generous, so that a busy machine leads to slow figures, not to a failed start.
 START_TIMEOUT_S = 90.0
 _CALM_S = 20.0
 # Long enough that no hold expires before the counts are compared.
@@ -71,7 +71,7 @@ class Holdfast:
         return CheckedLoad(load, 200, lambda _: None)
 
     def purchases(self, *, units: int = MAX_TOTAL_UNITS) -> CheckedLoad:
-        """Each by another buyer, with a token and an idempotency key."""
+        """Purchases, each by another buyer with a token and an idempotency key."""
         sale_id = self._next_name()
         self.create_sale(
             {
@@ -93,7 +93,7 @@ class Holdfast:
         self._client.post("/v1/sales", json=terms).raise_for_status()
 
     def requests_answered(self) -> int:
-        """As the server counts them."""
+        """The number of answered requests, as the server counts them."""
         text = self._client.get("/metrics").raise_for_status().text
         counts = re.findall(r"^holdfast_http_requests_total\{.*\} (\S+)$", text, re.MULTILINE)
         return int(sum(map(float, counts)))
@@ -108,11 +108,11 @@ class Holdfast:
 
     def _next_name(self) -> str:
         self._pools += 1
-        # Several servers may share a ledger.
+        # Several servers may share a ledger, so names contain the port.
         return f"bench-{self.port}-{self._pools}"
 
     def held(self, sku_id: str) -> int:
-        """Right after an overload, reads may be refused for a moment."""
+        """Right after an overload, the server may refuse reads for a moment."""
         until = time.monotonic() + _CALM_S
         while (answer := self._client.get(f"/v1/inventory/{sku_id}/available")).status_code == 503:
             if time.monotonic() > until:
@@ -133,7 +133,8 @@ def answers(url: str) -> bool:
 
 
 def check_taken(name: str, result: LoadResult, taken: int) -> None:
-    """Every grant took a unit, and no unit was taken without a grant, except for responses nobody waited for."""
+    """Every grant took a unit, and no unit was taken without a grant, except for requests whose response nobody waited
+    for."""
     if not result.good <= taken <= result.good + result.cut_off:
         raise BenchFailed(f"{name}: {result.good} were granted, but {taken} units are gone")
 
@@ -158,7 +159,7 @@ def new_service_key() -> str:
 def holdfast_server(
     place: Place, *, workers: int = 1, background: bool | None = None, **settings: str
 ) -> Iterator[Holdfast]:
-    """Without background tasks in Redis mode, where a separate process drains the journal (`holdfast_worker`)."""
+    """By default no background tasks in Redis mode, where a separate process drains the journal (`holdfast_worker`)."""
     port, key = free_port(), new_service_key()
     buyer_secret = settings.setdefault("HOLDFAST_BUYER_SECRET", secrets.token_hex(16))
     command = python("holdfast", "serve", "--port", str(port), "--data", str(place.directory / "data"))

@@ -1,4 +1,4 @@
-"""What a driver sends, and what came back."""
+"""What a driver sends, and its result."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,15 @@ from msgspec import Struct
 from holdfast.lab.load.buyer_tokens import BuyerTokens
 from holdfast.lab.load.latency import Latency
 
-# Replaced by the request's number, always with the same number of digits.
+# Replaced by the request's number, zero-padded to a fixed width.
 NUMBER = "{number}"
 _DIGITS = 12
-# As the authorization: another buyer's token with each request.
+# As the authorization header: each request gets another buyer's token.
 BUYER = f"Bearer {NUMBER}"
 
 
 class Load(Struct, frozen=True):
-    """The same request repeated over kept connections; only its number changes."""
+    """The same request repeated over persistent connections; only its number changes."""
 
     port: int
     method: str
@@ -27,28 +27,29 @@ class Load(Struct, frozen=True):
     requests: int | None = None
     """Stop after this many requests instead of after `seconds`."""
     buyer_secret: str = ""
-    """Signs buyers' tokens, which then take the place of the number."""
+    """Signs buyers' tokens, which then replace the number."""
     rate_per_second: float | None = None
-    """Send at this rate whether or not responses come (an open loop), instead of as fast as they come."""
+    """Send at this rate, regardless of responses (an open loop); otherwise send as responses arrive (a closed loop)."""
     patience_s: float | None = None
-    """Open loop only: a request that finds no free connection for this long is dropped, and counted."""
+    """Open loop only: a request that waits this long for a free connection is dropped and counted."""
     keyed: bool = False
-    """With an idempotency key for each request."""
+    """Send an idempotency key with each request."""
 
     @property
     def longest_s(self) -> float:
-        """A count is bounded in time, too: no server worth driving answers fewer than a hundred a second."""
+        """A load with a fixed number of requests is limited in time as well: no server worth testing answers fewer than
+        a hundred per second."""
         return self.seconds if self.requests is None else 5.0 + self.requests / 100
 
     def filling(self) -> Callable[[int], bytes]:
-        """What goes between the pieces, for each request."""
+        """The text to insert between the pieces of each request."""
         if not self.buyer_secret:
             return lambda number: numbered(number).encode()
         tokens = BuyerTokens(self.buyer_secret)
         return lambda number: tokens.sign(f"buyer-{number}")
 
     def pieces(self) -> list[str]:
-        """The request as it is sent, cut where its number belongs."""
+        """The text of the request, split where its number belongs."""
         lines = [f"{self.method} {self.path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
         if self.authorization:
             lines.append(f"Authorization: {self.authorization}")
@@ -73,14 +74,14 @@ class LoadResult(Struct, frozen=True):
     """All other responses."""
     elapsed_s: float
     failed: int = 0
-    """Requests whose connection broke, or that were not answered in time."""
+    """Requests whose connection broke, or that timed out."""
     cut_off: int = 0
-    """At most this many more may have been under way when a driver that does not wait for them stopped."""
+    """The maximum number of requests in flight when a driver stopped without waiting for them."""
     statuses: dict[int, int] = {}
     latency: Latency | None = None
-    """From the moment a request was due: in a closed loop, from the response before it."""
+    """Counted from the moment a request was due; in a closed loop, from the previous response."""
     given_up: int = 0
-    """Requests that were due and never sent, because no connection was free in time; open loop only."""
+    """Requests that were never sent, because no connection was free in time; open loop only."""
 
     @property
     def per_second(self) -> float:

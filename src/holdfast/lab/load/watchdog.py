@@ -1,13 +1,13 @@
-"""Ends what this process has started, if it is killed and cannot do it itself.
+"""Kills the children of this process if it is killed and cannot do so itself.
 
-The model. A small process of its own reads a pipe whose other end only this process has. It is told of each child that
-begins and ends. When the pipe closes, this process is gone, and the children that are left are killed. A child is known
-by its ID and the time it was started: the system may have given the ID to somebody else meanwhile.
+The model. A small separate process reads a pipe whose other end only this process holds. It is notified of each child
+that starts and ends. When the pipe closes, this process is gone, and the watchdog kills the remaining children. A child
+is identified by its process ID and start time, because the system may have reused the ID.
 
-When it fails. If the watchdog is killed too, children stay behind, as without it. Temporary directories stay behind
-always.
+When it fails. If the watchdog is killed too, children stay behind, as they would without it. Temporary directories
+always stay behind.
 
-`python -m holdfast.lab.load.watchdog` is the process.
+`python -m holdfast.lab.load.watchdog` is the watchdog process.
 """
 
 import atexit
@@ -22,13 +22,13 @@ from threading import Lock
 from typing import TextIO
 
 _lock = Lock()
-# The process that started the watchdog, which a fork of it did not.
+# The watchdog, and the process that started it: a fork of that process has to start its own.
 _running: "tuple[int, subprocess.Popen[str]] | None" = None
 
 
 @contextmanager
 def watched(pid: int, number: signal.Signals = signal.SIGKILL) -> Iterator[None]:
-    """The child is sent the signal if this process does not come to the end of the block."""
+    """Sends the signal to the child if this process dies before the end of the block."""
     known = f"{pid} {_started(pid)} {number.value}"
     _tell(f"+{known}")
     try:
@@ -42,7 +42,7 @@ def _tell(line: str) -> None:
     with _lock:
         if _running is None or _running[0] != os.getpid():
             command = [sys.executable, "-S", "-E", __file__]
-            # In a session of its own: Ctrl-C is for us, who then end our children in order.
+            # In its own session: Ctrl-C should reach only us, and we then end our children in order.
             _running = os.getpid(), subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
             atexit.register(_dismiss)
         pipe = _running[1].stdin
@@ -58,9 +58,9 @@ def _dismiss() -> None:
 
 
 def _started(pid: int) -> str:
-    """In ticks since boot; 0 where the system does not say."""
+    """Start time in ticks since boot; 0 where the system does not report it."""
     try:
-        # The name of the program is in brackets, and may have anything in it.
+        # The program's name is in parentheses and may contain anything.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return "0"
@@ -79,7 +79,7 @@ def watch(lines: TextIO) -> None:
         if _started(int(pid)) == started:
             with suppress(ProcessLookupError):
                 os.kill(int(pid), int(number))
-                # One that was stopped takes no other signal.
+                # A stopped process handles no other signal until it is continued.
                 os.kill(int(pid), signal.SIGCONT)
 
 

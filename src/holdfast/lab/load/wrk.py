@@ -1,6 +1,7 @@
-"""The wrk driver, for machines that have it: written in C, it leaves more of a small machine to the server.
+"""The wrk driver, for machines that have it: written in C, it leaves more CPU time of a small machine to the server.
 
-wrk reports only whether a status was 2xx, stops without waiting for requests under way, and takes whole seconds only.
+wrk reports only whether a status was 2xx, stops without waiting for requests in flight, and supports whole seconds
+only.
 """
 
 import json
@@ -15,7 +16,7 @@ from msgspec import Struct
 from holdfast.lab.load.failure import BenchFailed
 from holdfast.lab.load.spec import Load, LoadResult
 
-# One thread keeps request numbers unique, and is faster than any server here.
+# A single thread keeps request numbers unique, and is faster than any server here.
 _SCRIPT = """
 local pieces = {{ {pieces} }}
 local number = 0
@@ -32,7 +33,7 @@ end
 _RESULT = re.compile(r"^holdfast (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
 
 
-# Only reports: the request is made once, by wrk itself.
+# Only reports results: wrk itself builds the request once.
 _FIXED = """
 wrk.method = {method}
 function done(summary)
@@ -44,7 +45,7 @@ end
 
 
 class Fixed(Struct, frozen=True):
-    """The very same request, repeated."""
+    """The identical request, repeated."""
 
     port: int
     method: str

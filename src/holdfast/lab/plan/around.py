@@ -1,6 +1,8 @@
-"""What surrounds the servers of a sale: CDN, broker, consumers, replicas, and how many such sales one database carries.
+"""The infrastructure around a sale's servers: CDN, broker, consumers, replicas, and how many such sales one database
+can carry.
 
-These are multiplied out from the forecast, with one measured figure each at most. None was validated against a rush.
+These are derived from the forecast by multiplication, with at most one measured figure each. None was validated against
+a rush.
 """
 
 from math import ceil
@@ -11,22 +13,22 @@ from holdfast.lab.plan.capacity import orders_of_worker
 from holdfast.lab.plan.facts import Payment
 from holdfast.lab.plan.plan import Plan
 
-# A message in the broker, with its envelope and key.
+# One message in the broker, with its envelope and key.
 MESSAGE_BYTES = 500
-# Of one buyer until the cart: view, join, pass, attempt, pay or leave.
+# Per buyer, up to the cart: view, join, pass, attempt, pay or leave.
 CLICKS_EACH = 5
-# Of one cart: created, settling, confirmed, and its order's pending and confirmed.
+# Per cart: created, settling, confirmed, and its order's pending and confirmed.
 EVENTS_EACH = 5
-# Of the topic of intents, unless its URL says otherwise (docs/STREAMS.md).
+# The default number of partitions of the intents topic (docs/STREAMS.md).
 PARTITIONS = 12
-# The most that the first visit of the store takes (tests/browser/test_store_budget.py).
+# The maximum for a first visit of the store (tests/browser/test_store_budget.py).
 PAGE_REQUESTS, PAGE_BYTES = 6, 60_000
 # A cached `now` with its headers.
 LOOK_BYTES = 700
 
 
 class Prices(Struct, frozen=True):
-    """What a CDN charges, in any currency. The defaults are an example and no offer."""
+    """The prices of a CDN, in any currency. The defaults are an example, not an offer."""
 
     per_million_requests: float = 0.6
     per_gigabyte: float = 0.05
@@ -87,7 +89,7 @@ def _consumers(plan: Plan) -> list[Need]:
 
 
 def _replicas(plan: Plan) -> Need:
-    """What buyers read about their own reservations and orders. Polls of `now` do not reach the database."""
+    """Buyers' reads of their own reservations and orders. Polls of `now` do not reach the database."""
     step_s = plan.snapshots[0].at_s if plan.snapshots else 1.0
     reads = max((one.watches + one.receipts for one in plan.snapshots), default=0) / step_s
     one = plan.figures.watch
@@ -99,7 +101,7 @@ def _replicas(plan: Plan) -> Need:
 
 
 def _cells(plan: Plan) -> Need:
-    """The tiers that one database is: its queues and pools are in one, whatever is added elsewhere."""
+    """The tiers within one database: queues and pools share it, whatever is scaled elsewhere."""
     stores = [tier for tier in plan.tiers if tier.name in ("PostgreSQL", "gate", "Redis")]
     busiest = max(stores, key=lambda tier: tier.used)
     at_once = max(int((1 - plan.headroom) / busiest.used), 1) if busiest.used else 1

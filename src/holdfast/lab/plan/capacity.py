@@ -6,7 +6,7 @@ from holdfast.lab.plan.facts import Facts, Payment
 from holdfast.lab.plan.figures import Figures
 from holdfast.settings import Settings
 
-# Payments that one worker has in flight with a provider.
+# Payments that one worker has in flight with the provider.
 PAYMENTS_PARALLEL: int = Settings.model_fields["settlement_parallel"].default
 NO_LIMIT = 1e12
 
@@ -21,11 +21,11 @@ class Deployment(Struct, frozen=True):
     postgres: int = 1
     workers: int = 1
     left: float = 1.0
-    """The share of a core that a process gets, where others run on the same machine."""
+    """The share of a core that a process gets when others run on the same machine."""
 
 
 class Capacity(Struct, frozen=True):
-    """Per second. `api` is in seconds of work: two processes do two per second."""
+    """Capacities per second. `api` is in seconds of work: two processes do two per second."""
 
     api: float = NO_LIMIT
     line: float = NO_LIMIT
@@ -46,12 +46,12 @@ def capacity_of(deployment: Deployment, facts: Facts, figures: Figures) -> Capac
 
 
 def _settling(deployment: Deployment) -> float:
-    """Where server processes settle orders, request_scheduling.py decides how much time they have for it."""
+    """If server processes settle orders, request_scheduling.py decides how much of their time that gets."""
     return deployment.workers * deployment.left if deployment.workers else float(deployment.api)
 
 
 def orders_of_worker(facts: Facts, figures: Figures) -> float:
-    """Wallets are settled in bulk; a provider is called for each order."""
+    """Wallets are settled in bulk; for cards, the provider is called once per order."""
     if facts.payment is Payment.EXTERNAL:
         return NO_LIMIT
     if facts.payment is Payment.WALLET:

@@ -1,4 +1,4 @@
-"""What is known of a sale in advance: who arrives, what is sold, how buyers behave. Nothing about hardware."""
+"""The known facts of a sale: who arrives, what is sold, how buyers behave. Nothing about hardware."""
 
 from enum import StrEnum
 from math import sqrt
@@ -8,9 +8,9 @@ from msgspec import Struct
 from holdfast.errors import SettingsError
 from holdfast.lab.scenarios.scenario import HAMMER_BURST, HAMMER_BURSTS, BotKind, Scenario, Shape
 
-# Longer than any planned sale, and still simulated in seconds.
+# Longer than any planned sale, but still fast to simulate.
 WINDOW_MAX_S = 4 * 3600.0
-# How soon a buyer who finds everything held retries, as in a rush.
+# How soon buyers retry when all units are held, as in a rush.
 RETRY_S = 1.5
 
 
@@ -21,7 +21,7 @@ class Payment(StrEnum):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """Shares are from 0 to 1. Times that buyers take are averages: each takes from zero to twice as long."""
+    """Shares are from 0 to 1. Durations of buyers' actions are averages: each takes from zero to twice as long."""
 
     users: int
     units: int
@@ -35,7 +35,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     rate_per_second: float = 2_000.0
     pass_s: float = 300.0
     no_show: float = 0.1
-    # When no-shows leave the queue, on average; 0: they do not show up however soon they are called.
+    # When no-shows leave the queue, on average. 0: they stay in it, but do not show up, however soon they are called.
     leave_after_s: float = 0.0
     conversion: float = 0.9
     browse_s: float = 10.0
@@ -55,17 +55,17 @@ class Facts(Struct, frozen=True, kw_only=True):
     refused_each: float = 0.0
 
     def arrived(self, at_s: float) -> int:
-        """How many have arrived by then."""
+        """The number of buyers who have arrived by then."""
         part = 1.0 if self.over_s <= 0 else min(max(at_s, 0.0) / self.over_s, 1.0)
         return round(self.users * (part * part if self.shape is Shape.RAMP else part))
 
     def arrived_at(self, number: float) -> float:
-        """When this many had arrived; the inverse of `arrived`."""
+        """The time by which this many had arrived; the inverse of `arrived`."""
         part = min(number / self.users, 1.0)
         return self.over_s * (sqrt(part) if self.shape is Shape.RAMP else part)
 
     def no_show_after(self, waited_s: float) -> float:
-        """The share that has left by then."""
+        """The share of no-shows after a wait of this length."""
         if self.leave_after_s <= 0:
             return self.no_show
         return self.no_show * min(max(waited_s, 0.0) / (2 * self.leave_after_s), 1.0)
@@ -83,7 +83,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
-    """The facts of a rush, for its plan. Bots that must be refused are not buyers; their requests count as load."""
+    """The facts of a rush, to plan it. Bots that must be refused are not buyers, but their requests count as load."""
     sale, crowd = scenario.sale, scenario.crowd
     has_room = sale.room.mode != "off"
     outsiders = _kept_out(scenario)
@@ -99,7 +99,7 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
         has_edge=crowd.edge_cache,
         rate_per_second=float(sale.room.rate_per_second),
         pass_s=float(sale.room.pass_seconds),
-        # Buyers who come back rejoin at the end, so the place they left is unused.
+        # Buyers who come back rejoin at the end of the queue, so their first place stays unused.
         no_show=crowd.vanish + crowd.leave if has_room else 0.0,
         leave_after_s=crowd.leave_after_seconds,
         conversion=1.0,
@@ -120,7 +120,7 @@ def facts_of(scenario: Scenario, users: int, units: int, engine: str) -> Facts:
 
 
 def _kept_out(scenario: Scenario) -> float:
-    """The share of bots that must be refused. Rings of accounts buy as everyone does."""
+    """The share of bots that must be refused. Rings of accounts buy like everyone else."""
     kinds = scenario.bots.kinds
     outsiders = [kind for kind in kinds if kind is not BotKind.MANY_ACCOUNTS]
     return scenario.bots.share * len(outsiders) / max(len(kinds), 1)

@@ -1,8 +1,8 @@
-"""What one core does, as measured: the only hardware figures that a plan uses.
+"""The measured throughput of one core: the only hardware figures that a plan uses.
 
 The defaults are the output of `holdfast bench all --json`, kept beside this file (`measured.json`). Users can pass such
-a file of their own machine, or that of a single bench; each replaces the figures it has, for its engine. Figures
-without a bench are constants here, and marked as such.
+a file from their own machine, or that of a single bench; each replaces the figures it contains, for its engine. Figures
+that no bench measures are constants here, and marked as such.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ENGINES = ("sqlite", "postgres", "redis")
 
 
 class Figure(Struct, frozen=True):
-    """Per second and process, core, or row that cannot be split."""
+    """Operations per second of one process, core, or row that cannot be split."""
 
     per_second: float
     about: str
@@ -37,27 +37,27 @@ class Figures(Struct, frozen=True, kw_only=True):
     join: Figure
     look: Figure
     edge: Figure
-    """A cached response, by one core of the edge."""
+    """Cached responses by one core of the edge."""
     line: Figure
-    """Joins of one queue, independent of the number of processes: it is one row of the ledger."""
+    """Joins of one queue, which is one row of the ledger. The number of processes does not matter."""
     gate: Figure
-    """Purchases decided by one engine, or one Redis shard."""
+    """Purchases decided by one engine or one Redis shard."""
     wallet: Figure
     confirm: Figure
     watch: Figure
-    """Polls of a reservation that is being paid."""
+    """Polls of a reservation during payment."""
     receipt: Figure
-    """Reads of one's orders."""
+    """Reads of a buyer's own orders."""
     card: Figure
     drain: Figure
     ledger: Figure
-    """Journal entries, by one core of PostgreSQL."""
+    """Journal entries written by one core of PostgreSQL."""
     answer_ms: float
     """The latency of a purchase on an idle server."""
 
 
 class _Known(Struct, frozen=True):
-    """Where a figure comes from: the bench, its name there, and what it is. `instead` lists engines to fall back on if
+    """The source of a figure: the bench, its name there, and its meaning. `instead` lists engines to fall back on if
     the plan's own was not measured."""
 
     bench: str
@@ -78,7 +78,7 @@ _KNOWN = {
     "gate": _Known("gate", "holdfast_keyed", "decisions with a key, without HTTP", ()),
     "wallet": _Known("settlement", "holdfast", "wallet orders by one settler", _OF_LEDGER),
 }
-# The output of a single bench does not name it; it is recognised by a figure that only it has.
+# The output of a single bench does not name it, so it is recognised by a figure that no other bench has.
 _MARKS = {"available": "http", "holdfast_limited": "gate", "joins": "room", "one_per_order": "settlement"}
 _BY_HAND = "no bench has it: processor time of one request, docs/PLAN.md"
 _WITHOUT_A_BENCH = {
@@ -138,7 +138,7 @@ def _find(benches: list[_Bench], known: _Known, engine: str, source: str) -> Fig
 
 
 def read_figures(figures: Figures, engine: str, path: Path) -> Figures:
-    """Replaces the figures that this output of `holdfast bench … --json` has."""
+    """Replaces the figures contained in this output of `holdfast bench … --json`."""
     changed: dict[str, Any] = {}
     fitting = [one for one in _read(path) if one.of_engine == engine or _is_ledger_of(engine, one)]
     for one in sorted(fitting, key=lambda one: one.of_engine == engine):
@@ -168,7 +168,7 @@ def _read(path: Path) -> list[_Bench]:
 
 
 def _taken(bench: _Bench, path: Path) -> Iterator[tuple[str, Figure]]:
-    """The figures of a bench, and those without a bench if the file has them."""
+    """The figures of a bench, and those that no bench measures if the file has them."""
     known = {name: (one.name, one.about) for name, one in _KNOWN.items() if one.bench == bench.name}
     known |= {name: (name, one.about) for name, one in _WITHOUT_A_BENCH.items()}
     for name, (figure, about) in known.items():

@@ -1,9 +1,9 @@
 """Flows of people through a sale: delays, shares, and rates, in whole numbers.
 
-Where a share or a rate would give a fraction of a person, the fraction is carried over to the next step, so that shares
-are exact in the long run, and at any time everyone who went in is inside or has come out.
+If a share or a rate gives a fraction of a person, the fraction is carried over to the next step. So shares are exact in
+the long run, and at any time everyone who went in is inside or has come out.
 
-With `chance` set, small groups are drawn at random; large ones still behave as on average.
+With `chance` set, small groups are drawn at random; large ones still follow the average.
 """
 
 from collections import deque
@@ -11,14 +11,14 @@ from random import Random
 
 # Floating-point sums may end up slightly below a whole number.
 _ALMOST = 1e-6
-# Rounded instead of truncated: a single person comes out in the middle of the interval, not at its end.
+# Rounds instead of truncating: a single person comes out in the middle of the interval, not at its end.
 _HALF = 0.5
-# Larger groups are close enough to their average, and drawing for each person would be slow.
+# Larger groups are close enough to their average, and drawing per person would be slow.
 FEW = 40
 
 
 class Delay:
-    """People come out between `least_s` and `most_s` after they went in, evenly spread; or within the given time."""
+    """People come out evenly spread between `least_s` and `most_s` after they went in, or within the given interval."""
 
     __slots__ = ("_changes", "_drawn", "_first", "_owed", "_rate", "_step_s", "_width", "chance", "inside")
 
@@ -27,7 +27,7 @@ class Delay:
         self._first = max(1, round(least_s / step_s))
         self._width = max(1, round((most_s - least_s) / step_s))
         self._changes = deque([0.0] * (self._first + self._width + 1))
-        # How many of those drawn at random come out at each step.
+        # The number of randomly drawn people who come out at each step.
         self._drawn = deque([0] * len(self._changes))
         self._rate, self._owed = 0.0, _HALF
         self.inside = 0
@@ -47,7 +47,7 @@ class Delay:
         self._changes[first + width] -= count / width
 
     def step(self) -> int:
-        """How many come out now."""
+        """Returns the number of people who come out now."""
         if not self.inside:
             return 0
         self._rate += self._changes.popleft()
@@ -64,13 +64,13 @@ class Delay:
         return out
 
     def _forget(self) -> None:
-        """Drops leftover fractions; an empty delay needs no stepping."""
+        """Drops leftover fractions, because an empty delay is not stepped."""
         self._changes = deque([0.0] * len(self._changes))
         self._rate, self._owed = 0.0, _HALF
 
 
 class Share:
-    """A share of all that pass; it may change over time."""
+    """A share of all who pass; it may change over time."""
 
     __slots__ = ("_carried", "chance", "part")
 
@@ -89,7 +89,7 @@ class Share:
 
 
 class Allowance:
-    """A rate limit per step. Unused capacity is not carried over, except for a fraction of one."""
+    """A rate limit per step. Unused capacity does not carry over, except for a fraction of one."""
 
     __slots__ = ("_each", "_left")
 
@@ -98,7 +98,7 @@ class Allowance:
         self._left = 0.0
 
     def renew(self) -> None:
-        """For the next step."""
+        """Renews the allowance for the next step."""
         self._left = self._each + min(self._left, 1.0)
 
     def take(self, wanted: int) -> int:

@@ -1,4 +1,4 @@
-"""The outcome of a simulated sale in numbers."""
+"""The figures of a simulated sale."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -22,21 +22,21 @@ class Percentiles(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """The median of several runs, and the range of four in five of them."""
+    """The median of several runs, and the range that contains four in five of them."""
 
     middle: float | None = None
     between: tuple[float, float] | None = None
 
 
 class Outcome(Struct, frozen=True):
-    """Times are in seconds from the opening; waits from joining, or from the opening if that was later."""
+    """Times are in seconds from the opening. Waits count from joining or from the opening, whichever was later."""
 
     sold: int
     fifty_percent_after_s: float | None
     ninety_percent_after_s: float | None
     ninety_nine_percent_after_s: float | None
     ninety_nine_percent_between_s: tuple[float, float] | None
-    """In four of five runs."""
+    """The range in four of five runs."""
     sold_out_after_s: float | None
     sold_out_between_s: tuple[float, float] | None
     ended_after_s: float
@@ -47,7 +47,7 @@ class Outcome(Struct, frozen=True):
     attempts_per_second: float
     attempts_per_second_peak: float
     busiest_second: float
-    """The most purchases granted in one second, including repeats. Random arrivals make it higher than the average."""
+    """The maximum of purchases granted in one second, including repeats. Random arrivals raise it above the average."""
     joined_last_after_s: float
     admission_wait: Percentiles | None
     """Waiting times of admitted buyers."""
@@ -55,7 +55,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Peaks(Struct, frozen=True):
-    """The most in any second."""
+    """The maximum in any second."""
 
     attempts: float
     grants: float
@@ -67,7 +67,7 @@ class Peaks(Struct, frozen=True):
     looks: float
     work_s: float
     wished: float
-    """Joins and passes requested; `places` are those that the queue let through."""
+    """Requested joins and passes; `places` are those that the queue's capacity allowed."""
     places: float
     commands: float
     changes: float
@@ -109,7 +109,7 @@ def _sold_at(snapshots: Sequence[Snapshot], facts: Facts, part: float) -> float 
 
 
 def _span(facts: Facts, run: Run, part: float) -> Span:
-    """None if most runs did not sell this many."""
+    """Empty if most runs did not sell this share."""
     runs = run.ends or [run.snapshots]
     found = sorted(at_s for at_s in (_sold_at(snapshots, facts, part) for snapshots in runs) if at_s is not None)
     if len(found) <= len(runs) / 2:
@@ -121,15 +121,15 @@ def _span(facts: Facts, run: Run, part: float) -> Span:
 
 
 def _attempts_per_second(snapshots: Sequence[Snapshot]) -> float:
-    """From the first attempt to the last."""
+    """The average rate from the first attempt to the last."""
     asked_at = [snapshot.at_s for snapshot in snapshots if snapshot.attempts]
     span_s = asked_at[-1] - asked_at[0] + snapshots[0].at_s if asked_at else 1.0
     return round(sum(snapshot.attempts for snapshot in snapshots) / span_s, 1)
 
 
 def _busiest_second(facts: Facts, snapshots: Sequence[Snapshot]) -> float:
-    """The expected maximum over the busy seconds, with Poisson arrivals and some double requests; overlapping seconds
-    count as about three times as many."""
+    """The expected maximum over the busy seconds, with Poisson arrivals and some duplicate requests. Overlapping
+    seconds count as about three times as many."""
     most = per_second(snapshots, lambda snapshot: snapshot.grants)
     step_s = snapshots[0].at_s
     near = sum(snapshot.grants > 0.8 * most * step_s for snapshot in snapshots) * step_s
@@ -140,14 +140,13 @@ def _busiest_second(facts: Facts, snapshots: Sequence[Snapshot]) -> float:
 
 
 def _when(snapshots: Sequence[Snapshot], count: Callable[[Snapshot], int], wanted: float) -> float | None:
-    """When the count reached this number."""
+    """The time at which the count reached this number."""
     index = bisect_left(snapshots, wanted, key=count)
     return snapshots[index].at_s if index < len(snapshots) else None
 
 
 def _waits(facts: Facts, snapshots: Sequence[Snapshot]) -> Percentiles:
-    """Admitted buyers are a share of those called, who are the first to arrive: compares the times quantile by
-    quantile."""
+    """Waits of admitted buyers, quantile by quantile: they are a share of those called, who are the first to arrive."""
     last, waits = snapshots[-1], list[float]()
     for number in range(_PARTS):
         part = (number + 0.5) / _PARTS
@@ -159,7 +158,7 @@ def _waits(facts: Facts, snapshots: Sequence[Snapshot]) -> Percentiles:
 
 
 def per_second(snapshots: Sequence[Snapshot], count: Callable[[Snapshot], float]) -> float:
-    """The most within a second."""
+    """The maximum within a second."""
     step_s = snapshots[0].at_s
     width = max(1, round(1 / step_s))
     counts = [count(snapshot) for snapshot in snapshots]
@@ -180,7 +179,7 @@ def peaks_of(snapshots: Sequence[Snapshot]) -> Peaks:
         wished=per_second(snapshots, lambda snapshot: snapshot.came + snapshot.admissions),
         places=per_second(snapshots, lambda snapshot: snapshot.joins + snapshot.admissions),
         commands=per_second(snapshots, lambda snapshot: snapshot.grants + snapshot.paid),
-        # Each is a journal entry in Redis mode: reserved, settling, sold, returned.
+        # In Redis mode each of these is a journal entry: reserved, settling, sold, returned.
         changes=per_second(
             snapshots, lambda snapshot: snapshot.grants + snapshot.paid + snapshot.orders + snapshot.returns
         ),

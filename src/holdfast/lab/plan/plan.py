@@ -1,4 +1,4 @@
-"""Makes a plan: simulates the sale with unlimited hardware to find the peak loads, then with what these need."""
+"""Makes a plan: simulates the sale with unlimited hardware to find the peak loads, then with the hardware for them."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from holdfast.lab.plan.tiers import Sizing, Tier, by_utilisation, deployment_for
 
 
 class Existing(Struct, frozen=True):
-    """The hardware to plan with. None: as much as is needed."""
+    """The hardware to plan with. None: as much as needed."""
 
     edge: int | None = None
     api: int | None = None
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True):
 
 def make_plan(facts: Facts, figures: Figures, given: Existing | None = None, headroom: float = 0.3) -> Plan:
     facts.check()
-    # More hardware does not make one queue faster, so it limits everything behind it.
+    # More hardware does not speed up a single queue, so the queue limits everything behind it.
     unlimited = Capacity(line=figures.line.per_second)
     sizing = Sizing(facts, figures, peaks_of(simulate(facts, figures, unlimited).snapshots), headroom)
     deployment = _with(deployment_for(sizing), given or Existing())

@@ -1,4 +1,4 @@
-"""A plan in words and numbers; each result states how it is derived."""
+"""A plan in words and numbers; each result states its derivation."""
 
 from typing import Any
 
@@ -104,7 +104,7 @@ def _sold(plan: Plan) -> str:
 
 
 def limits(tier: Tier) -> str:
-    """At which load the tier saturates, and what happens then."""
+    """The load at which the tier saturates, and the consequence."""
     load = 1 / tier.used if tier.used else float("inf")
     if load > 1e6:
         return f"{tier.name}: load is negligible"

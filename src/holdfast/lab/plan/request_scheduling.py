@@ -1,9 +1,9 @@
 """Which requests are answered when server processes are overloaded.
 
 Requests of buyers who were answered before share the time equally: payments, purchases, passes and payment polls.
-Newcomers, who join or are bots, come after them (joins are shed first, and a browser without a connection has to wait
-for one). Where the same processes settle orders, that alternates with all requests, joins included: one step of each
-order under way, and one response for each request.
+Newcomers (joins and bots) come after them: joins are shed first, and a browser without a connection has to wait for
+one. If the same processes settle orders, settlement alternates with all requests, including joins: one step of each
+order in progress, and one response per request.
 """
 
 from msgspec import Struct
@@ -12,12 +12,12 @@ from holdfast.lab.plan.capacity import PAYMENTS_PARALLEL
 
 # Requests processed at once; all others wait (the server's admission limit).
 REQUESTS_PARALLEL = 256
-# An order is settled in steps, and all requests get their turn between two of them.
+# An order is settled in steps, and all requests get a turn between two steps.
 ORDER_TURNS = 12
 
 
 class Demand(Struct, frozen=True):
-    """A number of requests, and the server time each needs."""
+    """A number of requests, and the server time that each needs."""
 
     count: int
     seconds_each: float
@@ -28,8 +28,8 @@ class Demand(Struct, frozen=True):
 
 
 class TimeShare(Struct, frozen=True):
-    """The share of requests answered and of waiting orders settled in a step; and, if overloaded, how long it takes
-    until every request under way has had its turn."""
+    """The share of requests answered and of waiting orders settled in a step. `round_s`, if overloaded: the time until
+    every request in flight has had its turn."""
 
     answered: float
     settled: float

@@ -1,7 +1,7 @@
-"""Compares a plan with a finished rush: the same sale, predicted and measured.
+"""Compares a plan with a finished rush: the same sale, forecast and measured.
 
-A rush runs on one machine: a server process, a worker in Redis mode, and the simulated buyers. So the figures must be
-from that machine, and count the cores that the buyers leave to the server.
+A rush runs on one machine: a server process, a worker in Redis mode, and the simulated buyers. So the figures must come
+from that machine, and must account for the CPU time that the buyers take from the server.
 """
 
 from pathlib import Path
@@ -17,10 +17,10 @@ from holdfast.lab.plan.figures import Figures
 from holdfast.lab.plan.plan import Existing, Plan, make_plan
 from holdfast.lab.scenarios.scenario import Scenario
 
-# Refusals that only bots get; bots are not part of the plan.
+# Refusals that only bots get. The plan does not include bots.
 _BOTS_TOLD = ("admission_required", "unauthorized", "no_answer")
 WITHIN = 0.2
-# On two cores, the share of a core that a busy server process gets beside busy simulated buyers; and the same for a
+# On two cores, the share of a core left to a busy server process by busy simulated buyers; the second value is for a
 # server and a worker.
 _LEFT, _LEFT_OF_TWO = 0.7, 0.6
 
@@ -54,7 +54,7 @@ class Comparison(Struct, frozen=True):
     predicted: float | None
     measured: float | None
     between: tuple[float, float] | None = None
-    """The range of four in five runs, where chance decides."""
+    """The range of four in five runs, for figures that depend on chance."""
 
     @property
     def deviation(self) -> float | None:
@@ -94,7 +94,8 @@ def rush_facts(rushed: MeasuredRush) -> Facts:
 
 
 def plan_rush(rushed: MeasuredRush, figures: Figures, headroom: float) -> Plan:
-    """The deployment of a rush: one of each; a worker only in Redis mode, otherwise the server settles orders."""
+    """Plans with the deployment of a rush: one of each. Only Redis mode has a worker; otherwise the server settles
+    orders."""
     is_redis = rushed.engine == "redis"
     site = Existing(
         edge=1, api=1, shards=1, postgres=1, workers=1 if is_redis else 0, left=_LEFT_OF_TWO if is_redis else _LEFT

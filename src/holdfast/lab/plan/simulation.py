@@ -5,16 +5,16 @@ interval they are given, and are called by the same code as in a real sale (doma
 simulated state: who is inside, what is available, how slow gate and settlement are. A called buyer shows up at their
 next poll, or not at all; with a pass they buy after a while, or let it expire; with a cart they pay, cancel, or abandon
 it. Payments wait for a worker and succeed, or are declined and return their units; buyers poll their payment at growing
-intervals, and read their order at the end. Every place where hardware works is a queue with a rate, and
+intervals, and read their order at the end. Every resource limited by hardware is a queue with a rate, and
 request_scheduling.py decides which requests are answered first. Without a waiting room everyone buys at once, and
 buyers who find everything held retry until their patience ends.
 
 Why steps and not events. A million attempts per second with ten million waiting would be a hundred million events,
 minutes of Python per question. Only sums over people are needed, and these move as whole numbers from stage to stage
-(flows.py carries fractions over). The price is that randomness is left out: everything happens as often, and when, it
-does on average. With a hundred buyers that is rough, with ten thousand it is not; the last units, which are few in any
-sale, are simulated several times with randomness (simulation_runs.py), which gives a range. A step is 0.2 s, as in the
-real room; in sales of more than half an hour 1 s, the longest step that the pace supports.
+(flows.py carries fractions over). The price is that there is no randomness: everything happens at its average rate and
+time. With a hundred buyers that is rough, with ten thousand it is not. The last units, which are few in any sale, are
+simulated several times with randomness (simulation_runs.py), which gives a range. A step is 0.2 s, as in the real room;
+in sales of more than half an hour 1 s, the longest step that the pace supports.
 
 The invariants, at every step: available + held + sold is the total; everyone who arrived is at exactly one stage;
 nobody is called who has not joined.
@@ -37,8 +37,8 @@ from holdfast.lab.plan.polling import LOOKS_APART, SEEN_LATE_S, next_poll_s, pay
 from holdfast.lab.plan.request_scheduling import Demand, share_time
 from holdfast.lab.plan.snapshot import Snapshot
 
-# The event loop waits for a decision twice. While it serves others, the gate looks slow to the pace, for as long as the
-# batcher remembers the last purchase (gate/batcher.py, SLOWNESS_S).
+# The event loop waits for a decision twice. While it serves other requests, the gate appears slow to the pace, for as
+# long as the batcher remembers the last purchase (gate/batcher.py, SLOWNESS_S).
 GATE_ROUNDS, SLOWNESS_S = 2, 1.0
 
 
@@ -48,7 +48,7 @@ class Simulation:
         self.step_number = 0
         self.arrived = self.joined = self.admitted = 0
         self.available, self.sold = facts.units, 0
-        # Waiting for hardware; the last two in units.
+        # Waiting for hardware: buyers, or units in the last two.
         self.joining = self.coming = self.buying = self.confirming = self.settling = 0
         # Requests: payment polls, order reads, and requests of bots.
         self.watching = self.reading = self.refusing = 0
@@ -72,7 +72,7 @@ class Simulation:
         self.hesitating = Delay(step_s, facts.pass_s * FRESH_PART, facts.pass_s * FRESH_PART)
         self.stale = Delay(step_s, facts.pass_s * (1 - FRESH_PART), facts.pass_s * (1 - FRESH_PART))
         self.retrying = Delay(step_s, 0.75 * RETRY_S, 1.25 * RETRY_S)
-        # In units.
+        # These count units.
         self.paying = Delay(step_s, 0, min(2 * facts.pay_s, facts.hold_s))
         self.returning = Delay(step_s, 0, min(2 * facts.pay_s, facts.hold_s))
         self.forgotten = Delay(step_s, facts.hold_s, facts.hold_s)
@@ -91,7 +91,7 @@ class Simulation:
         self._despairs = Share(min(1.0, RETRY_S / facts.patience_s) if facts.patience_s > 0 else 1.0)
         self._bots = Share(facts.refused_each)
         self._watches = Share(0.0)
-        # The share of each kind of request answered in this step.
+        # The share of requests answered in this step, by kind.
         self._confirmed, self._bought, self._came = Share(1.0), Share(1.0), Share(1.0)
         self._watched, self._read, self._refused, self._paid = Share(1.0), Share(1.0), Share(1.0), Share(1.0)
         self._turns = (self._confirmed, self._bought, self._came, self._watched, self._read, self._refused)
@@ -135,7 +135,7 @@ class Simulation:
         return everyone_came and not self.inside and not self.held
 
     def by_chance(self, chance: Random) -> None:
-        """From here on, small groups are drawn at random."""
+        """From now on, small groups are drawn at random."""
         for part in self._parts():
             part.chance = chance
 
@@ -180,7 +180,7 @@ class Simulation:
         return came
 
     def _take_turns(self, budget_s: float) -> float:
-        """Decides which requests are answered in this step; returns the time that takes."""
+        """Decides which requests are answered in this step; returns the time they take."""
         each_s, orders = self._settling_s(), self._buyers(self.settling)
         asked = self._asked()
         decided = share_time(asked, self._newcomers(), Demand(orders if each_s else 0, each_s), budget_s)
@@ -206,7 +206,7 @@ class Simulation:
         return [Demand(count, seconds_each) for count, seconds_each in each if count]
 
     def _newcomers(self) -> list[Demand]:
-        """With a waiting room: joins, and bots that try without one."""
+        """In a sale with a waiting room: joins, and bots that skip it."""
         if not self.facts.has_room:
             return []
         return [
@@ -241,7 +241,7 @@ class Simulation:
         return self._buyers(taken), declined
 
     def _watch(self, orders: int) -> tuple[int, int]:
-        """A final poll and a read of the order for finished payments; repeated polls for the others."""
+        """Finished payments cause a final poll and a read of the order, the others repeated polls."""
         if self.facts.payment is Payment.EXTERNAL:
             return 0, 0
         under_way = self._buyers(self.settling + self.charging.inside)
@@ -258,7 +258,7 @@ class Simulation:
         return round(units / self.facts.quantity)
 
     def _confirm(self) -> int:
-        """Paying is a request and a gate decision."""
+        """Payment takes a request and a gate decision."""
         each = self.facts.quantity
         waiting = ceil(self.confirming / each)
         buyers = self._gate.take(self._confirmed.of(waiting))
@@ -276,7 +276,7 @@ class Simulation:
         self._ages.put(units, self.at_s)
 
     def _sell(self) -> tuple[int, int]:
-        """Returns attempts, and buyers who got units."""
+        """Returns the number of attempts, and of buyers who got units."""
         if not self.is_open or not self.buying:
             return 0, 0
         asked = self._bought.of(self.buying)
@@ -318,7 +318,7 @@ class Simulation:
         return admitted
 
     def _welcome(self, budget_s: float) -> tuple[int, float]:
-        """Returns joins, and the time spent on all newcomers; each kind gets the same share."""
+        """Returns the number of joins, and the time spent on all newcomers; each kind gets the same share."""
         newcomers = self._newcomers()
         wanted_s = sum(one.work_s for one in newcomers)
         if not wanted_s or budget_s <= 0:
@@ -384,7 +384,7 @@ class Simulation:
         )
 
     def _gate_ms(self) -> float:
-        """The apparent latency of the gate, which is all that the pace sees of the servers."""
+        """The latency of the gate as the pace sees it; the pace knows nothing else about the servers."""
         crowded_s = GATE_ROUNDS * self._round_s if self.at_s - self._asked_at_s < SLOWNESS_S else 0.0
         return self.figures.answer_ms + 1_000 * (min(self.buying, self._wanted()) / self.capacity.gate + crowded_s)
 
@@ -393,5 +393,5 @@ class Simulation:
         return self._gate_ms() + 1_000 * self.step_s * (1 / max(self._bought.part, self.step_s / 60) - 1)
 
     def _wanted(self) -> int:
-        """Buyers for whom there are units."""
+        """The number of buyers for whom there are units."""
         return int(-(-self.available // self.facts.quantity))

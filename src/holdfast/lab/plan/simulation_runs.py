@@ -21,7 +21,7 @@ LONG_SALE_S = 1_800.0
 # The share of units sold at which randomness starts.
 TAIL = 0.9
 RUNS_MOST, RUNS_LEAST = 15, 5
-# The number of steps simulated for all tails, if that allows enough runs: less than a second.
+# The step budget for all tails together, exceeded only to reach `RUNS_LEAST`; it takes less than a second.
 STEPS_MOST = 8_000
 
 
@@ -32,7 +32,7 @@ class Run(Struct, frozen=True):
 
 
 def simulate(facts: Facts, figures: Figures, capacity: Capacity, runs: int = 0) -> Run:
-    """Until everything is sold, everyone has left, or the sale ends."""
+    """Simulates until everything is sold, everyone has left, or the sale ends."""
     if _expected_s(facts, capacity) <= LONG_SALE_S:
         found = _run(Simulation(facts, figures, capacity, SHORT_STEP_S), 2 * LONG_SALE_S, runs)
         if found is not None:
@@ -44,7 +44,7 @@ def simulate(facts: Facts, figures: Figures, capacity: Capacity, runs: int = 0) 
 
 
 def _run(simulation: Simulation, until_s: float, runs: int) -> Run | None:
-    """None if it has not ended by then."""
+    """Returns None if the sale has not ended by then."""
     closes_s = simulation.facts.opens_after_s + simulation.facts.window_s
     snapshots, ends = list[Snapshot](), list[list[Snapshot]]()
     before_tail = None
@@ -57,7 +57,7 @@ def _run(simulation: Simulation, until_s: float, runs: int) -> Run | None:
     if before_tail is not None:
         steps = simulation.step_number - before_tail.step_number + 1
         runs = min(runs, max(STEPS_MOST // steps, RUNS_LEAST))
-        # Including the snapshot it starts from, because there may be none after it.
+        # Includes the snapshot it starts from, because there may be none after it.
         first = snapshots[before_tail.step_number - 1]
         ends = [[first, *_end(deepcopy(before_tail), Random(seed), closes_s)] for seed in range(runs)]
     return Run(snapshots, ends)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Snapshot(Struct, frozen=True, gc=False):
-    """The state at the end of a step, and what happened in it (`came` and below)."""
+    """The state at the end of a step, and the events in it (`came` and below)."""
 
     at_s: float
     arrived: int
@@ -13,7 +13,7 @@ class Snapshot(Struct, frozen=True, gc=False):
     admitted: int
     waiting: int
     joining: int
-    """Those who could not join yet, because too many try at once."""
+    """Buyers who could not join yet, because too many are trying at once."""
     available: int
     held: int
     sold: int
@@ -27,8 +27,8 @@ class Snapshot(Struct, frozen=True, gc=False):
     orders: int
     returns: int
     watches: int
-    """Polls of one's payment."""
+    """Polls of a payment."""
     receipts: int
-    """Reads of one's orders after paying."""
+    """Reads of an order after payment."""
     looks: int
     work_s: float

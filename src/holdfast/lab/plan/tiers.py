@@ -1,8 +1,9 @@
-"""How many of each tier are needed, how much headroom is left, and which is the bottleneck.
+"""The required number of instances per tier, the remaining headroom, and the bottleneck.
 
-A tier's load is its peak, as a multiple of what one instance does per second. `needed` is the number that keeps the
-load below what the headroom allows; a tier that cannot be split (the queue of one sale, a pool outside Redis, SQLite's
-one process) is one, and is reported when that is not enough. The bottleneck is the tier nearest to its limit.
+A tier's load is its peak, as a multiple of what one instance does per second. `needed` is the number of instances that
+keeps the load within the headroom. A tier that cannot be split (the queue of one sale, a pool outside Redis, SQLite's
+single process) has one instance, and is reported when that is not enough. The bottleneck is the tier with the highest
+utilisation.
 """
 
 from math import ceil
@@ -14,14 +15,14 @@ from holdfast.lab.plan.facts import Facts, Payment
 from holdfast.lab.plan.figures import Figure, Figures
 from holdfast.lab.plan.outcome import Peaks
 
-# Where several things make the load: how many times as much of all of them.
+# The rate unit of a tier whose load has several sources: a multiple of this sale.
 OF_THIS = "times this sale"
 
 
 class Tier(Struct, frozen=True):
     name: str
     unit: str
-    # The peak, as a multiple of what one can do.
+    # The peak, as a multiple of the capacity of one instance.
     load: float
     needed: int
     given: int
@@ -29,14 +30,14 @@ class Tier(Struct, frozen=True):
     follows_from: str
     figures: list[str]
     then: str
-    """What buyers notice at its limit."""
+    """The effect on buyers when the tier saturates."""
     rate: float
-    """The peak, in `rate_unit`; `breaks_at` has the same unit."""
+    """The peak, in `rate_unit`, which is also the unit of `breaks_at`."""
     rate_unit: str
 
     @property
     def counted(self) -> str:
-        """The number needed, with its unit."""
+        """The number of instances with its unit."""
         one = self.unit.removesuffix("es") if self.unit.endswith("sses") else self.unit.removesuffix("s")
         if not self.can_grow:
             return f"1 {one} (fixed)"
@@ -66,7 +67,7 @@ class Sizing(Struct, frozen=True):
 
 
 def deployment_for(sizing: Sizing) -> Deployment:
-    """As many of each as are needed, where there may be more than one."""
+    """The number of instances each tier needs, where it can have more than one."""
     is_embedded = sizing.facts.engine == "sqlite"
     return Deployment(
         edge=sizing.count(_edge_load(sizing)),

@@ -1,8 +1,8 @@
-"""A crowd simulated by several hosts: each saves what its buyers saw, and one report is made of all of it.
+"""A crowd simulated by several hosts: each saves what its buyers saw, and the parts are merged into one report.
 
-Every host takes the buyers whose number modulo the number of hosts is its own, so that the same seed makes the same
-crowd for any number of hosts. Their clocks must agree within `CLOCK_ERROR_S`, by which the order of two events on
-different hosts is uncertain: what a check compares is widened by it.
+Every host takes the buyers whose number modulo the number of hosts is its own, so that the same seed gives the same
+crowd for any number of hosts. Host clocks must agree within `CLOCK_ERROR_S`. The order of two events on different hosts
+is uncertain by that much, so the checks widen their intervals by it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from holdfast.lab.rush.server.stock_monitor import Sample, StockMonitor
 from holdfast.lab.rush.server.target import Target
 
 CLOCK_ERROR_S = 0.05
-# Processes of one host share its monotonic clock; what is read of its offset differs by less.
+# Processes of one host share its monotonic clock; their readings of its offset differ by less than this.
 _SAME_HOST_S = 0.005
 
 
@@ -58,7 +58,7 @@ def read_part(path: Path) -> Part:
 
 
 async def merge_parts(target: Target, parts: Sequence[Part]) -> RushResult:
-    """The result of all hosts together, checked against the server's records. A part that is missing is a finding."""
+    """The merged result of all hosts, checked against the server's records. A missing part is a finding."""
     merged = combine(parts)
     options, admin = merged.options, SaleAdmin(*target.origin, target.service_key)
     try:
@@ -73,7 +73,7 @@ async def merge_parts(target: Target, parts: Sequence[Part]) -> RushResult:
 
 
 def combine(parts: Sequence[Part]) -> RushResult:
-    """On the monotonic clock of the first."""
+    """Merges the parts, with all times on the first part's monotonic clock."""
     first = parts[0]
     _check_alike(parts)
     is_far = max(part.clock_offset_s for part in parts) - min(part.clock_offset_s for part in parts) > _SAME_HOST_S
@@ -108,7 +108,7 @@ def _check_alike(parts: Sequence[Part]) -> None:
 
 def _moved(record: BuyerRecord, by_s: float, error_s: float) -> BuyerRecord:
     def moved(at: float) -> float:
-        """Zero is no moment."""
+        """Zero means "never" and stays zero."""
         return at + by_s if at else at
 
     def place(one: QueuePlace) -> QueuePlace:

@@ -2,7 +2,7 @@
 
 When it fails. A rush that cannot start (no server, no key, a sale that is refused) is an error without a verdict. Once
 it has started there is always a verdict: buyers still active after `LONGEST_S` are cut off and treated as if a purchase
-were under way; whatever has not ended by then is a finding.
+were in flight; anything still open after that is a finding.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from holdfast.verify.sandbox import compare
 from holdfast.verify.sandbox import read_books as read_sandbox_payments
 from holdfast.verify.snapshot import look
 
-# From the start message to the first arrival: every process has read it by then.
+# From the start message to the first arrival, so that every process has read the message by then.
 HEAD_START_S = 0.5
-# After the last arrival.
+# Counted from the last arrival.
 LONGEST_S = 900.0
-# After the longest hold, extended once: expirer and settler need a moment.
+# Added to the longest hold, extended once: expirer and settler need a moment.
 ENDING_S = 60.0
 _POLL_S = 0.25
-# The server adds up what it answered a few times a second.
+# The server adds up its counters a few times a second.
 _ADDED_UP_S = 1.0
 
 
@@ -62,10 +62,10 @@ class Options(Struct, frozen=True):
     is_nice: bool = False
     ending_s: float = ENDING_S
     part: int = 0
-    """Of a crowd that several hosts simulate: this one takes the buyers whose number modulo `parts` is `part`."""
+    """If several hosts simulate the crowd, this one takes the buyers whose number modulo `parts` is `part`."""
     parts: int = 1
     starts_at: float | None = None
-    """By the clock, in seconds since 1970; by default at once."""
+    """Unix time in seconds; by default immediately."""
 
 
 class RushProgress(Struct):
@@ -95,10 +95,10 @@ class RushResult(Struct, frozen=True):
     cpu_s: float
     memory_mb: float
     sold: list[tuple[float, int]] = []
-    """When units were sold according to the ledger, and how many; empty if it was not read."""
+    """Times and units of the sales, from the ledger; empty if it was not read."""
     has_edge: bool = False
     origin: OriginCount | None = None
-    """Known of an edge that we started."""
+    """Known if we started the edge."""
 
     @property
     def ok(self) -> bool:
@@ -145,7 +145,7 @@ async def _sell(target: Target, progress: RushProgress, admin: SaleAdmin, show: 
         sold: list[tuple[float, int]] = []
         if options.checks and target.service_key:
             _enter(progress, show, "waiting until every hold has ended")
-            # In an existing sale others may hold units forever.
+            # In an existing sale other buyers may hold units indefinitely.
             if not options.sale_id:
                 await until_ended(monitor, offers, options)
             _enter(progress, show, "reading the ledger")
@@ -167,14 +167,14 @@ async def _sell(target: Target, progress: RushProgress, admin: SaleAdmin, show: 
 
 
 async def _answered(target: Target, admin: SaleAdmin) -> int | None:
-    """What the server behind our edge has answered to others than us."""
+    """The number of requests that the server behind our edge has answered, without our own."""
     if not target.origin_url:
         return None
     return await admin.requests_answered() - admin.sent
 
 
 def _start(options: Options, clock_offset_s: float) -> float:
-    """On the monotonic clock."""
+    """The start, on the monotonic clock."""
     soon = monotonic() + HEAD_START_S
     return soon if options.starts_at is None else max(soon, options.starts_at + clock_offset_s)
 
@@ -201,7 +201,7 @@ def _tasks(target: Target, options: Options, tag: str) -> list[Task]:
 
 
 async def _adopt_sale(target: Target, admin: SaleAdmin, options: Options) -> Options:
-    """An existing sale is paid for by its own terms, whatever the scenario says."""
+    """An existing sale keeps its own payment terms, whatever the scenario says."""
     offer = await admin.offer(options.sale_id, 0)
     if offer.payment == "stripe":
         raise SettingsError(f"the sale {options.sale_id} is paid with Stripe, and simulated buyers have no cards")
@@ -231,7 +231,7 @@ def _longest_s(options: Options) -> float:
 
 
 async def until_ended(monitor: StockMonitor, offers: list[Offer], options: Options) -> None:
-    """Until nothing is held, or should have ended by now."""
+    """Waits until nothing is held, or until every hold should have ended."""
     until = monotonic() + 2 * max(offer.hold_s for offer in offers) + options.ending_s
     while monotonic() < until:
         with suppress(HoldfastError):
@@ -241,8 +241,8 @@ async def until_ended(monitor: StockMonitor, offers: list[Offer], options: Optio
 
 
 async def until_ledger_has_all(target: Target, admin: SaleAdmin, options: Options) -> None:
-    """Where Redis decides, lists come from a ledger that is slightly behind, and the stock does not: they may be
-    compared once it has the whole journal. In time, that is; if not, the checks say what it lacks."""
+    """In Redis mode, lists come from a ledger that lags slightly behind the stock, so they can be compared only once
+    the ledger has the whole journal. If that takes too long, the checks report what is missing."""
     if target.engine not in ("", "redis"):
         return
     until, first = monotonic() + options.ending_s, ""
@@ -252,7 +252,7 @@ async def until_ledger_has_all(target: Target, admin: SaleAdmin, options: Option
             if lags is None:
                 return
             first = first or lags.as_of
-            # The first answer may be a second old.
+            # The first response may be a second old.
             if lags.as_of != first and not lags.journal.items:
                 return
         await asyncio.sleep(_POLL_S)
@@ -277,7 +277,7 @@ async def check_records(
 
 
 async def _verify(target: Target) -> Finding:
-    """`holdfast verify` on the ledger of a server that we started, and against its payment sandbox."""
+    """Runs `holdfast verify` on the ledger of a server that we started, and against its payment sandbox."""
     payments = await read_sandbox_payments(target.sandbox_url) if target.sandbox_url else None
 
     def work(connection: Connection) -> list[Any]:
@@ -286,7 +286,7 @@ async def _verify(target: Target) -> Finding:
 
     found = await look(target.database_url, work)
     refuted = [one for one in found if not one.ok]
-    # Everything has ended, so nothing may still be open.
+    # All activity has ended, so nothing may still be open.
     still_open = [one for one in found if one.level is Level.OPEN and one.count]
     examples = [f"{one.name}: {one.count} found, such as {one.examples[:1]}" for one in [*refuted, *still_open]]
     means = f"`holdfast verify` finds the ledger consistent ({len(found)} checks)."

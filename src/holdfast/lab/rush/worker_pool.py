@@ -1,4 +1,4 @@
-"""The worker processes: starts them, tells them when to begin, and adds up what they count and what buyers saw."""
+"""Starts the worker processes, tells them when to begin, and merges their counts and records."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class WorkerPool:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a connection."""
+        """The number of requests waiting for a connection."""
         return sum(worker.waiting for worker in self._workers)
 
     @property
@@ -52,7 +52,7 @@ class WorkerPool:
         return sum(worker.finished.memory_mb for worker in self._workers if worker.finished is not None)
 
     async def start(self, tasks: Sequence[Task]) -> int:
-        """Waits until every process is ready; returns how many wallets were credited."""
+        """Waits until every process is ready; returns the number of credited wallets."""
         for task in tasks:
             process = await asyncio.create_subprocess_exec(
                 *python("holdfast.lab.rush.buyers.worker"),
@@ -70,7 +70,7 @@ class WorkerPool:
         return message.credited
 
     async def run(self, start: Start, on_change: Callable[[], None]) -> None:
-        """Until every buyer's visit has ended."""
+        """Runs until every buyer's visit has ended."""
         for worker in self._workers:
             worker.send(start)
         await asyncio.gather(*(self._follow(worker, on_change) for worker in self._workers))

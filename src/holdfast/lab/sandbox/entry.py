@@ -18,7 +18,7 @@ class RefundEntry(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """`captures` counts captures that moved money, so that an auditor sees more than one."""
+    """`captures` counts captures that moved money, so that an auditor notices a second one."""
 
     key: str
     number: int

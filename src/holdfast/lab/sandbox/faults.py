@@ -1,8 +1,8 @@
 """Faults on demand: by rate for all requests, or by the payment method of one charge.
 
-Whether a fault strikes depends on the seed, the kind of fault, the operation, its key, and how often it was attempted.
-So the same seed gives the same faults whatever the order of requests, and a retry may succeed. A decline is recorded,
-so it is final.
+Whether a fault strikes depends on the seed, the kind of fault, the operation, its key, and the number of earlier
+attempts. So the same seed gives the same faults in any order of requests, and a retry may succeed. A decline is
+recorded, so it is final.
 
 A method such as `pm_lost_reply` strikes at the first attempt to authorise, `pm_lost_reply_capture` at the first to
 capture.
@@ -31,7 +31,7 @@ class Operation(StrEnum):
 class Fault(StrEnum):
     DECLINE = "decline"
     PENDING = "pending"
-    # The bank asks the buyer, who answers on the sandbox's page.
+    # The bank asks the buyer for confirmation, on the sandbox's page.
     BANK = "bank"
     SLOW = "slow"
     LOST_REPLY = "lost_reply"
@@ -43,7 +43,7 @@ _BY_NAME = {fault.value: fault for fault in Fault}
 
 
 class Faults(Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of `PUT /faults`. It replaces all faults in force; `{}` ends them."""
+    """The body of `PUT /faults`. It replaces all active faults; `{}` removes them."""
 
     seed: int = 0
     # Shares of the requests, from 0 to 1.
@@ -54,18 +54,18 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     lost_reply: Rate = 0
     error: Rate = 0
     duplicate_webhook: Rate = 0
-    # How long a slow request is delayed, and how long a payment stays pending.
+    # The delay of a slow request, and how long a payment stays pending.
     slow_ms: Milliseconds = 1000
     pending_ms: Milliseconds = 1000
-    # A lost reply closes the connection, or (silent) keeps it open until the client leaves.
+    # A lost reply closes the connection, or (silent) keeps it open until the client disconnects.
     lost_reply_silent: bool = False
-    # Down first, then up, repeatedly. With `up_ms` 0 it stays down.
+    # Alternates between down and up, down first. With `up_ms` 0 it stays down.
     down_ms: Milliseconds = 0
     up_ms: Milliseconds = 0
 
 
 class FaultPlan:
-    """The faults in force, and the attempts so far."""
+    """The active faults, and the number of attempts so far."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults

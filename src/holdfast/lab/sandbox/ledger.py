@@ -1,7 +1,7 @@
-"""The sandbox's payments: each key takes effect once, and is stored before it is answered.
+"""The sandbox's payments: each key takes effect once, and is stored before the response.
 
-Everything is in memory and written through to the store. One process owns it and each operation runs without an await,
-so operations never interleave.
+Everything is in memory and written through to the store. A single process owns it and operations contain no await, so
+they never interleave.
 """
 
 import secrets
@@ -61,7 +61,7 @@ class SandboxLedger:
         return self._write(entry, state.value, charge.amount)
 
     def answer_bank(self, reference: str, *, approved: bool) -> Entry | None:
-        """The buyer has answered. A second answer changes nothing."""
+        """Records the buyer's answer. A second answer changes nothing."""
         entry = self.find_reference(reference)
         if entry is None or not entry.asks_bank or entry.state is not PaymentState.PENDING:
             return entry
@@ -104,14 +104,14 @@ class SandboxLedger:
         return refund
 
     def _settled(self, entry: Entry) -> Entry:
-        """A payment whose pending time is over is authorised when it is next read."""
+        """A pending payment is authorised when it is read after its pending time."""
         if entry.state is PaymentState.PENDING and not entry.asks_bank and _now_ms() >= entry.pending_until_ms:
             return self._write(replace(entry, state=PaymentState.AUTHORISED), "authorised", entry.amount)
         return entry
 
     def _write(self, entry: Entry, what: str, amount: int) -> Entry:
         entry = replace(entry, history=(*entry.history, Event(_now_ms(), what, amount)))
-        # Stored first: if that fails, nothing has happened.
+        # Stored first: if that fails, the state is unchanged.
         self._store.save(entry)
         self._index(entry)
         self._watch(entry)

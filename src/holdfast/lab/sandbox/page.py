@@ -1,4 +1,4 @@
-"""The sandbox's status page: the API, the faults in force, the last payments."""
+"""The sandbox's status page: the API, the active faults, the last payments."""
 
 from datetime import UTC, datetime
 
@@ -45,7 +45,7 @@ BANK_NAME = "Test bank"
 
 
 def bank_page(entry: Entry, return_to: str | None) -> str:
-    """What the buyer's bank shows."""
+    """The confirmation page of the buyer's bank."""
     head = [
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),

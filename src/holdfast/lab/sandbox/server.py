@@ -1,4 +1,4 @@
-"""The sandbox as a process: granian in front of its service."""
+"""The sandbox as a process: granian running its service."""
 
 import asyncio
 import signal
@@ -38,7 +38,7 @@ class RsgiSandbox:
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         try:
             body = await _read(scope, protocol)
-        except RuntimeError:  # What granian raises for a connection that broke off.
+        except RuntimeError:  # granian: the connection broke.
             return
         outcome = await self._service.answer(scope.method, scope.path, scope.query_string, body)
         if isinstance(outcome, Reply):

@@ -52,7 +52,7 @@ class Reply(Struct):
 
 
 class LostReply(Struct):
-    """The operation was carried out, and its response is dropped."""
+    """The operation was executed, but its response is dropped."""
 
     is_silent: bool
 
@@ -91,7 +91,7 @@ class Service:
             return _refusal(404, Refused("no_such_call", f"there is no {method} {path} here; see GET /"))
         try:
             return await route(query, body)
-        except ValueError as exc:  # Also what msgspec raises for a body it cannot read.
+        except ValueError as exc:  # msgspec also raises it for a body that it cannot parse.
             return _refusal(422, Refused("invalid_request", str(exc)))
 
     async def _authorise(self, _query: str, body: bytes) -> Outcome:
@@ -164,7 +164,7 @@ class Service:
         return _json({"payments": entries, "next": following if following < len(self.ledger) else None})
 
     async def _list_charges(self, query: str, _body: bytes) -> Outcome:
-        """Small pages: clients read 64 KB at most."""
+        """Pages are small because clients read 64 KB at most."""
         given = _parameters(query)
         since, after = int(given.get("since", 0)), int(given.get("after", 0))
         entries = self.ledger.page(max(after, 0), CHARGES_MAX)

@@ -1,6 +1,6 @@
-"""Where payments are stored: a SQLite file with one row per payment, or memory.
+"""Stores payments: in a SQLite file with one row per payment, or in memory.
 
-Every change is committed before it is answered, without an fsync: it survives the end of the process, not a power
+Every change is committed before the response, without an fsync: it survives the end of the process, but not a power
 failure.
 """
 
@@ -20,9 +20,9 @@ _decode = msgspec.json.Decoder(Entry).decode
 class Store:
     def __init__(self, path: Path | None) -> None:
         if path is not None and not path.exists():
-            # SQLite gives its other files the same mode.
+            # SQLite gives its auxiliary files the same mode.
             path.touch(mode=0o600)
-        # Another process that has the file keeps it, so waiting is pointless.
+        # Another process that has locked the file keeps the lock, so waiting is pointless.
         self._connection = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=0.1)
         try:
             self._prepare()

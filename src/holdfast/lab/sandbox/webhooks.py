@@ -1,4 +1,4 @@
-"""Posts the sandbox's webhooks, signed as Standard Webhooks."""
+"""Posts the sandbox's webhooks, signed according to Standard Webhooks."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -57,7 +57,7 @@ class WebhookSender:
         log.warning("webhook_given_up", webhook_id=message_id, failure=failure)
 
     def _request(self, message_id: str, entry: Entry) -> httpx.Request:
-        """Signed for each attempt, because old signatures are refused."""
+        """Signed anew for each attempt, because receivers refuse old signatures."""
         now = datetime.now(UTC)
         body = msgspec.json.encode(Message("payment.updated", now.isoformat(), Update(entry.key, entry.state)))
         headers = {
@@ -70,5 +70,5 @@ class WebhookSender:
 
 
 def webhook_id(entry: Entry) -> str:
-    """Unique per change of a payment, so that a receiver can detect duplicates."""
+    """Unique per change of a payment, so that receivers can detect duplicates."""
     return f"{entry.reference}.{len(entry.history)}"

@@ -1,1 +1,1 @@
-"""What a simulated sale looks like and how its buyers behave. Imported by rush, plan, demo and commands."""
+"""Defines simulated sales and the behaviour of their buyers. Imported by rush, plan, demo and commands."""

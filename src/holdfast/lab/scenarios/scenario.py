@@ -1,6 +1,6 @@
-"""A scenario: what is sold, who arrives, and how they behave. Read from TOML; unknown fields are refused.
+"""A scenario: what is sold, who arrives, and how they behave. Read from TOML; unknown fields are rejected.
 
-All shares are from 0 to 1. Nothing here is random; rush/buyers/behaviour.py draws what each buyer does.
+All shares are from 0 to 1. Nothing here is random; rush/buyers/behaviour.py draws the actions of each buyer.
 """
 
 from enum import StrEnum
@@ -20,7 +20,7 @@ Count = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
 class Shape(StrEnum):
-    """How arrivals are spread: evenly over a short time, increasing, or at random."""
+    """The distribution of arrivals: evenly over a short time, increasing, or at random."""
 
     ALL_AT_ONCE = "all_at_once"
     RAMP = "ramp"
@@ -32,13 +32,13 @@ class BotKind(StrEnum):
     NO_PROOF = "no_proof"
     # Forges tokens, tickets and passes.
     FORGED = "forged"
-    # One person with many accounts, each of which follows the rules.
+    # One person with many accounts, all of which follow the rules.
     MANY_ACCOUNTS = "many_accounts"
     # Sends bursts of purchases, each with a new key.
     HAMMER = "hammer"
 
 
-# A hammering bot sends this many purchases at once, this many times.
+# The number of concurrent purchases per burst of a hammering bot, and the number of bursts.
 HAMMER_BURST, HAMMER_BURSTS = 8, 3
 
 
@@ -49,7 +49,7 @@ class Room(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class SaleTerms(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The terms of the sale, or of one sale per product."""
+    """The terms of the sale, or of each sale if there are several products."""
 
     name: str = "Rush"
     products: Annotated[int, Meta(ge=1, le=1_000)] = 1
@@ -70,34 +70,34 @@ class Arrival(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Crowd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    # Opens the page first and goes away if it says that all is sold; the others click in a page opened before.
+    # Opens the page first and leaves if everything is sold; the others click in a page opened earlier.
     look_first: Share = 0
-    # In the queue: leave for good or for a while, or close the window without leaving.
+    # In the queue: leave for good, leave for a while, or close the window without leaving.
     leave: Share = 0
     come_back: Share = 0
     vanish: Share = 0
     leave_after_seconds: Seconds = 5
-    # Buying: the same request twice at once; the response lost and retried; the page reloaded later.
+    # Buying: send the same request twice at once; lose the response and retry; reload the page later.
     double_clicks: Share = 0
     lost_replies: Share = 0
     refreshes: Share = 0
-    # The cart: abandoned until it expires, cancelled, extended.
+    # The cart: abandoned until it expires, cancelled, or extended.
     abandon: Share = 0
     give_back: Share = 0
     extend: Share = 0
-    # Paying: a declined card or an underfunded wallet; a second card after that.
+    # Paying: a declined card or an underfunded wallet, and a second card after that.
     declines: Share = 0
     second_card: Share = 0
-    # Payment provider responses that are lost or errors. Only where the rush starts the sandbox.
+    # Lost or failed responses of the payment provider. Only where the rush starts the sandbox.
     card_troubles: Share = 0
     think_seconds: Seconds = 1.0
-    # How long a buyer who finds everything held retries.
+    # How long a buyer retries when all units are held.
     patience_seconds: Seconds = 30
-    # Units per purchase, drawn evenly from this range; whether fewer are accepted.
+    # Units per purchase, drawn evenly from this range; and whether fewer are accepted.
     least_quantity: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     most_quantity: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     takes_fewer: bool = True
-    # Popularity of products (Zipf exponent): 0 all alike; 1 the second half as popular as the first.
+    # Popularity of products (Zipf exponent). 0: all alike; 1: the second is half as popular as the first.
     favourites: Annotated[float, Meta(ge=0, le=3)] = 0
     # A cache in front: one request for `now` per second and process, however many buyers poll. A real edge replaces it.
     edge_cache: bool = True

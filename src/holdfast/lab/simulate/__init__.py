@@ -1,4 +1,4 @@
-"""The whole system in one process on a virtual clock, from a seed, with faults; invariants are checked throughout.
+"""Runs the whole system in one process on a virtual clock, from a seed, with faults, and checks invariants throughout.
 
 Read `run.py` first. Only commands may import it.
 """

@@ -1,7 +1,7 @@
-"""Calls between the parts of the system: each takes some time, and may be lost, delayed or repeated on the way.
+"""Calls between the parts of the system: each takes some time, and may be lost, delayed or duplicated in transit.
 
-A call is carried out by the other side whether or not its caller still lives. What the caller learns is its result, or
-`NotReached` (nothing was done), or `NoAnswer` (nobody can tell).
+The callee executes a call whether or not its caller is still alive. The caller gets the result, `NotReached` (nothing
+was done) or `NoAnswer` (the outcome is unknown).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from holdfast.lab.simulate.trace import Trace
 
 T = TypeVar("T")
 
-# A connection that breaks is noticed sooner than a silence.
+# A broken connection is noticed sooner than a missing reply.
 BREAKS_S = 0.02
 
 
@@ -53,12 +53,12 @@ class Channel:
         self.calls = 0
         self.is_down = False
         self.cut_off: set[str] = set()
-        # Whose calls arrived twice: what they were told is the answer to one of the two.
+        # Callers whose calls were duplicated. Their response belongs to one of the two executions.
         self.repeated_for: set[str] = set()
         self.loop, self.trace = loop, trace
         self._rng, self._latency_s = rng, latency_s
         self._faults: dict[int, Fault] = {}
-        # Reads are many, and say little.
+        # Reads are frequent and say little, so they are not traced.
         self.is_noted = name != "read"
 
     def plan(self, fault: Fault) -> None:
@@ -97,7 +97,7 @@ class Channel:
             self.loop.call_in_world(delay_s + 5 * self.delay_s(), self._arrive, again)
 
     def _arrive(self, call: Call) -> None:
-        # What was delayed for so long that its caller has left is dropped with the connection.
+        # A call delayed until its caller has left is dropped with the connection.
         is_dropped = call.has_left and (call.kind is Kind.SLOW or self._rng.random() < 0.5)
         if (is_dropped and call.kind is not Kind.LATE) or self.is_down or call.caller.name in self.cut_off:
             self.loop.call_in_world(BREAKS_S, _fail, call.reply, NotReached(f"{self.name} cannot be reached"))

@@ -1,8 +1,8 @@
-"""Gives the product the simulation's time, randomness and log while a run lasts.
+"""Replaces the product's time, randomness and log with the simulation's during a run.
 
-Modules of the product read the clock and draw random numbers by names of their own (`from time import monotonic`), so
-those names are replaced in all of them, and put back afterwards. A source of time or randomness that is added to the
-product and not known here makes runs of one seed differ, which the tests notice.
+Modules of the product import clocks and random functions by name (`from time import monotonic`), so these names are
+replaced in every module and restored afterwards. A new source of time or randomness in the product that is missing here
+makes runs of the same seed differ, which the tests detect.
 """
 
 import random
@@ -25,16 +25,16 @@ from msgspec import Struct
 from holdfast.lab.simulate.loop import HOST, SimulatedLoop
 from holdfast.runtime.garbage import tune_gc
 
-# Any moment will do; the product only requires that it is not the epoch itself.
+# Arbitrary; the product only requires that it is not the epoch itself.
 EPOCH_S = 1_800_000_000
-# Of elapsed time. Not zero: the product takes 0.0 for "never" in places.
+# Elapsed time at the start. Not zero: the product uses 0.0 for "never" in places.
 STARTED_S = 1_000.0
 
 Note = Callable[..., None]
 
 
 class Clock:
-    """The time that processes see: elapsed time is the same for all, and the clock of each host may be set."""
+    """The time that processes see: elapsed time is common to all, and the wall clock of each host can be set."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -53,11 +53,11 @@ class Clock:
 
 
 def _ignore(_event: str, **_facts: object) -> None:
-    """Before a run has a world."""
+    """Used until a run has a world."""
 
 
 class Log:
-    """Takes the place of every logger."""
+    """Replaces every logger."""
 
     note: Note = staticmethod(_ignore)
 
@@ -75,7 +75,7 @@ def _nothing() -> None: ...
 
 def _ids(rng: Random, clock: Clock) -> dict[Any, Any]:
     def uuid7() -> UUID:
-        """In the order of time, as the real ones are."""
+        """Ordered by time, like real ones."""
         number = (clock.time_ns() // 1_000_000 << 80) | rng.getrandbits(80)
         return UUID(int=number & ~(0xF << 76) | (0x7 << 76))
 
@@ -115,7 +115,7 @@ def _replacements(rng: Random, clock: Clock, log: Log) -> dict[int, Any]:
         time.perf_counter: clock.monotonic,
         time.time: clock.time,
         time.time_ns: clock.time_ns,
-        # A server does it once; here each would look through everything.
+        # A server does this once, at start; here every simulated process would scan the whole heap.
         tune_gc: _nothing,
     }
     fake_structlog = SimpleNamespace(get_logger=lambda *_: log)
@@ -128,7 +128,7 @@ _LOGGER = type(structlog.get_logger())
 
 @contextmanager
 def controlled(rng: Random, loop: SimulatedLoop, log: Log) -> Iterator[None]:
-    """While this lasts, the product's time, randomness and log are those of the run."""
+    """While active, the product uses the run's time, randomness and log."""
     replacements = _replacements(rng, Clock(loop.time), log)
     names, defaults = _sites(_product_modules_count())
     for site in names:
@@ -145,7 +145,7 @@ def controlled(rng: Random, loop: SimulatedLoop, log: Log) -> Iterator[None]:
 
 
 class _Site(Struct, frozen=True):
-    """A name in a module of the product that stands for time, randomness or a log."""
+    """A name in a product module that refers to a clock, a random source or a logger."""
 
     names: dict[str, Any]
     name: str
@@ -157,7 +157,7 @@ Defaults = list[tuple[FunctionType, tuple[Any, ...]]]
 
 @lru_cache(maxsize=1)
 def _sites(_modules: int) -> tuple[list[_Site], Defaults]:
-    """Looked for again when a module was imported since."""
+    """The cache key is the number of modules, so an import since the last call triggers a new search."""
     known = set(_replacements(Random(0), Clock(time.monotonic), Log()))
     modules = _product_modules()
     sites = [
@@ -182,7 +182,7 @@ def _product_modules() -> list[dict[str, Any]]:
 
 
 def _constructors(names: dict[str, Any]) -> list[FunctionType]:
-    """Some take a clock, with the real one as the default."""
+    """Constructors that may take a clock, with the real one as the default."""
     classes = [one for one in names.values() if isinstance(one, type) and one.__module__ == names.get("__name__")]
     makers = [vars(one).get("__init__") for one in classes]
     return [maker for maker in makers if isinstance(maker, FunctionType)]

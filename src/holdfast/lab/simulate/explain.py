@@ -1,4 +1,4 @@
-"""A failed run in words: what is violated, the fewest faults that lead to it, and what happened to those concerned."""
+"""Explains a failed run: the violation, the fewest faults that cause it, and the relevant part of the trace."""
 
 import re
 
@@ -25,7 +25,7 @@ def explain(report: Report, engine: str) -> str:
 
 
 def _story(report: Report) -> list[str]:
-    """Of what the first violation is about. IDs of a reservation and its payment have the same digits."""
+    """The trace lines about the first violation. A reservation and its payment share the digits of their IDs."""
     names = _CONCERNED.findall(report.violations[0].detail)
     digits = {name.split("_")[-1] for name in names}
     about = [

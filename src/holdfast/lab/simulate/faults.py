@@ -1,4 +1,5 @@
-"""The faults of a run: drawn from its seed before it starts, as plain data. A failure shrinks by leaving some out."""
+"""The faults of a run, drawn from its seed before it starts, as plain data. Shrinking a failure leaves some of them
+out."""
 
 from enum import StrEnum
 from random import Random
@@ -7,7 +8,7 @@ from msgspec import Struct
 
 
 class Kind(StrEnum):
-    # Of one call on a channel, by its number.
+    # Faults of one call on a channel, selected by the call's number.
     LOST_REQUEST = "lost_request"
     LOST_REPLY = "lost_reply"
     REFUSED = "refused"
@@ -16,17 +17,17 @@ class Kind(StrEnum):
     DUPLICATED = "duplicated"
     DECLINED = "declined"
     PENDING = "pending"
-    # Of a process.
+    # Faults of a process.
     CRASH = "crash"
     PAUSE = "pause"
     CUT_OFF = "cut_off"
     WALL_STEP = "wall_step"
-    # Of a store or a service, for a while.
+    # Faults of a store or a service that last for a while.
     DOWN = "down"
     READ_ONLY = "read_only"
     CLOCK_STEP = "clock_step"
     WENT_BACK = "went_back"
-    # Of Redis.
+    # Faults of Redis.
     CUT_OFF_REDIS = "cut_off_redis"
     KEY_LOST = "key_lost"
     FLUSHED = "flushed"
@@ -35,14 +36,14 @@ class Kind(StrEnum):
     RESTORED = "restored"
 
 
-# What was written to Redis before them may be gone.
+# After these, earlier writes to Redis may be gone.
 FORGETFUL = frozenset({Kind.FLUSHED, Kind.RESTORED})
 OF_CLOCKS = frozenset({Kind.WALL_STEP, Kind.CLOCK_STEP})
 
 
 class Fault(Struct, frozen=True, order=True):
-    """`on` is a channel, a process or a store. By number: `nth`, a call or a step of a process. By time: `at_s`,
-    `for_s`. `by` says how much."""
+    """`on` is a channel, a process or a store. `nth` selects a call or a step of a process by number; `at_s` and
+    `for_s` select a time. `by` is the magnitude."""
 
     kind: Kind
     on: str
@@ -63,7 +64,7 @@ class Fault(Struct, frozen=True, order=True):
 
 
 _OF_WRITES = (Kind.LOST_REQUEST, Kind.LOST_REPLY, Kind.LOST_REPLY, Kind.REFUSED, Kind.SLOW)
-# What may happen to a call, by channel. The numbers of calls to expect say where to strike.
+# By channel: the number of calls to expect, from which the faulty call is drawn, and the possible faults.
 _OF_CALLS: dict[str, tuple[int, tuple[Kind, ...]]] = {
     "gate": (40, _OF_WRITES),
     "settling": (25, _OF_WRITES),
@@ -84,7 +85,7 @@ _OF_CALLS: dict[str, tuple[int, tuple[Kind, ...]]] = {
             Kind.REFUSED,
         ),
     ),
-    # Batches, and everything else, where Redis is the gate.
+    # When Redis is the gate: batches, and all other calls.
     "batch": (40, (*_OF_WRITES, Kind.LATE, Kind.DUPLICATED)),
     "redis": (150, (*_OF_WRITES, Kind.LATE)),
     "webhooks": (30, (Kind.LOST_REQUEST, Kind.LOST_REPLY, Kind.REFUSED, Kind.SLOW)),
@@ -94,18 +95,19 @@ ACTIVE_S = 12.0
 
 
 def draw(rng: Random, hosts: list[str], channels: list[str]) -> list[Fault]:
-    """Few faults in most runs, many in some: a single one is found best alone, and some need company."""
+    """Few faults in most runs, many in some: single-fault bugs are easiest to find alone, others need a combination."""
     calls = rng.choice((0, 1, 2, 3, 5, 8, 13))
     others = rng.choice((0, 0, 1, 1, 2, 3, 5))
     of_calls = {_of_call(rng, channels) for _ in range(calls)}
     of_others = list({_other(rng, hosts): None for _ in range(others)})
     clocks = [fault for fault in of_others if fault.kind in OF_CLOCKS]
-    # Two clocks that are wrong in the same way are believed (`runtime/engine_clock.py`), so there is one at most.
+    # Two clocks that are wrong by the same amount are believed (`runtime/engine_clock.py`), so at most one clock is
+    # wrong.
     return sorted([*of_calls, *[fault for fault in of_others if fault not in clocks[1:]]])
 
 
 def draw_going_back(rng: Random) -> Fault:
-    """To what it was a moment before, as after a failover to a replica that lagged."""
+    """The ledger returns to a slightly earlier state, as after a failover to a lagging replica."""
     return Fault(Kind.WENT_BACK, "ledger", at_s=round(rng.uniform(0.3, 6.0), 3), by=round(rng.uniform(0.01, 1.5), 3))
 
 
@@ -140,7 +142,7 @@ def _of_call(rng: Random, channels: list[str]) -> Fault:
     channel = rng.choice(channels)
     calls, kinds = _OF_CALLS[channel]
     kind = rng.choice(kinds)
-    # Most of what matters happens early.
+    # Early calls matter most, so they are drawn more often.
     nth = 1 + int(calls * rng.random() ** 1.5)
     by = round(rng.choice((0.05, 0.3, 1.0, 3.0, 8.0)) * rng.uniform(0.5, 1.5), 3)
     return Fault(kind, channel, nth=nth, by=by if kind in (Kind.SLOW, Kind.LATE, Kind.PENDING) else 0.0)

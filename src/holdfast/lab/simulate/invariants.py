@@ -1,6 +1,8 @@
-"""What must hold (docs/FAULTS.md): the stock after every commit, and everything once all is healed and settled.
+"""The invariants (docs/FAULTS.md): the stock after every commit, and everything else once faults are healed and work is
+done.
 
-The end is compared with what each buyer was told, with the provider's records, and by the product's own auditor.
+The final state is compared with the responses buyers got, with the provider's records, and by the product's own
+auditor.
 """
 
 import json
@@ -43,7 +45,7 @@ FROM pools p"""
 
 
 def check_stock(raw: sqlite3.Connection) -> Iterator[Violation]:
-    """I1 and I2, of every pool: never more than there is, and the counts are those of the reservations."""
+    """I1 and I2 for every pool: the total is never exceeded, and the counters match the reservations."""
     for sku_id, total, held, sold, are_held, are_sold in raw.execute(_STOCK):
         if held + sold > total or are_held + are_sold > total:
             yield Violation("I1", f"{sku_id} has {total} units, and {are_held} are held and {are_sold} sold")
@@ -66,7 +68,7 @@ def reservations_of(raw: sqlite3.Connection) -> dict[str, Ended]:
 
 
 def given_up_in(raw: sqlite3.Connection) -> list[str]:
-    """What an operator, or a server that came later, has reported as lost."""
+    """Reservations that an operator or a later server has reported as lost."""
     reports = [json.loads(report) for (report,) in raw.execute("SELECT report FROM incarnations WHERE report NOT NULL")]
     return [lost["reservation_id"] for report in reports for lost in report["given_up"]]
 
@@ -74,8 +76,8 @@ def given_up_in(raw: sqlite3.Connection) -> list[str]:
 def check_told(
     told: Iterable[Told], raw: sqlite3.Connection, hold_s: float, repeated_for: Collection[str] = ()
 ) -> Iterator[Violation]:
-    """I5, I7, I8, I9 and I6 as buyers see them. `repeated_for` are those for whom the network sent a request twice: the
-    second may be granted what the first was refused, and its answer reaches nobody."""
+    """I5, I6, I7, I8 and I9 as buyers see them. `repeated_for` are buyers whose request the network duplicated: the
+    second execution may be granted what the first was refused, and nobody receives its response."""
     ended = reservations_of(raw)
     keys = {
         (owner, key): id_ for owner, key, id_ in raw.execute("SELECT owner_id, key, reservation_id FROM idempotency")
@@ -89,7 +91,7 @@ def check_told(
             by_key[one.buyer_id, one.key].append(one)
         if one.reservation_id is not None:
             by_reservation[one.reservation_id].append(one)
-    # An answer that was lost, or comes late, takes some of the hold.
+    # A lost or late response uses up part of the hold, so the hold counts from the first request.
     asked = {
         one.reservation_id: min(each.asked_s for each in answers) for answers in by_key.values() for one in answers
     }
@@ -102,7 +104,7 @@ def check_told(
 
 
 def check_refusals(told: Iterable[Told], raw: sqlite3.Connection) -> Iterator[Violation]:
-    """I10: nobody was refused for good who could have bought."""
+    """I10: no buyer who could have bought was refused for good."""
     [(total, sold)] = raw.execute("SELECT total, sold FROM pools")
     for one in told:
         if one.answer == Outcome.SOLD_OUT and sold < total:
@@ -149,8 +151,8 @@ def _check_granted(buyer_id: str, id_: str, quantity: int, found: Ended | None) 
         yield Violation("I7", f"{buyer_id} was granted {quantity} in {id_}, which is {found}")
 
 
-# What an answer leaves open for the end.
-# A payment that was declined leaves a hold, which may end in any way.
+# Final statuses that are consistent with a response.
+# A declined payment leaves a hold, which may end in any way.
 _AFTER_PAYING = {Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED}
 _MAY_END: dict[tuple[str, str], set[Status]] = {
     ("pay", Outcome.MOVED): _AFTER_PAYING,
@@ -179,7 +181,7 @@ def _check_reservation(id_: str, answers: list[Told], found: Ended | None) -> It
 
 @cache
 def _audit_statements() -> list[tuple[str, list[object]]]:
-    """Every check of the auditor as text, which takes less time than building it anew for every run."""
+    """Every check of the auditor as compiled SQL, because building the statements anew for every run is slow."""
     failures = [check for check in CHECKS if isinstance(check, Check) and check.level is Level.FAILURE]
     counted = [select(func.count()).select_from(check.counter_examples.subquery("found")) for check in failures]
     compiled = [one.compile(dialect=DIALECT, compile_kwargs={"render_postcompile": True}) for one in counted]
@@ -187,20 +189,20 @@ def _audit_statements() -> list[tuple[str, list[object]]]:
 
 
 def _audit(connection: Connection) -> list[Finding]:
-    """What `holdfast verify` finds. The checks that compute hashes are about waiting rooms."""
+    """The findings of `holdfast verify`. Checks that compute hashes are skipped: they concern waiting rooms."""
     execute = connection.connection.cursor().execute
     is_clean = all(execute(*statement).fetchone() == (0,) for statement in _audit_statements())
     return [] if is_clean else prove(connection)
 
 
-# A process may have to learn the ledger's time first, and answers take a while.
+# A process may have to learn the ledger's time first, and responses take a while.
 _TOLERANCE_S = 0.5
 _TOO_LATE = frozenset({Outcome.ILLEGAL, Status.EXPIRED})
 _ENDS_IT = frozenset({"pay", "cancel", "confirm"})
 
 
 def _check_deadline(id_: str, answers: list[Told], hold_s: float, granted_at: float | None) -> Iterator[Violation]:
-    """I9: a hold lasts as long as it was promised, unless its owner ends it."""
+    """I9: a hold lasts as long as promised, unless its owner ends it."""
     for one in answers:
         is_ended = any(each.what in _ENDS_IT and each is not one and each.asked_s <= one.at_s for each in answers)
         is_early = granted_at is not None and one.at_s < granted_at + hold_s - _TOLERANCE_S
@@ -209,7 +211,7 @@ def _check_deadline(id_: str, answers: list[Told], hold_s: float, granted_at: fl
 
 
 def check_webhooks(raw: sqlite3.Connection, received: Iterable[Delivery], since: int) -> Iterator[Violation]:
-    """Every event reaches the receiver, and for each subject the first time in order."""
+    """Every event reaches the receiver, and the first deliveries for each subject are in order."""
     wanted = wanted_types(("*",))
     seen: dict[int, str] = {}
     latest: dict[str, int] = {}
@@ -224,7 +226,7 @@ def check_webhooks(raw: sqlite3.Connection, received: Iterable[Delivery], since:
 
 
 def check_end(connection: Connection, books: Iterable[BookEntry]) -> Iterator[Violation]:
-    """I1 to I6 by the auditor and by the provider's records: nothing is left half done."""
+    """I1 to I6, by the auditor and by the provider's records: nothing is half done."""
     entries = {entry.key: entry for entry in books}
     recorded = {
         key: Entry(key, entry.state, entry.captured, entry.captures, entry.refunded) for key, entry in entries.items()
@@ -255,5 +257,5 @@ UNION ALL SELECT 'webhook', webhook_id, 'behind' FROM webhooks WHERE relayed_seq
 
 
 def unfinished(raw: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """What has not ended yet."""
+    """Work that has not ended yet."""
     return list(raw.execute(_OPEN))

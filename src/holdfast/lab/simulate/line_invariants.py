@@ -1,8 +1,8 @@
-"""What must hold in a waiting room: after every commit, and compared with what each buyer was told.
+"""The invariants of a waiting room, checked after every commit and against the responses buyers got.
 
-No place is lost or doubled. Who was told their place before another asked for one is before them. People are called in
-order, not faster than the pace allows, and never beyond the end of the line. Passes are for people who were called,
-and reservations for people with a pass.
+No place is lost or duplicated. A buyer who got their place before another one asked is ahead of them. Buyers are called
+in order, no faster than the pace allows, and never beyond the end of the queue. Only called buyers get passes, and only
+buyers with a pass get reservations.
 """
 
 import sqlite3
@@ -14,10 +14,10 @@ from holdfast.domain.stock.outcome import Outcome
 from holdfast.lab.simulate.buyers.line import Stood
 from holdfast.lab.simulate.invariants import Violation
 
-# Processes learn the ledger's time from replies, each a little later than another.
+# Processes learn the ledger's time from replies, which arrive at different times.
 CLOCKS_DIFFER_S = 0.5
 
-# Arrival, buyer, ticket, place, end of the pass, end.
+# Arrival, buyer, ticket, place, expiry of the pass, end.
 Row = tuple[int, str, str, int | None, int | None, int | None]
 
 _LINE = """SELECT joined, serving,
@@ -25,12 +25,12 @@ _LINE = """SELECT joined, serving,
 
 
 class LineWatch:
-    """Looks at the line after every commit."""
+    """Checks the queue after every commit."""
 
     def __init__(self, rate_per_second: int) -> None:
         self._rate = rate_per_second
         self._joined = self._serving = 0
-        # When how many had been called, without those who had left before.
+        # (time, number called by then), not counting buyers who had left before.
         self._called: list[tuple[float, int]] = [(0.0, 0)]
 
     def check(self, raw: sqlite3.Connection, now_s: float) -> Iterator[Violation]:
@@ -82,14 +82,14 @@ def _check_told(told: list[Stood], places: dict[int, Row]) -> Iterator[Violation
 
 
 def _place_of(one: Stood, places: dict[int, Row]) -> Row | None:
-    """A ticket that was given for a stamp does not say which it is."""
+    """A ticket exchanged for a stamp has no arrival number here, so its place is found by the buyer."""
     if one.arrival is not None:
         return places.get(one.arrival)
     return next((row for row in places.values() if row[1] == one.buyer_id and row[4] is not None), None)
 
 
 def _check_doubled(told: list[Stood], rows: list[Row]) -> Iterator[Violation]:
-    """A place ends when its owner leaves, or when they join again after their pass is over."""
+    """A place ends when its owner leaves, or joins again after their pass has expired."""
     left = {one.buyer_id for one in told if one.what == "leave"}
     of_buyer: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -123,7 +123,7 @@ def _check_buyers(raw: sqlite3.Connection, admitted: set[str]) -> Iterator[Viola
 
 
 def check_room_refusals(stood: Iterable[Stood], raw: sqlite3.Connection) -> Iterator[Violation]:
-    """I10: nobody was turned away while something was left."""
+    """I10: no buyer was turned away while units were left."""
     [(total, sold)] = raw.execute("SELECT total, sold FROM pools")
     for one in stood:
         if one.answer == Outcome.SOLD_OUT and sold < total:

@@ -1,8 +1,8 @@
-"""An event loop without a selector, threads or real time. Whenever every task waits, the clock jumps.
+"""An event loop without a selector, threads or real time. When every task waits, the clock jumps to the next timer.
 
-Everything runs in arrival order, and whatever takes time takes as long as the seed says, so a run is a function of its
-seed. Each simulated process is a `Host`: the tasks and callbacks that it starts carry it in their context. A host that
-crashes is never run again: its tasks stop where they are, without any cleanup. One that is paused goes on later.
+Callbacks run in the order they were scheduled, and every duration comes from the seed, so a run is a function of its
+seed. Each simulated process is a `Host`, carried in the context of the tasks and callbacks that it starts. A crashed
+host never runs again: its tasks stop where they are, without any cleanup. A paused host resumes later.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# More than any run needs: beyond this, something spins without time passing.
+# More than any run needs; beyond this, something is spinning without time passing.
 STEPS_MAX = 400_000
 
 
 class Host:
-    """A simulated process of the system, or what outlives all of them."""
+    """A simulated process of the system, or the world that outlives all of them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_dead = False
         self.paused_until = 0.0
-        # What it would have run meanwhile.
+        # Callbacks that became due during a pause.
         self.deferred: list[Handle] = []
-        # How many of its callbacks have run; crashes are planned by this.
+        # The number of its callbacks that have run; crashes are planned by this.
         self.steps = 0
         self.crash_at: int | None = None
         self.on_crash: Callable[[], None] = lambda: None
@@ -50,7 +50,7 @@ HOST: ContextVar[Host] = ContextVar("HOST", default=WORLD)
 
 
 class Stuck(Exception):
-    """Every task waits, and nothing will ever happen; or steps go on without an end."""
+    """A deadlock (every task waits and no timer is set) or an endless loop."""
 
 
 class SimulatedLoop(BaseEventLoop):
@@ -81,13 +81,13 @@ class SimulatedLoop(BaseEventLoop):
         return self.create_task(work, context=host.context())
 
     def call_in_world(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
-        """What no crash of a process prevents."""
+        """Runs even if the process that scheduled it crashes."""
         self.call_at(self.now_s + delay_s, callback, *args, context=_WORLD_CONTEXT)
 
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """There are no threads: the work is done at once."""
+        """There are no threads, so the work runs immediately."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
@@ -133,7 +133,7 @@ class SimulatedLoop(BaseEventLoop):
         host.steps += 1
         if host.crash_at is not None and host.steps >= host.crash_at:
             host.crash_at = None
-            # Collected as garbage, its coroutines would still run their cleanup.
+            # Keep a reference: if garbage-collected, its coroutines would still run their cleanup.
             self._left_behind += asyncio.all_tasks(self)
             host.crash()
             return False
@@ -147,14 +147,14 @@ class SimulatedLoop(BaseEventLoop):
         host.deferred.clear()
 
     def _write_to_self(self) -> None:
-        """Nobody waits in a selector."""
+        """There is no selector to wake up."""
 
     def _timer_handle_cancelled(self, _handle: TimerHandle) -> None:
-        """A cancelled timer is dropped when its time comes."""
+        """A cancelled timer is dropped when it becomes due."""
 
     def finish(self) -> None:
-        """Let every task end that is still there, those of crashed processes too, so that none is left to the garbage
-        collector. What they do then happens in no world."""
+        """End every remaining task, including those of crashed processes, so that none is left to the garbage
+        collector. Nothing they do now has any effect on a world."""
         self.is_ending = True
         self.steps = 0
         for _ in range(5):
@@ -171,7 +171,7 @@ class SimulatedLoop(BaseEventLoop):
         self.close()
 
     def run_until_idle(self) -> None:
-        """Run what is ready, without letting time pass."""
+        """Run ready callbacks without advancing time."""
         asyncio._set_running_loop(self)  # noqa: SLF001 - as `run_forever` does
         try:
             ready = self._ready  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Many runs, one operating-system process per core."""
+"""Runs many simulations, with one operating-system process per core."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.lab.simulate.run import run
 
-# Enough that starting one is a small part of the work, few enough to show progress.
+# Large enough to amortise starting a process, small enough to show progress.
 PORTION = 20
 
 
@@ -27,7 +27,7 @@ def run_one(engine: str, seed: int) -> Result:
 
 
 def run_many(first: int, count: int, engine: str, processes: int | None = None) -> Iterator[Result]:
-    """In the order of the seeds."""
+    """Yields results in the order of the seeds."""
     seeds = range(first, first + count)
     workers = min(processes or os.cpu_count() or 1, -(-count // PORTION))
     if workers <= 1:

@@ -1,6 +1,6 @@
 """One process of the system: the product's own services and background work on a simulated host.
 
-It may crash at any step, and starts again a while later with nothing in memory.
+It may crash at any step, and restarts a while later with empty memory.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ START_AGAIN_S = 0.2
 
 
 class Parts:
-    """What the processes of a run are built from."""
+    """Dependencies shared by the processes of a run."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Parts:
 
 
 class NoRecorder:
-    """Refusals are recorded in files by a thread, which is not part of this."""
+    """In production a thread writes refusals to files, which is out of scope here."""
 
     def note(self, *_facts: object) -> None: ...
     def note_reason(self, *_facts: object) -> None: ...
@@ -129,7 +129,7 @@ class Process:
 
 
 async def _repeat(work: Callable[[], Awaitable[T]]) -> T:
-    """Until the stores let it, as a server does that is started before them."""
+    """Retries until the stores respond, like a server that starts before them."""
     while True:
         try:
             return await work()
@@ -139,7 +139,7 @@ async def _repeat(work: Callable[[], Awaitable[T]]) -> T:
 
 @cache
 def settings_of(*, has_redis: bool) -> Settings:
-    """As far as they matter here. Timeouts are short, so that little time passes until a lease is over."""
+    """Only the settings that matter here. Timeouts are short, so that leases run out quickly."""
     return Settings(
         data=Path("simulated"),
         database_url="postgresql://simulated/simulated",
@@ -149,6 +149,6 @@ def settings_of(*, has_redis: bool) -> Settings:
         signing_key="k" * 32,
         payment_sandbox_url="http://sandbox.invalid",
         payment_timeout_ms=2_000,
-        # What the machine is busy with must not matter.
+        # The load of this machine must not matter.
         shed_host_percent=0,
     )

@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 
 class InMemory:
-    """The sandbox's store: nothing survives the run."""
+    """The sandbox's store; nothing is kept after the run."""
 
     def load(self) -> Iterator[Entry]:
         return iter(())
 
     def save(self, entry: Entry) -> None:
-        """It is in the sandbox's memory already."""
+        """The entry is already in the sandbox's memory."""
 
 
 class SimulatedProvider:
-    """A client of the provider, as each process has one."""
+    """One process's client of the provider."""
 
     def __init__(self, books: SandboxLedger, channel: Channel, timeout_s: float) -> None:
         self._books, self._channel, self._timeout_s = books, channel, timeout_s
@@ -45,7 +45,7 @@ class SimulatedProvider:
         def unless_refused(fault: Fault | None) -> T:
             if fault is not None and fault.kind is Kind.REFUSED:
                 raise OutcomeUnknown("the provider answered 500")
-            # It has a clock of its own, whatever the caller's says.
+            # The provider has its own clock, whatever the caller's clock says.
             token = HOST.set(self._host)
             try:
                 return carry_out(fault)
@@ -96,7 +96,7 @@ class SimulatedProvider:
         return await self._call("look_up", key, carry_out)
 
     async def next_action(self, key: str, reference: str) -> None:
-        """No bank asks here."""
+        """The simulated provider never redirects to a bank."""
 
     async def list_since(self, since: int, after: str | None = None) -> PaymentPage:
         def carry_out(_fault: Fault | None) -> PaymentPage:
@@ -109,11 +109,11 @@ class SimulatedProvider:
         return await self._call("list", "", carry_out)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def _payment(key: str, answer: Entry | Refused) -> Payment:
-    """As the sandbox's client reads the answer: a refusal carries the payment as it is."""
+    """Reads the answer as the sandbox's client does: a refusal carries the payment in its current state."""
     if isinstance(answer, Entry):
         return answer.payment()
     if answer.payment is not None:

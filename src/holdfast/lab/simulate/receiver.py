@@ -1,4 +1,4 @@
-"""The receiver of webhooks: it accepts each delivery once or more, or fails."""
+"""The receiver of webhooks: it accepts a delivery, possibly more than once, or fails."""
 
 from holdfast.lab.simulate.channel import Channel, NoAnswer, NotReached
 from holdfast.lab.simulate.faults import Fault, Kind
@@ -9,18 +9,18 @@ from holdfast.webhooks.sender import SEND_TIMEOUT_S, Answer, Sender
 
 class Receiver:
     def __init__(self) -> None:
-        # In the order of arrival, repetitions included.
+        # In the order of arrival, including duplicates.
         self.received: list[Delivery] = []
 
 
 class SimulatedSender(Sender):
-    """Sends to the receiver of the run instead of a socket."""
+    """Sends to the run's receiver instead of a socket."""
 
     def __init__(self, channel: Channel, receiver: Receiver) -> None:
         self._channel, self._receiver = channel, receiver
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     async def send(self, webhook: Webhook, delivery: Delivery, now: int) -> Answer:
         def carry_out(fault: Fault | None) -> int:

@@ -1,7 +1,7 @@
-"""One run: a sale from its opening to the end, with faults, then without, and what must hold afterwards.
+"""One run: a sale from its opening to its end, first with faults, then without, followed by the checks.
 
-Everything follows from the seed: the scenario, the faults, every delay and every random number. The faults may be given
-instead, to leave some of them out.
+Everything follows from the seed: the scenario, the faults, every delay and every random number. To leave some faults
+out, the caller can pass the faults instead.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from holdfast.lab.simulate.world import World
 from holdfast.ledger.events.webhooks import create_webhook
 from holdfast.sales.operations import Created
 
-# Buyers have left by then, and most faults have ended.
+# By then buyers have left, and most faults have ended.
 SHOPPING_MAX_S = 60.0
-# Longer than any lease, and than the retries that follow a few failures.
+# Longer than any lease, and than the retries after a few failures.
 SETTLING_MAX_S = 400.0
 LOOK_S = 1.0
 
@@ -91,7 +91,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, engine: str = "sql") -
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """A run is short, and looking for garbage meanwhile takes a fifth of its time."""
+    """A run is short, and garbage collection would take a fifth of its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -102,7 +102,7 @@ def _garbage_kept() -> Iterator[None]:
 
 
 async def _tell(world: World, faults: list[Fault]) -> None:
-    """The story of a sale."""
+    """Drives the sale from start to end."""
     for process in world.apis:
         process.start()
     await _until_up(world.apis)
@@ -170,7 +170,7 @@ def _room(scenario: Scenario) -> Room:
 
 
 async def _settle(world: World) -> None:
-    """Until nothing is in progress any more."""
+    """Waits until nothing is in progress."""
     until = world.loop.now_s + SETTLING_MAX_S
     while left := [*world.unfinished(), *world.closed()]:
         if world.loop.now_s > until:
@@ -181,15 +181,15 @@ async def _settle(world: World) -> None:
 
 
 async def _buy_the_rest(world: World) -> None:
-    """I10: whatever is free can still be bought."""
+    """I10: every free unit can still be bought."""
     if world.scenario.ends_s is not None:
         return
     for number in range(_free_units(world)):
         late = scenarios.late_shopper(f"late-{number}")
         buyer = Buyer(late, world.scenario, world.api, world.any_api, [], world.stood)
-        # An answer that was lost before the healing may still keep the pool's queue waiting.
+        # A response lost before healing may still block the pool's queue.
         reservation = await world.loop.run_on(Host(late.buyer_id), buyer.buy())
-        # A request from before, whose process was paused, may have taken the unit meanwhile.
+        # An earlier request, whose process was paused, may have taken the unit in the meantime.
         if reservation is None and (free := _free_units(world)):
             world.violated("I10", f"{late.buyer_id} cannot buy, and {free} units are free")
         if reservation is None:
@@ -219,21 +219,22 @@ def _check(world: World) -> None:
 
 
 def _told(world: World) -> list[Told]:
-    """What buyers were told, without those who lost something that Redis lost before the ledger had it."""
+    """Responses to buyers, except buyers who lost something that Redis lost before the ledger had it."""
     sold = {one.reservation_id for one in world.told if (one.what, one.answer) in _SOLD}
     losers = {one.buyer_id for one in world.told if one.reservation_id in world.lost - sold}
-    # A sale that Redis lost is back with the next rebuild; who looks before that sees what Redis has.
+    # The next rebuild restores a sale that Redis lost; a read before that returns what Redis has.
     told = [one for one in world.told if one.what != "look" or one.reservation_id not in world.lost]
     return [one for one in told if one.buyer_id not in losers or one.answer == "defect"]
 
 
 def _after_going_back(world: World, told: list[Violation]) -> list[Violation]:
-    """What was lost with the ledger is known to be lost: an operator was told, unless every witness died."""
+    """Whatever was lost with the ledger must be known to be lost: reported to an operator, unless every witness
+    crashed."""
     given_up = given_up_in(world.server.raw)
     granted = [one for one in told if one.invariant == "I9" and "was granted" in one.detail]
     lost = [one for one in granted if not any(id_ in one.detail for id_ in given_up)]
     if world.redis is not None:
-        # It knows what is held, and nothing of what has ended; and needs nobody who remembers.
+        # Redis knows which reservations are held, but nothing about ended ones; it needs no witness.
         held = world.kept if world.is_redis_whole else set()
         missing = held - set(given_up) - reservations_of(world.server.raw).keys()
         lost = [Violation("I9", f"{id_} was held in Redis when the ledger went back") for id_ in sorted(missing)]
@@ -242,7 +243,7 @@ def _after_going_back(world: World, told: list[Violation]) -> list[Violation]:
     return [one for one in told if one.invariant in _UNAFFECTED] + lost
 
 
-# The ledger has claimed it before anybody is told.
+# The ledger claims the sale before any buyer gets these responses.
 _SOLD = (("confirm", Outcome.MOVED), ("confirm", Outcome.ALREADY))
-# The others are about states and keys, which may have been lost with the ledger.
+# The other invariants concern statuses and keys, which may have been lost with the ledger.
 _UNAFFECTED = ("I7", "I8", "no_defects")

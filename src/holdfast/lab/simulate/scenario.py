@@ -1,4 +1,4 @@
-"""What is sold in a run, to whom and by how many processes: drawn from the seed, small, and different each time."""
+"""The product, buyers and processes of a run: drawn from the seed, small, and different each time."""
 
 from random import Random
 
@@ -13,18 +13,18 @@ HTTP_PART, ROOM_PART = 0.25, 0.06
 
 
 class Shopper(Struct, frozen=True):
-    """What a buyer will do. Times are in seconds."""
+    """One buyer's behaviour. Times are in seconds."""
 
     buyer_id: str
     arrives_s: float
     quantity: int
     min_quantity: int
-    # Between attempts, and how long each waits for an answer.
+    # The pause between attempts, and the timeout of each attempt.
     pause_s: float
     patience_s: float
     attempts_max: int
     double_clicks: bool
-    # After the hold: pay, cancel, extend and pay, waver (pay and cancel at once), abandon.
+    # What to do with a hold: pay, cancel, extend and pay, waver (pay and cancel at once), abandon.
     then: str
     thinks_s: float
     has_money: bool
@@ -32,7 +32,7 @@ class Shopper(Struct, frozen=True):
 
 
 class RoomPlan(Struct, frozen=True):
-    """The waiting room of a sale, and what each buyer does in it: buy, leave, rejoin, leave_with_pass, no_show."""
+    """The waiting room of a sale, and each buyer's behaviour in it: buy, leave, rejoin, leave_with_pass, no_show."""
 
     rate_per_second: int
     pass_seconds: int
@@ -49,15 +49,15 @@ class Scenario(Struct, frozen=True):
     price: int
     per_buyer_limit: int | None
     hold_s: int
-    # After the opening; None: it does not end.
+    # After the opening; None if the sale does not end.
     ends_s: float | None
     apis: int
     workers: int
     has_webhook: bool
-    # Whether the ledger goes back during the sale.
+    # Whether the ledger returns to an earlier state during the sale.
     goes_back: bool
     shoppers: tuple[Shopper, ...]
-    # Whether buyers go through the HTTP application, or to the use cases behind it.
+    # Whether buyers go through the HTTP application or call its use cases directly.
     is_http: bool = False
     room: RoomPlan | None = None
 
@@ -69,9 +69,9 @@ class Scenario(Struct, frozen=True):
 
 def draw(rng: Random) -> Scenario:
     scenario = _draw(rng)
-    # Drawn last, so that the rest stays what it was before there was a choice.
+    # Drawn last, so that older seeds keep the rest of their scenario.
     is_http = rng.random() < HTTP_PART
-    # A line in a ledger that went back is a line that some were told other places of.
+    # When a ledger goes back, buyers keep places that it has since given to others, so such runs have no waiting room.
     has_room = rng.random() < ROOM_PART and not scenario.goes_back
     room = _room(rng, scenario) if has_room else None
     return replace(scenario, is_http=is_http or has_room, room=room)
@@ -124,7 +124,7 @@ def _shopper(rng: Random, number: int, limit: int | None, burst_s: float) -> Sho
 
 
 def late_shopper(buyer_id: str) -> Shopper:
-    """Who comes when everything is over, and takes what is left."""
+    """A buyer who arrives when everything is over and takes what is left."""
     return Shopper(
         buyer_id,
         0.0,

@@ -1,18 +1,18 @@
-"""The fewest faults with which a run still fails in the same way."""
+"""Finds the smallest set of faults with which a run still fails in the same way."""
 
 from collections.abc import Callable, Sequence
 
 from holdfast.lab.simulate.faults import Fault
 from holdfast.lab.simulate.run import Report
 
-# A failure with a dozen faults shrinks within this; one that takes more is shown as it is then.
+# A failure with a dozen faults shrinks within this many runs; one that needs more is shown as far as it got.
 RUNS_MAX = 60
 
 Rerun = Callable[[Sequence[Fault]], Report]
 
 
 def shrink(failed: Report, rerun: Rerun) -> Report:
-    """Leaves out halves, quarters, single faults, for as long as the first invariant is still violated."""
+    """Leaves out halves, quarters, then single faults, as long as the first invariant is still violated."""
     wanted, best, runs = failed.violations[0].invariant, failed, 0
     size = max(1, len(failed.faults) // 2)
     while runs < RUNS_MAX and best.faults:

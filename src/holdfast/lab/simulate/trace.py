@@ -1,4 +1,4 @@
-"""What happened in a run, in order. Two runs of one seed have the same trace, byte for byte."""
+"""The events of a run, in order. Two runs of the same seed have byte-identical traces."""
 
 from hashlib import blake2b
 

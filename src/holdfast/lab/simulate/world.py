@@ -1,4 +1,4 @@
-"""Everything that exists in one run, and the faults that befall it."""
+"""Everything that exists in one run, and the faults injected into it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.mark.watch import LedgerWatch
 from holdfast.settings import Settings
 
-# Until somebody looks at the alarm.
+# How long it takes an operator to react to the alarm.
 OPERATOR_S = 4.0
 _STORES = {"ledger": ("gate", "settling", "write", "read"), "redis": ("batch", "redis")}
 _LATENCY_S = {
@@ -59,7 +59,7 @@ class World:
         engine: str,
         faults: Sequence[Fault],
     ) -> None:
-        """`faults` are those that will befall it."""
+        """`faults` are those that will be injected."""
         self.loop, self.trace, self.scenario, self._rng = loop, trace, scenario, rng
         self._kinds = {fault.kind for fault in faults}
         self.violations: list[Violation] = []
@@ -76,7 +76,7 @@ class World:
         self.redis = RedisServer(loop, rng) if engine == "redis" else None
         if self.redis is not None:
             self.redis.on_batch = self._check_redis
-        # Reservations that Redis lost before the ledger had them, and those it held when the ledger went back.
+        # Reservations that Redis lost before the ledger had them, and those that Redis held when the ledger went back.
         self.lost: set[str] = set()
         self.kept: set[str] = set()
         self.api = Api("api", loop, rng, trace, _LATENCY_S["api"])
@@ -99,11 +99,11 @@ class World:
         return Channel(name, self.loop, self._rng, self.trace, _LATENCY_S[name])
 
     def _parts(self) -> Parts:
-        """Idle agents cost most of a run's time, so only those run that have something to do in this one."""
+        """Idle agents take most of a run's time, so a run starts only the agents that have work in it."""
         agents = {"expirer", "settler", "reconciler", "drainer"}
         if self.scenario.payment is PaymentKind.SANDBOX:
             agents |= {"refunder"}
-        # It also renews the rules of a pool that its ledger lost, or that Redis lost before the ledger had them.
+        # It also restores a pool's rules that the ledger lost, or that Redis lost before the ledger had them.
         renews = self.redis is not None and (self.scenario.goes_back or not FORGETFUL.isdisjoint(self._kinds))
         if self.scenario.ends_s is not None or renews:
             agents |= {"sale_lifecycle", "catalogue"}
@@ -111,7 +111,7 @@ class World:
             agents |= {"relay", "deliverer"}
         if self.scenario.room is not None:
             agents |= {"line_advancer", "room_snapshot", "catalogue", "arrival_stager"}
-        # A process that starts compares the time with them.
+        # A process compares the time with heartbeats when it starts.
         if not OF_CLOCKS.isdisjoint(self._kinds):
             agents |= {"heartbeat"}
         return Parts(
@@ -157,7 +157,7 @@ class World:
         self.violations.append(Violation(invariant, detail))
 
     def log(self, event: str, **facts: Any) -> None:
-        """What the product logs. A failure that is not an outage is a defect."""
+        """The product's log. A failure that is not an outage is a defect."""
         exc = facts.pop("exc_info", None)
         about = " ".join(f"{name}={value}" for name, value in facts.items())
         self.trace.note("log", event, about, "" if exc is None else repr(exc))
@@ -173,7 +173,7 @@ class World:
     def _check_redis(self) -> None:
         assert self.redis is not None
         if self.kept and self.decision is None:
-            # What has ended since is nobody's loss.
+            # Reservations that have ended since do not count as lost.
             self.kept &= self.redis.holds()
         for violation in self.redis.check_stock():
             if violation not in self.violations:
@@ -184,7 +184,7 @@ class World:
         return found if self.redis is None else [*found, *self.redis.unfinished(self.server.raw)]
 
     def closed(self) -> list[tuple[str, str, str]]:
-        """Processes that write nothing because the ledger went back."""
+        """Processes that have stopped writing because the ledger went back."""
         databases = {name: process.database for name, process in self.processes.items()}
         return [
             ("process", name, f"closed: {database.guard.finding}")
@@ -195,9 +195,9 @@ class World:
     # --- faults
 
     def inflict(self, faults: list[Fault]) -> None:
-        """From now on: calls are counted from here, and so is time."""
+        """Starts the faults: calls and time are counted from now."""
         self.has_lost_witnesses = any(fault.kind is Kind.CRASH for fault in faults)
-        # Without a pool, its holds or both, Redis does not know what the ledger lacks, or that it lacks something.
+        # Without a pool, its holds or both, Redis cannot tell what the ledger lacks, or that it lacks anything.
         lose_all = (Kind.FLUSHED, Kind.RESTORED)
         self.is_redis_whole = not any(
             fault.kind in lose_all or (fault.kind is Kind.KEY_LOST and fault.by < OF_HOLDS) for fault in faults
@@ -271,7 +271,7 @@ class World:
                     (channel.cut_off.add if is_on else channel.cut_off.discard)(fault.on)
 
     async def _operate(self) -> None:
-        """An operator who is called when the first server has noticed, and tries until it works."""
+        """An operator who is called when the first server has noticed, and retries until recovery succeeds."""
         while self.decision is None:
             await asyncio.sleep(OPERATOR_S)
             if self.evidence.losses:
@@ -287,7 +287,7 @@ class World:
         return [self.channels[name] for name in _STORES.get(store, (store,))]
 
     def heal(self) -> None:
-        """Every fault ends, and every process is up again."""
+        """Ends every fault and restarts every process."""
         self.is_healed = True
         self.trace.note("HEALED")
         self.server.heal()

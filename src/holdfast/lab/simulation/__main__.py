@@ -1,5 +1,5 @@
-"""`python -m holdfast.lab.simulation`: the page as a process of its own, which `holdfast demo` starts. Ends when stdin
-is closed, so that it does not outlive the demo."""
+"""`python -m holdfast.lab.simulation`: runs the page as its own process, which `holdfast demo` starts. It exits when
+stdin closes, so that it does not outlive the demo."""
 
 import argparse
 import asyncio

@@ -1,7 +1,7 @@
 """The buyers: the same arrivals and the same clicks at Holdfast and at every simple shop.
 
-A buyer clicks once, or twice at the same moment, and again half a second after an error or no answer.
-At Holdfast a click carries the purchase's idempotency key, as the storefront's does; the simple shops know no such key.
+A buyer clicks once, or twice at the same moment, and again half a second after an error or a missing response. At
+Holdfast a click carries the purchase's idempotency key, as the storefront's does; the simple shops have no such key.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ _RECENT = 1_000
 
 
 def arrivals(users: int, seconds: float, seed: int) -> list[float]:
-    """When they come, in seconds from the start; sorted."""
+    """Sorted arrival times, in seconds from the start."""
     chance = random.Random(seed)
     return sorted(chance.uniform(0, seconds) for _ in range(users))
 
 
 class Tally:
-    """What the buyers of Holdfast were told."""
+    """The responses that Holdfast's buyers got."""
 
     def __init__(self) -> None:
         self.arrived = self.clicks = self.answered = self.replayed = self.refused = self.retried = self.gave_up = 0
@@ -73,7 +73,7 @@ class HoldfastBuyers:
         if response.status == 201:
             tally.reserved.add(buyer_id)
         elif response.status == 200:
-            # The answer to an earlier click, perhaps one whose answer was lost.
+            # The response to an earlier click, possibly one whose response was lost.
             tally.replayed += 1
             tally.reserved.add(buyer_id)
         else:
@@ -93,7 +93,7 @@ async def click_at_shop(shop: Shop, buyer_id: str) -> None:
     while monotonic() - began < PATIENCE_S:
         try:
             await shop.buy(buyer_id)
-        except (RedisError, sqlite3.Error, OSError, RuntimeError):  # The last is uvloop's, for a connection that broke.
+        except (RedisError, sqlite3.Error, OSError, RuntimeError):  # uvloop: the connection broke.
             shop.errors += 1
             await asyncio.sleep(CLICK_AGAIN_S)
         else:

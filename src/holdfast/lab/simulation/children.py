@@ -1,4 +1,4 @@
-"""Child processes that are killed on purpose and started again on the same port and directory."""
+"""Child processes that are deliberately killed and restarted on the same port and directory."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ class Child:
         self._process.await_ready(self._is_ready, START_TIMEOUT_S)
 
     def kill(self) -> None:
-        """Without a chance to save anything."""
+        """Kills the process without a chance to save anything."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)

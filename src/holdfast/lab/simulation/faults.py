@@ -1,4 +1,4 @@
-"""The faults that a visitor may cause in a run. Each one ends by itself."""
+"""The faults that a visitor can trigger in a run. Each one ends on its own."""
 
 import asyncio
 from time import monotonic
@@ -12,7 +12,7 @@ from holdfast.lab.simulation.stores import Stores
 
 REDIS_DOWN_S = 2.0
 FREEZE_S = 4.0
-# Enough to try everything several times; more would only lengthen the list.
+# Enough to try every fault several times; more would only lengthen the list.
 FAULTS_MAX = 20
 
 _TEXTS = {
@@ -26,7 +26,7 @@ _TEXTS = {
 
 
 class FaultRefused(HoldfastError):
-    """It is under way already, or cannot be caused here."""
+    """The fault is already active, or cannot be triggered here."""
 
 
 class Faults:
@@ -47,11 +47,11 @@ class Faults:
         self._tasks.add(task)
 
     def restart_clock(self) -> None:
-        """When the first buyer comes."""
+        """Restarts the clock when the first buyer arrives."""
         self._began = monotonic()
 
     async def ended(self) -> None:
-        """Once all faults are over; an error of one is raised here."""
+        """Waits until all faults are over; raises the error of one that failed."""
         await asyncio.gather(*self._tasks)
 
     async def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""What a visitor may ask for. The limits keep a run on a laptop within a minute or two."""
+"""The options of a run. The limits keep a run on a laptop within a minute or two."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -22,7 +22,7 @@ class Fault(StrEnum):
 class Options(Struct, frozen=True, forbid_unknown_fields=True):
     users: Annotated[int, Meta(ge=1, le=USERS_MAX)] = 1_500
     units: Annotated[int, Meta(ge=1, le=UNITS_MAX)] = 500
-    # How long it takes until all of them have come.
+    # The time within which all buyers arrive.
     seconds: Annotated[float, Meta(ge=1, le=SECONDS_MAX)] = 30
     engine: Engine = Engine.SQLITE
     seed: Annotated[int, Meta(ge=0, le=2**31)] = 1

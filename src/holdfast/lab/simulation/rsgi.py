@@ -1,4 +1,4 @@
-"""The simulation as a process: granian in front of its service."""
+"""The simulation as a process: granian running its service."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ from holdfast.lab.simulation.stores import Stores
 HOST = "127.0.0.1"
 BODY_MAX_BYTES = 4_096
 FRAME_EVERY_S = 0.2
-# A stream that never ended would delay the shutdown; EventSource comes back by itself.
+# An endless stream would delay the shutdown; EventSource reconnects on its own.
 STREAM_S, STREAM_JITTER_S = 50.0, 10.0
 STREAMS_MAX = 16
 FINISH_S = 1.0
@@ -57,7 +57,7 @@ class RsgiSimulation:
         transport = protocol.response_stream(200, [*SAFE, ("content-type", "text/event-stream")])
         gone = asyncio.ensure_future(protocol.client_disconnect())
         until = monotonic() + STREAM_S + random.uniform(0, STREAM_JITTER_S)
-        # Granian's error for a connection that broke off.
+        # Granian raises it for a broken connection.
         with suppress(RuntimeError):
             await transport.send_bytes(b"retry: 500\n\n")
             sent = b""
@@ -80,7 +80,7 @@ async def _read(method: str, length: str | None, protocol: Any) -> bytes:
 
 
 async def serve(port: int, demo_url: str, ending: asyncio.Event, greet: Callable[[], None]) -> None:
-    """Until SIGTERM, SIGINT or `ending`."""
+    """Serves until SIGTERM, SIGINT or `ending`."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ending.set)
     simulator = Simulator(Stores(), demo_url)

@@ -1,4 +1,4 @@
-"""One run: start a server, let the buyers come, wait until everything is paid, and verify the ledger."""
+"""One run: starts a server, lets the buyers arrive, waits until everything is paid, and verifies the ledger."""
 
 import asyncio
 import tempfile
@@ -30,7 +30,7 @@ POINTS_SENT = 150
 
 
 class NotRunning(HoldfastError):
-    """Buyers come only while a run is selling."""
+    """A request that needs an active run."""
 
 
 class Run:
@@ -55,7 +55,7 @@ class Run:
         self._is_duplicating = is_on
 
     async def work(self) -> None:
-        """Until the end, however it comes; that is in the phase."""
+        """Runs to the end. The phase shows how it ended."""
         try:
             async with asyncio.timeout(RUN_MAX_S):
                 with tempfile.TemporaryDirectory(prefix="holdfast-run-", ignore_cleanup_errors=True) as directory:
@@ -91,7 +91,7 @@ class Run:
 
     async def _sell(self, server: ServerUnderTest, shops: Shops, faults: Faults) -> None:
         client = LoadClient("127.0.0.1", server.port, CONNECTIONS)
-        # Apart, so that a store that does not answer does not delay what is known of the other.
+        # Sampled separately, so that one unresponsive store does not delay the figures of the other.
         sampling = asyncio.gather(
             self._often(self._sample_gate, server, shops), self._often(self._sample_ledger, server)
         )

@@ -1,5 +1,4 @@
-"""The Holdfast server under test: `holdfast serve` in a directory of its own, with a payment provider that takes its
-time."""
+"""The Holdfast server under test: `holdfast serve` in its own directory, with a slow payment provider."""
 
 import asyncio
 import secrets
@@ -25,12 +24,12 @@ from holdfast.runtime.times import rfc3339
 
 SALE = "simulation"
 PRICE = {"amount": 4_900, "currency": "EUR"}
-# What a card payment takes at least; the simple shops' provider takes the same.
+# The minimum duration of a card payment, which is the same at the simple shops' provider.
 PAYMENT_S = 0.15
 READ_TIMEOUT_S = 1.0
 # Generous, for a busy machine.
 VERIFY_TIMEOUT_S = 120.0
-# Confirmed orders, and buyers who were charged more than once.
+# The number of confirmed orders, and of buyers who were charged more than once.
 _SOLD = """
     SELECT (SELECT count(*) FROM orders WHERE status = 'confirmed'),
            (SELECT count(*) FROM (SELECT buyer_id FROM payments WHERE state = 'captured'
@@ -61,7 +60,7 @@ class _Checked(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Of `holdfast verify`: the names of its checks."""
+    """The result of `holdfast verify`, by the names of its checks."""
 
     ok: bool
     passed: list[str]
@@ -141,7 +140,7 @@ class ServerUnderTest:
             raise Unavailable(f"the sale could not be created: {response.text}")
 
     async def restart(self) -> None:
-        """`kill -9`, and started again."""
+        """`kill -9`, then a new start."""
         assert self._server is not None
         await asyncio.to_thread(self._server.kill)
         await asyncio.to_thread(self._server.start)
@@ -157,7 +156,7 @@ class ServerUnderTest:
             await hold_write_lock(self._file, seconds)
 
     async def read_stock(self) -> Stock | None:
-        """As the gate has it; None if there is no answer in time."""
+        """The stock as the gate sees it; None if there is no response in time."""
         try:
             response = await self._client.get(f"/v1/inventory/{SALE}/available")
         except httpx.TransportError:
@@ -165,7 +164,7 @@ class ServerUnderTest:
         return msgspec.json.decode(response.content, type=Stock) if response.status_code == 200 else None
 
     async def count_sold(self) -> Sold | None:
-        """Read from the ledger itself, without the server; None if there is no answer in time."""
+        """Reads the ledger directly, without the server; None if it does not respond in time."""
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 return await (self._count_in_postgres() if self.has_redis else asyncio.to_thread(self._count_in_file))
@@ -191,7 +190,7 @@ class ServerUnderTest:
             self._ledger = None
 
     async def verify(self) -> Verdict:
-        """`holdfast verify`, after the server has stopped; compared with the payment provider's records, too."""
+        """Runs `holdfast verify` after the server has stopped, including the payment provider's records."""
         if self._server is not None:
             await asyncio.to_thread(self._server.stop)
         command = python("holdfast", "verify", "--json", "--database-url", self._database_url)
@@ -220,7 +219,7 @@ class ServerUnderTest:
 
 
 async def hold_write_lock(file: Path, seconds: float) -> None:
-    """As a transaction that is stuck does: others can read, and nobody can write."""
+    """Behaves like a stuck transaction: others can read, but nobody can write."""
     connection = await asyncio.to_thread(_lock, file)
     try:
         await asyncio.sleep(seconds)

@@ -1,7 +1,7 @@
 """The HTTP interface of the simulation, independent of the server it runs on.
 
-It starts processes, so it answers only requests to a loopback name, and accepts commands only from its own page: no
-other site can use a visitor's browser to send any.
+It starts processes, so it answers only requests to a loopback name, and accepts commands only from its own page:
+another site cannot use a visitor's browser to send commands.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -120,7 +120,7 @@ class Service:
 
 
 def is_local(host: str | None) -> bool:
-    """A name of another site that points here is not."""
+    """Rejects other host names, even if they resolve to this machine."""
     return urlsplit(f"//{host or ''}").hostname in _LOOPBACK
 
 

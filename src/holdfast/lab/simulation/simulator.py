@@ -1,4 +1,4 @@
-"""Runs one simulation at a time, and remembers the last."""
+"""Runs one simulation at a time, and keeps the last result."""
 
 import asyncio
 from contextlib import suppress
@@ -13,14 +13,14 @@ from holdfast.lab.simulation.stores import Stores
 
 
 class RunsAlready(HoldfastError):
-    """One run at a time: two would slow each other down."""
+    """Only one run at a time, because two would slow each other down."""
 
 
 class Simulator:
     def __init__(self, stores: Stores, demo_url: str = "") -> None:
         self._stores = stores
         self._setup = Setup(stores.has_valkey, stores.has_valkey and stores.has_postgres, demo_url)
-        # Where it can run, the engine that shows most is the one proposed.
+        # Propose the most instructive engine that can run here.
         options = Options(engine=Engine.REDIS if self._setup.has_postgres else Engine.SQLITE)
         self._idle = Snapshot(options=options, shops=no_counts(has_redis=stores.has_valkey))
         self._is_duplicating = False
@@ -49,7 +49,7 @@ class Simulator:
         self._run.cause(fault)
 
     def duplicate_clicks(self, *, is_on: bool) -> None:
-        """From now on, in this run and in those that follow."""
+        """Applies from now on, to this run and to later ones."""
         self._is_duplicating = is_on
         if self._run is not None:
             self._run.duplicate_clicks(is_on=is_on)

@@ -1,4 +1,4 @@
-"""What the page shows, as it is sent several times a second."""
+"""The data that the page shows, as sent several times a second."""
 
 from enum import StrEnum
 
@@ -39,7 +39,7 @@ class Clicks(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """As last read; `is_up` is false if it did not answer now."""
+    """As last read; `is_up` is false if the last read failed."""
 
     is_up: bool = False
     available: int = 0
@@ -61,13 +61,13 @@ class ShopCounts(Struct, frozen=True):
     code: str
     sold: int
     oversold: int
-    # Buyers who have more than one.
+    # Buyers with more than one order.
     twice: int
     errors: int
 
 
 def no_counts(*, has_redis: bool) -> list[ShopCounts]:
-    """Before anybody has come."""
+    """The counts before the first arrival."""
     return [ShopCounts(kind.name, kind.title, kind.about, kind.code, 0, 0, 0, 0) for kind in kinds(has_redis=has_redis)]
 
 
@@ -79,7 +79,7 @@ class FaultNote(Struct):
 
 
 class Point(Struct, frozen=True, array_like=True):
-    """Of the chart: what Holdfast's ledger had sold by then, and every shop."""
+    """A point of the chart: the units sold by then, in Holdfast's ledger and at every shop."""
 
     at_s: float
     promised: int
@@ -105,7 +105,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Setup(Struct, frozen=True):
-    """What this machine can do, and where the demo is."""
+    """The capabilities of this machine, and the URL of the demo."""
 
     has_valkey: bool
     has_postgres: bool

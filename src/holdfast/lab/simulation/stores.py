@@ -1,7 +1,7 @@
-"""Valkey and PostgreSQL from wheels, where these are installed; started for the first run that needs them.
+"""Valkey and PostgreSQL from wheels, if installed; started for the first run that needs them.
 
-There are two Valkey servers. One is for Holdfast, set up as its documentation says: every write is on disk before it is
-answered. The other is for the simple shops, set up as caches usually are: it keeps nothing.
+There are two Valkey servers. One is for Holdfast, configured as its documentation says: every write is on disk before
+the response. The other is for the simple shops, configured as caches usually are: without persistence.
 """
 
 import os
@@ -42,7 +42,7 @@ class Stores:
         return self._valkey("cache", fsync="no")
 
     def redis_url(self) -> str:
-        """Emptied: what an earlier run left belongs to another ledger."""
+        """Flushed, because the data of an earlier run belongs to another ledger."""
         url = self._valkey("store", fsync="always")
         with Redis.from_url(url) as client:
             client.flushall()
@@ -82,7 +82,7 @@ class Stores:
                 self._postgres_url = self._stack.enter_context(postgres())
 
     async def freeze_postgres(self) -> None:
-        """Stops every process of the server, as a hanging disk or a stalled virtual machine does."""
+        """Stops every process of the server, which looks like a hanging disk or a stalled virtual machine."""
         connection = await asyncpg.connect(self._postgres_url)
         try:
             backend: int = await connection.fetchval("SELECT pg_backend_pid()")

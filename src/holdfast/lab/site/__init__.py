@@ -1,8 +1,8 @@
 """The documentation as a website: `python -m holdfast.lab.site [DIRECTORY]`, which `make docs-site` runs.
 Nothing imports it.
 
-The pages of `docs/` are copied to a directory for building, next to the reference, which is generated from the code.
-Links out of `docs/` lead to the copies, or become plain text where nothing is published. MkDocs makes the site, with
-search and without anything from another server, and fails if a link or an anchor leads nowhere. Versions that were
-built there before stay, with a choice between them on every page.
+The pages of `docs/` are copied to a build directory, next to the reference, which is generated from the code. Links out
+of `docs/` point to the copies, or become plain text if their target is not published. MkDocs builds the site with a
+search and without resources from other servers, and fails on a broken link or anchor. Versions built there earlier are
+kept, and every page has a menu to switch between versions.
 """

@@ -17,7 +17,7 @@ DOCS = Path("docs")
 # By default the plugin `offline` loads it from another server.
 SEARCH_SHIM = "iframe-worker.js"
 STYLE = "site.css"
-# Pages outside docs/ that are published all the same, by their names there.
+# Pages outside docs/ that are also published, with their names on the site.
 _OTHERS = {
     "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
@@ -27,23 +27,23 @@ _OTHERS = {
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|mailto:|#|<)([^)#\s]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _TUTORIALS = ["five-minutes", "before-your-shop", "take-cards", "go-live"]
-# Any other page is a how-to.
+# All other pages are how-tos.
 _EXPLANATIONS = [
     "ARCHITECTURE", "APPROACHES", "BENCHMARKS", "ROOM", "LOTTERY", "PACE", "SETTLEMENT", "PROOF", "FAULTS", "SIMULATOR",
 ]  # fmt: skip
 
 
 def build(directory: Path, version: str = __version__) -> Path:
-    """The site in `site` below `directory`: this version, beside those that were built there before."""
+    """Builds the site in `site` below `directory`: this version, beside the versions built there before."""
     source, site = directory / "docs", directory / "site"
     shutil.rmtree(source, ignore_errors=True)
     _stage(source)
     configuration = directory / "mkdocs.yml"
-    # JSON is YAML, too.
+    # JSON is valid YAML.
     configuration.write_text(json.dumps(_configuration(source.resolve(), site.resolve(), version), indent=2))
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(configuration)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    # Not `--quiet`: it would hide warnings from `--strict`, too.
+    # Not `--quiet`, because it would also hide warnings from `--strict`.
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit("\n".join(line for line in ran.stderr.splitlines() if not line.startswith("INFO")))
@@ -66,7 +66,7 @@ def _stage(target: Path) -> None:
 
 
 def _relinked(page: Path, text: str) -> str:
-    """Outside of code, with every link as it is on the site."""
+    """Rewrites every link to its address on the site, except in code blocks."""
     home = page if page.is_relative_to(DOCS) else DOCS / _OTHERS[str(page)]
     parts, last = [], 0
     for fence in _FENCE.finditer(text):
@@ -95,14 +95,14 @@ def _configuration(source: Path, site: Path, version: str) -> dict[str, Any]:
         "docs_dir": str(source),
         "site_dir": str(site / version),
         "use_directory_urls": False,
-        # Nothing is fetched from other servers, neither when it is built nor when it is read.
+        # Neither the build nor a reader's browser loads anything from other servers.
         "theme": {
             "name": "material",
             "font": False,
             "features": ["navigation.tabs", "navigation.indexes", "toc.follow", "content.code.copy"],
         },
         "extra_javascript": [f"../{SCRIPT}"],
-        # Search works in pages that are opened from a disk, too.
+        # Makes search work in pages that are opened from a disk.
         "plugins": ["search", "offline"],
         "extra": {"polyfills": [SEARCH_SHIM]},
         "extra_css": [STYLE],

@@ -1,4 +1,4 @@
-"""The reference, generated from what the code declares: API, errors, settings, metrics, events, commands."""
+"""The reference, generated from declarations in the code: API, errors, settings, metrics, events, commands."""
 
 import json
 from collections.abc import Iterator

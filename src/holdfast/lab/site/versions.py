@@ -1,7 +1,7 @@
-"""The versions of the documentation beside one another, each in a directory of its own, and the choice between them.
+"""The versions of the documentation, each in its own directory, and the menu to switch between them.
 
-Every page of every version loads `versions.js` from above its version, so that old pages know of new versions. It is a
-script and no data, because a page that is opened from a disk cannot fetch data.
+Every page of every version loads `versions.js` from the directory above its version, so that old pages know about new
+versions. It is a script instead of data, because a page opened from a disk cannot fetch data.
 """
 
 import json
@@ -27,7 +27,7 @@ _NEWEST = '<!doctype html><title>Holdfast</title><meta http-equiv="refresh" cont
 
 
 def write_chooser(site: Path) -> None:
-    """For all versions that were built, the newest first; the front page leads to that one."""
+    """Lists all versions that were built, the newest first, and makes the front page redirect to the newest."""
     built = [path.name for path in site.iterdir() if _VERSION.fullmatch(path.name) and (path / "index.html").exists()]
     versions = sorted(built, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
     (site / SCRIPT).write_text(_CHOOSER % json.dumps(versions))

@@ -1,6 +1,6 @@
-"""The ceiling: a handler that reads the body and returns a constant, on granian configured as ours is.
+"""The upper bound: a handler that reads the body and returns a constant, on granian configured like our server.
 
-Once as ASGI, the usual kind of bare handler, and once as RSGI, which our server uses: `python -m
+Available as ASGI, the usual kind of bare handler, and as RSGI, which our server uses: `python -m
 holdfast.lab.bench.baselines.bare_handler PORT asgi|rsgi`.
 """
 

@@ -1,6 +1,6 @@
 """Read, check and write in one transaction, with each way PostgreSQL offers to make that safe without `FOR UPDATE`.
 
-Two of them detect a conflict instead of waiting, and try again after a random pause, as their documentation asks for.
+Two of them detect a conflict instead of waiting, and retry after a random pause, as their documentation recommends.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ import asyncpg
 
 from holdfast.lab.bench.baselines.sql import RESERVE, SKU, Take
 
-# Doubled with each attempt. Who waits for a lock should find it free soon; who had a conflict should let others finish.
+# Pauses double with each attempt. Waiting for a lock should notice soon that it is free; after a conflict, a longer
+# pause lets the others finish.
 LEAST_PAUSE_S, FOR_LOCK_S, AFTER_CONFLICT_S = 0.001, 0.032, 0.256
 _READ = "SELECT available FROM baseline.stock WHERE sku_id = $1"
 _WRITE = "UPDATE baseline.stock SET available = $2 WHERE sku_id = $1"
@@ -35,7 +36,7 @@ def pauses(most_s: float) -> Iterator[float]:
 
 
 async def read_check_write(connection: Any, reservation_id: str, owner_id: str) -> bool:
-    """Safe only if nobody else does it at the same time. Call it in a transaction."""
+    """Safe only without concurrent writers. Call it in a transaction."""
     available = await connection.fetchval(_READ, SKU)
     if available < 1:
         return False

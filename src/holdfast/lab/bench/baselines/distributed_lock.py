@@ -1,9 +1,9 @@
 """A distributed lock around read, check and write: a key that only one client can set.
 
 Implemented as the documentation recommends: with an expiry, a unique token, release by a script that deletes the key
-only if the token matches, and random pauses between attempts. With several independent nodes it is Redlock: a majority
-must grant it before its time is up. It is still not a fence: a client that is paused for longer than the expiry
-continues and writes alongside the next one.
+only if the token matches, and random pauses between attempts. Over several independent nodes it is Redlock: a majority
+must grant the lock before it expires. It is still not a fence: a client paused for longer than the expiry continues and
+writes alongside the next one.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from holdfast.lab.bench.baselines.contended import FOR_LOCK_S, pauses, read_chec
 from holdfast.lab.bench.baselines.sql import CLIENTS, SKU
 
 LASTS_MS = 10_000
-# What Redlock allows for clocks that run at different speeds.
+# Redlock's allowance for clock drift between nodes.
 DRIFT = 0.01
 _LOCK = f"lock:{SKU}"
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -58,8 +58,8 @@ class DistributedLock:
 
 
 def open_client(url: str) -> Any:
-    """One connection per client. Unanswered calls are not retried, because they may have been executed; nor given up,
-    because a queue may be empty for long."""
+    """One connection per client. Calls are not retried, because an unanswered one may have been executed. They have no
+    timeout, because a queue may stay empty for long."""
     retry = Retry(NoBackoff(), 0)
     pool = BlockingConnectionPool.from_url(url, max_connections=CLIENTS, timeout=30, retry=retry, socket_timeout=None)
     return Redis(connection_pool=pool)

@@ -1,6 +1,6 @@
-"""The Go peer (`peers/go`), built where `go` is installed: our idea in another language, with our API's paths.
+"""The Go peer (`peers/go`), built where `go` is installed: the same idea in another language, with our API's paths.
 
-Its source comes with Holdfast; Go fetches the modules that `go.sum` names and keeps what it compiled in its own cache.
+Its source ships with Holdfast; Go fetches the modules that `go.sum` lists and keeps build results in its own cache.
 """
 
 import secrets
@@ -23,12 +23,12 @@ _LAST_WORDS = 600
 
 
 class PeerAbsent(HoldfastError):
-    """It cannot be built here, so it has no figures."""
+    """The peer cannot be built on this machine, so it has no figures."""
 
 
 def build_peer(directory: Path) -> Path:
-    """The program, in `directory`. `PeerAbsent` if tools or modules are missing; a source that does not compile is a
-    failure."""
+    """Build the program in `directory`. Raises `PeerAbsent` if tools or modules are missing; source that does not
+    compile is a failure."""
     for tool, use in (("go", "the Go peer"), ("cc", "SQLite for the Go peer")):
         if shutil.which(tool) is None:
             raise PeerAbsent(f"{tool} is not on the PATH, so {use} was not built")
@@ -44,7 +44,7 @@ def build_peer(directory: Path) -> Path:
 
 
 def go_version() -> str:
-    """As in `go1.26`."""
+    """For example `go1.26`."""
     return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -65,7 +65,7 @@ def _last_words(done: "subprocess.CompletedProcess[str]") -> str:
 
 @contextmanager
 def go_server(program: Path, directory: Path, database_url: str | None) -> Iterator[Holdfast]:
-    """On the same PostgreSQL server as ours, or a SQLite file of its own. Go uses every core by default."""
+    """Runs on the same PostgreSQL server as ours, or on its own SQLite file. Go uses every core by default."""
     port, key, buyer_secret = free_port(), new_service_key(), secrets.token_hex(16)
     command = [str(program), f"127.0.0.1:{port}", database_url or str(directory / "go-peer.db")]
     environment = clean_environment(PEER_SERVICE_KEY=key, PEER_BUYER_SECRET=buyer_secret)

@@ -1,7 +1,7 @@
 """Provokes an oversell: few units, many clients, and one that is paused between its check and its write.
 
-A pause is what a garbage collector, a busy machine or a slow disk does to a client at the worst moment. It ends when
-all others have finished; or, where they wait for the paused one, after a moment.
+The pause simulates a garbage collection, a busy machine or a slow disk at the worst moment. It ends when all others
+have finished or, where they wait for the paused client, after a moment.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from holdfast.lab.bench.baselines.sql import SKU, Baselines, Take, skip_locked
 UNITS = 20
 BUYERS = 8
 PAUSE_S = 0.5
-# Others go on although one is paused, so wait for them; generous, for a busy machine.
+# Waits for the other clients, which continue during the pause; generous, for a busy machine.
 DONE_S = 120.0
 
 
 class PausedWriter:
-    """A connection whose first write waits."""
+    """A connection whose first write is paused."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -36,12 +36,12 @@ class PausedWriter:
 
 
 async def oversold(baselines: Baselines, take: Take, *, lock_expires: bool = False) -> int:
-    """How many more units were sold than there were."""
+    """The number of units sold beyond the stock."""
     await baselines.lay_out(UNITS, UNITS if take is skip_locked else 0)
     paused = PausedWriter(baselines.connections[0])
     first = asyncio.create_task(_buy(take, paused))
     reached = asyncio.create_task(paused.is_reached.wait())
-    # A queue has no client that writes, so there the first is answered.
+    # With a queue no client writes itself, so the first one is simply answered.
     await asyncio.wait([first, reached], return_when=asyncio.FIRST_COMPLETED)
     reached.cancel()
     others = asyncio.gather(*(_buy_all(take, baselines.connections[number]) for number in range(1, BUYERS)))

@@ -45,7 +45,7 @@ http {{
 
 @contextmanager
 def plain_nginx(state: Path, origin: int, now: bytes, refusal: bytes) -> Iterator[int]:
-    """The port of one that has `/now.json` as a file, `/v1/…` in its cache, and `/refused`."""
+    """Yields its port. It serves `/now.json` from a file, `/v1/…` from its cache, and `/refused`."""
     files, port = state / "files", free_port()
     files.mkdir()
     (files / "now.json").write_bytes(now)

@@ -1,6 +1,7 @@
-"""Requests go through a queue, and one consumer takes them one by one: nobody else writes, so nothing needs a lock.
+"""Requests go through a queue to a single consumer, which handles them one by one: with one writer, nothing needs a
+lock.
 
-The queue is a list in Valkey, and so is the place where a client waits for its answer. Nothing is batched: a consumer
+The queue is a list in Valkey, and so is the place where a client waits for its response. Nothing is batched: a consumer
 that takes many messages at once and commits them together is what Holdfast does.
 """
 
@@ -15,7 +16,7 @@ _ANSWER_KEPT_S = 60
 
 class QueueConsumer:
     def __init__(self, clients: Any, consumer: Any, connection: Any) -> None:
-        """The consumer has a Redis client and a database connection of its own."""
+        """The consumer has its own Redis client and database connection."""
         self._clients, self._consumer, self.connection = clients, consumer, connection
         self._consuming: asyncio.Task[None] | None = None
 

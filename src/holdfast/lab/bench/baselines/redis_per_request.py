@@ -1,4 +1,4 @@
-"""Stock in Redis, taken by each request for itself: by the tutorial's script, or by `DECR`."""
+"""Stock in Redis, decremented once per request: by the tutorial's script, or by `DECR`."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ from holdfast.lab.bench.measure.closed_loop import LoopResult, closed_loop, warm
 from holdfast.lab.bench.measure.rounds import Figure
 from holdfast.lab.load.failure import BenchFailed
 
-# Whether a unit was taken, by the key of the stock.
+# Takes the key of the stock, and returns whether a unit was taken.
 Take = Callable[[str], Awaitable[bool]]
 
 
@@ -26,7 +26,7 @@ def by_script(redis: Any) -> Take:
 
 
 def by_decrement(redis: Any) -> Take:
-    """Two calls that are not one: who dies between them after the last unit leaves the counter below zero."""
+    """Two calls, not atomic: a client that dies between them after the last unit leaves the counter below zero."""
 
     async def take(stock: str) -> bool:
         if await redis.decr(stock) >= 0:

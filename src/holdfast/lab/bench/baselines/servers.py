@@ -1,4 +1,4 @@
-"""The servers that Holdfast is compared with, each a process of its own on a free port."""
+"""The servers that Holdfast is compared with, each in its own process on a free port."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ class Tutorial:
 
 
 def bare_reserve(port: int) -> CheckedLoad:
-    """The same request, to a handler that returns a constant."""
+    """The same request, sent to a handler that returns a constant."""
     authorization = f"Bearer hf_{'0' * 43}"
     load = Load(port, "POST", "/v1/inventory/bench/reserve", RESERVE_BODY, authorization)
     return CheckedLoad(load, 200, lambda _: None)
@@ -56,7 +56,7 @@ def bare_server(directory: Path, interface: str) -> Iterator[int]:
 @contextmanager
 def tutorial_server(directory: Path, redis_url: str) -> Iterator[Tutorial]:
     port = free_port()
-    # One process, as ours; without the access log, which would cost it a tenth.
+    # One process, like ours; without the access log, which would cost a tenth of its throughput.
     command = python("uvicorn", "holdfast.lab.bench.baselines.tutorial:app", "--port", str(port), "--no-access-log")
     with running("tutorial", command, directory, clean_environment(TUTORIAL_REDIS_URL=redis_url)) as process:
         process.await_ready(lambda: answers(f"http://127.0.0.1:{port}/health"), START_TIMEOUT_S)

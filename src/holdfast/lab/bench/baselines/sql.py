@@ -22,7 +22,7 @@ from holdfast.lab.load.failure import BenchFailed
 
 CLIENTS = 64
 STOCK = 1_000_000_000
-# More units than any of these takes in a second; created before each round, outside the measured time.
+# More units than any baseline takes in a second; created before each round, outside the measured time.
 UNITS_PER_SECOND = 15_000
 SKU = "bench"
 

@@ -1,7 +1,7 @@
 """The tutorial's solution: FastAPI on uvicorn, a counter in Redis, one Lua script call per request.
 
-The script is atomic, so it does not oversell; what it sold is gone when Redis loses its memory. The connection pool is
-a blocking one, because the default fails under load with "Too many connections".
+The script is atomic, so it does not oversell; but its sales are lost when Redis loses its memory. The connection pool
+is a blocking one, because the default fails under load with "Too many connections".
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Counts the calls of Python and C functions in every thread of this process, through the interpreter's profiler.
+"""Counts calls of Python and C functions in every thread of this process, using the interpreter's profiler.
 
-Seconds depend on the machine and on what else runs on it, and few virtual machines let a process count instructions.
-Calls are the same on every machine with the same version of Python and of the packages: the interpreter spends nearly
-all of its time in them. Not counted is what C code does within one call, and the server's own threads.
+Times depend on the machine and on what else it runs, and few virtual machines let a process count instructions. Call
+counts are the same on every machine with the same versions of Python and of the packages, and calls account for nearly
+all of the interpreter's time. Work inside one C call and the server's own threads are not counted.
 """
 
 import sys
@@ -15,7 +15,7 @@ _COUNTED = frozenset({"call", "c_call"})
 
 
 class CallCounter:
-    """Threads that start while it is installed are counted, too. Each has its own number, because adding to a shared
+    """Also counts threads that start while it is installed. Each thread has its own counter, because adding to a shared
     one is not atomic."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class CallCounter:
         return sum(count[0] for count in self._counts)
 
     def _begin(self, _frame: FrameType, _event: str, _argument: object) -> None:
-        """The first event of a thread."""
+        """Handles the first event of a thread."""
         count = [0]
 
         def add(_frame: FrameType, event: str, _argument: object) -> None:

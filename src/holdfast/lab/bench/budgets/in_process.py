@@ -1,4 +1,4 @@
-"""Requests to the server's code in this process, as granian hands them over, and what comes back."""
+"""Sends requests to the server's code in this process, as granian hands them over, and receives the responses."""
 
 import asyncio
 import secrets
@@ -37,7 +37,7 @@ class _Headers(dict[str, str]):
 
 
 class Asked(Struct, frozen=True):
-    """A request, and the status it must get."""
+    """A request and its expected status."""
 
     status: int
     method: str
@@ -79,7 +79,7 @@ class InProcess:
         self._numbers = count(1)
 
     async def kinds(self) -> dict[str, Callable[[], Asked]]:
-        """The requests that have a budget; each call makes another one."""
+        """The kinds of requests that have a budget; each call creates a new one."""
         await self._set_up(
             Asked(200, "PUT", "/v1/inventory/pool", self._service, b'{"total_units":%d}' % MAX_TOTAL_UNITS)
         )
@@ -126,7 +126,7 @@ class InProcess:
 
 @contextmanager
 def stores_of(engine: str) -> Iterator[tuple[Path, dict[str, str]]]:
-    """An empty directory, and the settings of stores that were started for this."""
+    """An empty directory, and the settings of stores started for this run."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-budgets-")))
         stores = {} if engine == "sqlite" else {"database_url": stack.enter_context(postgres())}
@@ -137,7 +137,7 @@ def stores_of(engine: str) -> Iterator[tuple[Path, dict[str, str]]]:
 
 @asynccontextmanager
 async def open_in_process(directory: Path, **stores: str | float) -> AsyncIterator[InProcess]:
-    """`stores` are settings. Background work belongs to no request, so it is left out."""
+    """`stores` are settings. Background work is off, because it belongs to no request."""
     key, secret = "hf_" + secrets.token_urlsafe(32), secrets.token_hex(16)
     given: dict[str, Any] = {"service_key": SecretStr(key), "buyer_secret": SecretStr(secret), **stores}
     settings = Settings(data=directory, **given)

@@ -1,8 +1,8 @@
 """Measures what each kind of request costs, and compares it with its budget.
 
-Requests come in waves that share a batch. A wave is disturbed if a timer fires or a batch is split meanwhile, which
-only adds calls; the cheapest of many waves was not, which makes the figure the same in every run. On a slow machine few
-waves are undisturbed, so a request that seems to be over its budget is measured for longer.
+Requests come in waves that share a batch. A timer that fires or a batch that is split during a wave disturbs it, which
+only adds calls. The cheapest of many waves was undisturbed, so the figure is the same in every run. On a slow machine
+few waves are undisturbed, so a request that appears to exceed its budget is measured for longer.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from holdfast.lab.bench.budgets.in_process import Asked, InProcess, open_in_proc
 from holdfast.runtime.log import set_up_logging
 
 REQUESTS, REQUESTS_IF_OVER = 2_000, 20_000
-# Brief, so that few of them are disturbed.
+# Small, so that few waves are disturbed.
 WAVE = 10
 ALLOWED = 1.10
 FILE = "budgets.json"
 
-# By version of Python, engine and kind of request: calls per request.
+# Calls per request, by Python version, engine and kind of request.
 Budgets = dict[str, dict[str, dict[str, float]]]
 
 
@@ -46,7 +46,7 @@ def costs(engine: str) -> list[Cost]:
 
 
 def python_version() -> str:
-    """Versions inline and specialise differently, so each has budgets of its own."""
+    """Python versions inline and specialise differently, so each has its own budgets."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
@@ -55,7 +55,7 @@ def read_budgets() -> Budgets:
 
 
 def record_budgets(measured: list[Cost]) -> Path:
-    """Engines that were not measured keep theirs."""
+    """Engines that were not measured keep their budgets."""
     budgets = read_budgets()
     for cost in measured:
         budgets.setdefault(python_version(), {}).setdefault(cost.engine, {})[cost.kind] = cost.calls

@@ -1,6 +1,6 @@
-"""Where the time of a request goes, by part: the interpreter is interrupted after each millisecond of CPU time, and the
-innermost function that belongs to a part is charged with it. A busy machine changes the times, and hardly the shares.
-"""
+"""Splits the CPU time of a request by part. The interpreter is interrupted after each millisecond of CPU time, and the
+sample is charged to the innermost function that belongs to a part. A busy machine changes the times, but hardly the
+shares."""
 
 import asyncio
 import signal
@@ -25,13 +25,13 @@ from holdfast.lab.load.spec import Load
 from holdfast.runtime.log import set_up_logging
 
 SAMPLE_S = 0.001
-# Enough for some thousand samples of the cheapest request.
+# Enough for a few thousand samples of the cheapest request.
 REQUESTS, WAVE = 20_000, 128
 BARE_REQUESTS = 30_000
 ELSEWHERE = "event loop"
 _ROOT = str(Path(holdfast.__file__).parent) + "/"
 
-# By the path of a module; the first that fits the innermost frame counts.
+# By module path. The first part that matches the innermost frame counts.
 PARTS: dict[str, tuple[str, ...]] = {
     "hand-over": ("http/server/rsgi", "http/server/reading", "http/protection/slow", "lab/bench/budgets/in_process"),
     "routing": ("http/server/router", "http/server/app", "http/contract/path_parameters"),
@@ -46,7 +46,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 
 class Share(Struct, frozen=True):
-    """Of one kind of request: microseconds of CPU in all, and by part."""
+    """The result for one kind of request: total CPU time in microseconds, and by part."""
 
     engine: str
     kind: str
@@ -66,7 +66,7 @@ async def _all_shares(engine: str, directory: Path, stores: dict[str, str]) -> l
 
 
 def granian_us() -> float:
-    """CPU time of a server that only returns a constant: what it takes to get a request to Python and back."""
+    """CPU time of a server that only returns a constant: the cost of passing a request to Python and back."""
     import psutil  # type: ignore[import-untyped] # noqa: PLC0415 - comes with the bench extra
 
     port = free_port()
@@ -91,7 +91,7 @@ async def share_of(engine: str, kind: str, server: InProcess, make: Callable[[],
     started = process_time()
     with _sampled(samples):
         await _waves(server, make, REQUESTS)
-    # Making the requests and looking at the answers is not the server's work.
+    # Creating requests and checking responses is not the server's work.
     total, own = sum(samples.values()), samples.pop("", 0)
     each_us = (process_time() - started) / REQUESTS * 1e6 / total
     parts = {part: round(samples[part] * each_us, 1) for part in (*PARTS, ELSEWHERE)}
@@ -133,7 +133,7 @@ def _part_of(frame: FrameType | None) -> str:
 
 
 def part_of_module(path: str) -> str | None:
-    """The part that a module belongs to, by its path within the package. Making requests belongs to none."""
+    """The part that a module belongs to, by its path within the package. Code that creates requests has the part ""."""
     if path.startswith(("lab/bench/budgets/shares", "lab/load/")):
         return ""
     return next((part for part, paths in PARTS.items() if path.startswith(paths)), None)

@@ -1,4 +1,4 @@
-"""The table of APPROACHES.md: what each way to sell a limited stock costs, is good for, and came to when measured."""
+"""The table of APPROACHES.md: for each way to sell limited stock, its cost, its use, and its measured result."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ _OURS = "holdfast_postgres"
 
 class _Way(Struct, frozen=True):
     name: str
-    # In the figures of `bench approaches`.
+    # Its name in the figures of `bench approaches`.
     figure: str
     costs: str
     fits: str

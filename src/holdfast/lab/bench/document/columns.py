@@ -11,7 +11,7 @@ Row = tuple[str, Cell]
 
 
 def by_engine(measured: Measured, bench: str, what: str, rows: Sequence[Row]) -> str:
-    """Leaves out engines and figures that were not measured."""
+    """Omits engines and figures that were not measured."""
     found = {engine: one for engine in SHOWN if (one := measured.of(bench, engine)) is not None}
     cells = [[words, *(cell(one) for one in found.values())] for words, cell in rows]
     return table([what, *(SHOWN[engine] for engine in found)], [row for row in cells if any(row[1:])])
@@ -36,7 +36,7 @@ def baseline(name: str, ratio: str | None = None) -> Cell:
 
 
 def best_ratio(ours: str, theirs: str) -> Cell:
-    """Ours in its best round to theirs in its own."""
+    """The ratio of our best round to their best round."""
 
     def cell(bench: Bench) -> str:
         rounds = [bench.rounds.get(name) for name in (ours, theirs)]

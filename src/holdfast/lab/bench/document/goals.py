@@ -111,7 +111,7 @@ GOALS = (
     Goal("overload: 80 % of the peak", "room", LEDGERS, _ratio("overload_of_peak"), _at_least(0.8), percent),
     Goal(_LATE, "room", LEDGERS, _p99("sold_out"), lambda v: v < 20, _ms),
 )
-# From the smallest to the largest measured size. Latencies of a few milliseconds can double by chance.
+# Ratio of the largest measured size to the smallest. Latencies of a few milliseconds can double by chance.
 GROWTH_GOALS = (
     Goal("decisions stay 80 % as fast", "growth", ENGINES, _ratio("held_last_of_first"), _at_least(0.8), percent),
     Goal("a look-up at most doubles", "growth", ENGINES, _ratio("held_find"), _at_most(2), times),

@@ -21,7 +21,7 @@ _VERSIONS = {
 
 
 def machine_words(measured: Measured) -> str:
-    """One machine, or all of them if parts were measured on several."""
+    """One machine, or all of them if parts were measured on several machines."""
     machines = dict.fromkeys(_machine(bench) for bench in measured.benches)
     return " Other parts: ".join(machines)
 

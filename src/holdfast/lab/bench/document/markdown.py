@@ -25,14 +25,14 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """With as many digits as are significant."""
+    """With the significant digits only."""
     return (
         "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
     )
 
 
 def times(value: float | None) -> str:
-    """With as many digits as are significant."""
+    """With the significant digits only."""
     return "" if value is None else f"{value:.{0 if value >= 10 else 1 if value >= 0.95 else 2}f} {TIMES}"
 
 

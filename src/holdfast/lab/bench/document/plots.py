@@ -6,7 +6,7 @@ from holdfast.lab.charts.chart import Series
 from holdfast.lab.charts.docs_plots import Panel, plot
 
 ENGINES = {"sqlite": 0, "postgres": 1, "redis": 2}
-# The figures of each curve that are drawn, one above the other; milliseconds on a logarithmic axis.
+# The figures drawn for each curve, one panel each; milliseconds on a logarithmic axis.
 PANELS = {
     "waiting": ("per_second", "p50_ms", "p99_ms"),
     "pools": ("per_second", "p99_ms"),
@@ -22,7 +22,7 @@ TITLES = {
 
 
 def plots_of(measured: Measured) -> dict[str, str]:
-    """By file name."""
+    """SVG texts by file name."""
     drawn = {f"growth-{name}.svg": _plot(measured, name) for name in PANELS}
     return {name: svg for name, svg in drawn.items() if svg}
 

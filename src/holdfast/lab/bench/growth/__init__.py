@@ -1,4 +1,4 @@
-"""How figures change with the number of pools, holds, settlements and people in line.
+"""How figures change with the number of pools, holds and people in the queue, and with concurrency.
 
 Imported by bench and commands.
 """

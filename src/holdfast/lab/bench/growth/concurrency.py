@@ -1,4 +1,4 @@
-"""Reservations per second and latency, by concurrent commands and by pools in use at once."""
+"""Reservations per second and latency, by the number of concurrent commands and of concurrently used pools."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ from holdfast.lab.load.failure import BenchFailed
 
 WAITING = (1, 4, 16, 64, 256, 1_024, 4_096)
 POOLS = (1, 10, 100, 1_000)
-# Enough that even the largest number of pools is always in use.
+# Enough to keep even the largest number of pools in use.
 ASKING = 1_024
 
 
@@ -89,5 +89,5 @@ def values_of(result: LoopResult) -> dict[str, float]:
         raise BenchFailed("nobody was answered")
     latency, granted = round_.latency, result.granted / result.elapsed_s
     values = {"per_second": round(granted, 1), "p50_ms": latency.p50_ms, "p99_ms": latency.p99_ms}
-    # Refused as busy.
+    # Commands refused as busy.
     return values | ({"busy_per_second": round(result.refused / result.elapsed_s, 1)} if result.refused else {})

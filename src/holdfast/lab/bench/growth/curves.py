@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holdfast.lab.bench.measure.report import Table, machine_line
 
-# The name of a figure in tables and plots, and its number of digits.
+# The display name of each figure, and its number of decimals.
 NAMES = {
     "per_second": ("per second", 0),
     "busy_per_second": ("refused as busy", 0),
@@ -86,7 +86,7 @@ class Growth(Struct, frozen=True):
 
 
 def _last_of_first(curve: Curve) -> dict[str, float]:
-    """How the largest size compares with the smallest."""
+    """Ratios of the largest size to the smallest."""
     first, last = curve.points[0].values, curve.points[-1].values
     ratios = {f"{curve.name}_last_of_first": last["per_second"] / first["per_second"]}
     for name in ("find_ms", "view_ms", "expire_ms", "process_mb"):

@@ -1,8 +1,8 @@
-"""The cost of deciding, looking up, expiring and checking as more reservations are held.
+"""The cost of decisions, look-ups, expiry and checks as the number of held reservations grows.
 
 One pool is filled in steps through the ledger's gate, in large batches, so that every row is what the gate writes.
-Decisions are measured by buyers who reserve and cancel, so that the number of holds stays constant. In Redis mode the
-pool is rebuilt from the ledger at every step, which is measured, too; decisions since then are drained before the next
+Decisions are measured with buyers who reserve and cancel, so that the number of holds stays constant. In Redis mode the
+pool is rebuilt from the ledger at every step, which is also measured; decisions since then are drained before the next
 step, outside the measured time.
 """
 
@@ -35,9 +35,9 @@ from holdfast.ledger.stock.batch import Position
 from holdfast.ledger.stock.journal import position
 
 WAITING = 256
-# Reservations per transaction while the pool is filled, and about how fast that is.
+# Reservations per transaction while the pool is filled.
 PORTION = 5_000
-# Enough samples that a batch rarely repeats one, and some of each portion, so that they are spread.
+# Enough samples that a batch rarely repeats one, spread over all portions.
 KNOWN, KNOWN_OF_EACH = 1_000, 50
 FILLED_PER_SECOND = 30_000
 LOOKS = 200
@@ -132,7 +132,7 @@ class HeldReservationsBench:
             return (await batcher.submit(_SKU, asked)).outcome.is_success
 
         result = await closed_loop(WAITING, seconds, attempt)
-        # Cancel the last ones, too.
+        # Cancel the last ones as well.
         await asyncio.gather(*[batcher.submit(_SKU, Move(Transition.CANCEL, mine)) for mine in taken if mine])
         await batcher.drain()
         if result.refused:

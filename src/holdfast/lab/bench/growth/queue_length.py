@@ -1,7 +1,7 @@
-"""Joins and look-ups of one's own place as the queue grows. Places are kept in the ledger on every engine.
+"""Joins and look-ups of a buyer's own place as the queue grows. Places are kept in the ledger on every engine.
 
 The queue is filled with the join queue's own statements, in large batches. Buyers who join during a measurement leave
-again, so that its length stays constant.
+again, so that the length stays constant.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from holdfast.room.join_queue import JoinQueue
 
 WAITING = 256
 PORTION = 5_000
-# Enough samples that a batch rarely repeats one, and some of each portion, so that they are spread.
+# Enough samples that a batch rarely repeats one, spread over all portions.
 KNOWN, KNOWN_OF_EACH = 1_000, 50
 FILLED_PER_SECOND = 40_000
 LOOKS = 200
@@ -107,7 +107,7 @@ class QueueBench:
         return attempt
 
     async def _room(self) -> RoomState:
-        """The row that the state of the queue is read from."""
+        """The row that holds the state of the queue."""
         room = await self._database.read(lambda c: find_room(c, _SALE))
         if room is None:
             raise BenchFailed("the queue is gone")

@@ -41,7 +41,7 @@ def planned_s(engine: str, seconds: float, up_to: int) -> float:
 
 
 def bench_growth(engine: str, seconds: float, up_to: int) -> Growth:
-    # A rebuild logs a warning, and here it is intended.
+    # A rebuild logs a warning, but here it is intended.
     set_up_logging("error")
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(planned_s(engine, seconds, up_to)).shown())

@@ -9,6 +9,6 @@ LEAST = 10
 
 
 def sizes_to(most: int, sizes: Sequence[int] = SIZES) -> list[int]:
-    """All smaller sizes and `most` itself, at most the largest."""
+    """All sizes smaller than `most`, and `most` itself, which is capped at the largest size."""
     most = min(most, sizes[-1])
     return [*(size for size in sizes if size < most), most]

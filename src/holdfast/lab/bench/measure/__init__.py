@@ -1,1 +1,1 @@
-"""How a figure is measured and reported: rounds, closed loops, progress, results. Imported by the rest of bench."""
+"""Measures and reports a figure: rounds, closed loops, progress, results. Imported by the rest of bench."""

@@ -1,4 +1,4 @@
-"""A closed loop: each client sends its next request as soon as the last was answered."""
+"""A closed loop: each client sends its next request as soon as the previous one was answered."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,7 +17,7 @@ Attempt = Callable[[int], Awaitable[bool]]
 
 
 class LoopResult(Struct, frozen=True):
-    """Every request was answered, so counts can be compared with the database."""
+    """The loop waits for every response, so counts can be compared with the database."""
 
     granted: int
     refused: int
@@ -49,14 +49,14 @@ async def closed_loop(clients: int, seconds: float, attempt: Attempt) -> LoopRes
 
 
 def spread_id(number: int) -> str:
-    """A new owner for each number, in random order, as in a real index."""
+    """A distinct owner for each number, in shuffled order, so that index entries are spread as in production."""
     return f"{number * 7919 % 1_000_003}-{number}"
 
 
 def warmed_up(
     runner: asyncio.Runner, run: Callable[[float], Coroutine[Any, Any, LoopResult]]
 ) -> Callable[[float], Round]:
-    """A figure's measurement: a short run first, which does not count."""
+    """Measures a figure after a short warm-up, which does not count."""
 
     def measure(seconds: float) -> Round:
         runner.run(run(min(seconds, WARM_UP_S)))

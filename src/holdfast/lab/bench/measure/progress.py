@@ -1,4 +1,4 @@
-"""Shows on stderr which figure is being measured and how long it will take."""
+"""Shows on stderr which figure is being measured and the estimated time left."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rich.status import Status
 
 
 class Progress:
-    """`planned_s` is the sum of all announced steps; the time between them is estimated as it goes."""
+    """`planned_s` is the sum of all announced steps; the time between steps is estimated from the progress so far."""
 
     def __init__(self, planned_s: float) -> None:
         self._planned_s = planned_s
@@ -22,7 +22,7 @@ class Progress:
 
     @contextmanager
     def shown(self) -> Iterator["Progress"]:
-        # The spinner redraws from a thread; four times a second is too little to affect a measurement.
+        # The spinner redraws from a thread; four times a second is too rare to affect a measurement.
         with self._console.status("starting", refresh_per_second=4) as status:
             self._status = status if self._console.is_terminal else None
             yield self

@@ -9,7 +9,7 @@ from holdfast.lab.load.latency import Latency
 
 
 class Memory(Struct, frozen=True):
-    """Resident memory of the server before and after this many requests."""
+    """Resident memory of the server before and after the given number of requests."""
 
     before: float
     after: float
@@ -37,7 +37,7 @@ class Report(Struct, frozen=True):
     title: str
     measured: dict[str, Measured]
     compared: dict[str, tuple[str, str]]
-    """Ratios by name: which figure is divided by which."""
+    """The dividend and divisor of each ratio, by the ratio's name."""
     machine: dict[str, Any]
     open_loop: dict[str, Measured] = {}
     memory: Memory | None = None
@@ -76,7 +76,7 @@ class Report(Struct, frozen=True):
         return rows + [self._row(f"{name} (open loop)", measured, "") for name, measured in self.open_loop.items()]
 
     def notes(self) -> list[str]:
-        """Lines below the table."""
+        """The lines below the table."""
         ratios = self.ratios
         notes = [
             f"{name}: {ours} ÷ {theirs} = {ratios[name]:.2f}"

@@ -1,4 +1,4 @@
-"""The results of `holdfast bench all`, kept in a file so that one part can be measured again."""
+"""The results of `holdfast bench all`, kept in a file so that a single part can be measured again."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Measured(Struct):
         return next((one for one in self.benches if (one.bench, one.engine) == (bench, engine)), None)
 
     def put(self, measured: Bench | Failed, order: list[tuple[str, str]]) -> None:
-        """Replaces an earlier result. If the part failed now, its earlier result stays, with its date."""
+        """Replaces an earlier result. If the part failed this time, its earlier result and date are kept."""
         self.date = measured.date
         self.failed = [one for one in self.failed if (one.bench, one.engine) != (measured.bench, measured.engine)]
         if isinstance(measured, Failed):
@@ -78,7 +78,7 @@ def read_measured(directory: Path | None) -> Measured:
 
 
 def write_measured(measured: Measured, directory: Path) -> None:
-    """Atomically: an interrupted write keeps the old file."""
+    """Writes atomically: an interrupted write keeps the old file."""
     path = directory / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")

@@ -13,7 +13,7 @@ from holdfast.lab.bench.measure.progress import Progress
 from holdfast.lab.load.latency import Latency
 
 ROUNDS_MAX = 3
-# A round shorter than this would mostly measure its own start.
+# A shorter round would mostly measure its own start.
 ROUND_LEAST_S = 1.0
 
 
@@ -26,7 +26,7 @@ class Figure(Struct, frozen=True):
     name: str
     about: str
     measure: Callable[[float], Round]
-    """Takes the length of a round in seconds, and has checked the result before returning it."""
+    """Takes the length of a round in seconds, and verifies the result before returning it."""
 
 
 class Measured(Struct, frozen=True):

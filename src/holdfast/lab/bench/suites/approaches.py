@@ -1,8 +1,8 @@
 """`holdfast bench approaches`: every usual way to take from a hot counter, in one run, and what each guarantees.
 
-All have the same number of clients, each sending its next request as soon as the last was answered, and their rounds
-are interleaved. Whether each oversells is tried out: with many buyers for few units, and a client that is paused where
-it hurts most (`baselines/oversell.py`). The other guarantees are not measured; they follow from how each works.
+All have the same number of clients, each sending its next request as soon as the previous one was answered, and their
+rounds are interleaved. Overselling is tested: with many buyers for few units, and a client that is paused at the worst
+moment (`baselines/oversell.py`). The other guarantees are not measured; they follow from how each approach works.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from holdfast.runtime.garbage import tune_gc
 
 
 class Worth(Struct, frozen=True):
-    """What a grant of this approach guarantees. Not measured."""
+    """The guarantees of a grant with this approach. Not measured."""
 
     durable: str
     retry: str
@@ -114,7 +114,7 @@ WORTH_COLUMNS = [
 ]
 FOUND_COLUMNS = ["approach", f"sold beyond {UNITS} units", "tries per grant"]
 REDLOCK_NODES = 5
-# Short, so that a paused holder loses it soon.
+# Short, so that a paused client's lock expires soon.
 LOCK_IN_TEST_MS = 200
 COMPARED = {
     name: ("holdfast_redis" if name in ("lua", "lua_synced", "decr") else "holdfast_postgres", name)
@@ -124,7 +124,7 @@ COMPARED = {
 
 
 class Approaches(Report, frozen=True, kw_only=True):
-    """With the guarantees of each approach."""
+    """A report with the guarantees of each approach."""
 
     oversold: dict[str, int]
     tries: dict[str, float]
@@ -146,7 +146,7 @@ class Approach(Struct, frozen=True):
 
 
 def bench_approaches(seconds: float) -> Approaches:
-    # Of whatever else runs here: ours has not begun.
+    # The load of everything else on this machine: our measurement has not started.
     load = round(os.getloadavg()[0], 1)
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(seconds * len(WORTH)).shown())
@@ -247,7 +247,7 @@ class _Theirs:
             self._granted[name] += is_granted
             return is_granted
 
-        # A row per unit is laid out for the one approach that needs it, which is known by its function.
+        # Only one approach, recognised by its function, needs a row per unit.
         measured = take if take is skip_locked else counted
         figures = self._baselines.figures([Baseline(name, measured, CLIENTS, about)])
         return Approach(figures, test or partial(oversold, self._baselines, take))

@@ -1,7 +1,8 @@
-"""`holdfast bench edge`: the edge's nginx beside a plain one that serves the same bytes, and what reached Holdfast.
+"""`holdfast bench edge`: the edge's nginx beside a plain one that serves the same bytes, and the requests that reached
+Holdfast.
 
-Both run at the same time with as many workers each, and only one is driven at any moment, by wrk. Every request is the
-same, so that the load generator costs as little as it can.
+Both run at the same time with as many workers each, and wrk drives only one of them at any moment. Every request is the
+same, which keeps the load generator cheap.
 """
 
 import secrets
@@ -40,7 +41,7 @@ _WARM_UP_S = 1.0
 
 
 class EdgeReport(Report, frozen=True):
-    # By figure: requests that were sent, and those of them that Holdfast answered.
+    # By figure: the requests sent, and how many of them Holdfast answered.
     sent: Mapping[str, int] = {}
     reached: Mapping[str, int] = {}
 
@@ -70,14 +71,14 @@ class EdgeBench:
                 raise BenchFailed(f"{name}: {result.good} of 2xx, {result.refused} others, {result.failed} broken")
             if request.port == self._edge:
                 self.sent[name] = self.sent.get(name, 0) + result.good + result.refused
-                # Without the two readings of the counter themselves.
+                # Excludes the reads of the counter themselves.
                 self.reached[name] = self.reached.get(name, 0) + max(self._answered() - before - 1, 0)
             return Round(result.per_second)
 
         return Figure(name, about, run)
 
     def _answered(self) -> int:
-        """Requests that Holdfast has answered. It adds them up a few times a second."""
+        """The number of requests that Holdfast has answered. It updates the sum a few times a second."""
         time.sleep(0.3)
         return self._origin.requests_answered()
 
@@ -88,7 +89,7 @@ def bench_edge(seconds: float, connections: int) -> EdgeReport:
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(seconds * FIGURES).shown())
         with progress.step("starting the servers"):
-            # Workers of nginx are another user, if root starts it.
+            # If root starts nginx, its workers run as another user.
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-bench-")))
             directory.chmod(0o755)
             key = SigningKey("bench", secrets.token_hex(20))
@@ -136,7 +137,7 @@ def _create_sales(origin: Holdfast) -> None:
 
 
 def _forged(key: SigningKey) -> str:
-    """By somebody who knows everything about a pass but the secret."""
+    """A pass forged with everything correct except the secret."""
     now = int(time.time())
     return Tokens([SigningKey(key.key_id, "f" * 40)]).sign_pass(Pass("eve", ROOM, "ticket", now, now + 3_600))
 

@@ -1,7 +1,7 @@
 """`holdfast bench gate`: durable reservations per second through the batcher and the SQL gate.
 
-A fixed number of commands waits at any time, each for its verdict; in the same run, on a real PostgreSQL, the usual
-ways to take from a hot counter. After every round the database is checked for what was counted.
+A fixed number of commands is in flight at any time. In the same run, on a real PostgreSQL, the usual ways to take from
+a hot counter are measured. After every round the database is compared with the counts.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ WAITING = 256
 
 
 class Variant(Struct, frozen=True):
-    """One way to sell a pool."""
+    """One way of selling a pool."""
 
     name: str
     waiting: int
@@ -68,7 +68,7 @@ Taken = Callable[[str], Awaitable[tuple[int, int]]]
 
 
 class GateBench:
-    """Every round sells its own pool, so that its counts stand alone. `taken` returns the units held in a pool and the
+    """Every round sells its own pool, so that its counts are independent. `taken` returns a pool's held units and its
     number of reservations."""
 
     def __init__(self, gate: Gate, taken: Taken, runner: asyncio.Runner) -> None:
@@ -84,7 +84,7 @@ class GateBench:
         ]
 
     async def oversold(self, units: int) -> int:
-        """Twice as many as there are ask at once: how many more were sold."""
+        """Twice as many buyers as units request one at once. Returns the number of units sold beyond the stock."""
         sku_id = f"race-{next(self._numbers)}"
         await self._gate.apply(sku_id, [Provision(units, Rules())])
         batcher = Batcher(self._gate)
@@ -169,9 +169,9 @@ def open_bench_database(runner: asyncio.Runner, engine: str, server_url: str) ->
 
 
 async def _check_durable(database: Database) -> None:
-    """Figures are for data that is on disk before it is answered."""
+    """Figures count only data that is on disk before the response."""
     if database.dialect_name != "sqlite":
-        return  # Baselines check the server's settings.
+        return  # For PostgreSQL, the baselines check the server's settings.
     level = await database.write(lambda connection: connection.exec_driver_sql("PRAGMA synchronous").scalar())
     if level != 2:
         raise BenchFailed(f"SQLite runs with synchronous={level}, and only 2 (FULL) waits for the disk")

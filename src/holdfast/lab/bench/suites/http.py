@@ -1,7 +1,7 @@
 """`holdfast bench http`: the real server over sockets, compared with a bare handler, a tutorial and a Go peer.
 
 All servers run at the same time, and only one is driven at any moment. Throughput is measured by a closed loop over
-many connections; latency by an open loop at a fixed rate. Counts are compared with what each server stored.
+many connections, latency by an open loop at a fixed rate. Counts are compared with what each server stored.
 """
 
 import importlib.util
@@ -43,10 +43,10 @@ COMPARED = {
     "tutorial": ("holdfast", "tutorial"),
     "tutorial_sold_out": ("sold_out", "tutorial_sold_out"),
 }
-# For engines that support more than one server process.
+# Only for engines that support several server processes.
 COMPARED_TWO = {"tutorial_two": ("holdfast_two", "tutorial"), "two_of_one": ("holdfast_two", "holdfast")}
 
-# If the Go peer could be built.
+# Only if the Go peer could be built.
 COMPARED_GO = {
     "go": ("holdfast", "go"),
     "go_purchases": ("purchases", "go_purchases"),
@@ -70,7 +70,7 @@ class HttpOptions(Struct, frozen=True):
 
 
 class Measurement(Struct, frozen=True):
-    """What is measured, and how to prepare a round."""
+    """What to measure, and how to prepare a round."""
 
     name: str
     about: str
@@ -80,14 +80,14 @@ class Measurement(Struct, frozen=True):
 class Servers(Struct, frozen=True):
     holdfast: Holdfast
     two: Holdfast | None
-    """With two server processes, if the engine supports it."""
+    """A server with two processes, if the engine supports it."""
     tutorial: Tutorial
     bare_asgi: int
     bare_rsgi: int
     postgres_version: str | None
     go: Holdfast | None
     go_version: str | None
-    """Or why it is absent."""
+    """Or the reason why there is none."""
 
     def measurements(self) -> list[Measurement]:
         ours, theirs = self.holdfast, self.tutorial
@@ -122,7 +122,7 @@ class Servers(Struct, frozen=True):
             yield Measurement(name, f"their refusals{whose}, empty pool", partial(server.purchases, units=0))
 
     def paced(self) -> list[Measurement]:
-        """Whose latency is measured, ours and the peer's in turns."""
+        """Latency measurements: ours and the peer's, in turns."""
         both = {"": self.holdfast} | ({} if self.go is None else {"go_": self.go})
         about = f"open loop at {OPEN_LOOP_RATE:,} requests/s, latency from the scheduled time"
         return [
@@ -151,7 +151,7 @@ class HttpBench:
         self._asked_of_us = 0
 
     def warm_up(self) -> None:
-        """With our own driver, because it checks every status."""
+        """Uses our own driver, because it checks every status."""
         for measurement in self._measurements:
             with self._progress.step(f"warming up {measurement.name}"):
                 self._drive_checked(measurement.name, measurement.checked(), driver.drive, _WARM_UP_S)
@@ -231,7 +231,7 @@ def _check_extras() -> None:
 
 @contextmanager
 def _go_program(options: HttpOptions) -> Iterator[Path | str | None]:
-    """Or why there is none: then its figures are absent. It does not know Redis."""
+    """Yields the program, a string that says why there is none, or None if it is not wanted. Redis is not supported."""
     if options.engine == "redis" or not options.go_peer:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Whether the server's memory stays flat over many attempts."""
+"""Checks that the server's memory stays flat over many attempts."""
 
 from msgspec.structs import replace
 
@@ -8,13 +8,13 @@ from holdfast.lab.bench.measure.report import Memory
 from holdfast.lab.load import driver
 from holdfast.lab.load.servers import Holdfast
 
-# An estimate, for the progress line only.
+# An estimate, used only by the progress line.
 SOAK_PER_SECOND = 8000
 _TENTHS = 10
 
 
 def soak(server: Holdfast, attempts: int, connections: int, progress: Progress) -> Memory:
-    """Half of the attempts are refused by an empty pool, the other half accepted."""
+    """An empty pool refuses half of the attempts; the other half is accepted."""
     each = max(1, attempts // (2 * _TENTHS))
     samples = [server.process.memory_mb()]
     for tenth in range(1, _TENTHS + 1):

@@ -1,8 +1,9 @@
-"""Ten times as many purchases as can be served, by an open loop: how many still succeed, and how the rest are refused.
+"""An open loop at ten times the sustainable purchase rate: how many purchases still succeed, and how the rest are
+refused.
 
 Buyers arrive on schedule, whether or not others were answered. Each takes a free connection, and gives up after two
-seconds without one. So the server meets as many requests at once as there are connections, with more behind them.
-Requests under way when the storm ends are not counted.
+seconds without one. So the server has as many concurrent requests as there are connections, and more queue up behind
+them. Requests in flight when the storm ends are not counted.
 """
 
 import resource
@@ -16,19 +17,19 @@ from holdfast.lab.load.servers import Holdfast
 from holdfast.lab.load.spec import Load, LoadResult
 
 TIMES = 10
-# Connections of the storm, per normal connection and in total.
+# The storm's connections: a multiple of the normal number, and the maximum.
 STORM_TIMES, STORM_CONNECTIONS = 8, 2_048
 PATIENCE_S = 2.0
-# The start of a storm differs from the rest of it.
+# Long enough to outweigh the storm's start, which differs from the rest.
 STORM_LEAST_S = 1.0
-# Five times the rate of the other latency measurements, and about as many as could be sold: beyond what server and
-# driver can do on the same two cores, an open loop measures its own queue only.
+# Five times the rate of the other latency measurements, and about the highest rate at which units could be sold: beyond
+# what server and driver can do on the same two cores, an open loop only measures its own queue.
 SOLD_OUT_RATE = 5_000
 _EXPECTED = frozenset({201, 503})
 
 
 def connections_at_most(wanted: int) -> int:
-    """Driver and server each need a file descriptor per connection, and a few more."""
+    """Driver and server each need a file descriptor per connection, plus a few more."""
     return max(64, min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 
 
@@ -40,7 +41,7 @@ class OverloadBench:
         self.shed = 0
 
     def figures(self) -> list[Figure]:
-        """In this order: the storm is ten times the rate that was just measured."""
+        """The order matters: the storm is ten times the rate measured just before."""
         about = f"purchases sold while {TIMES} times as many come, open loop"
         return [
             Figure("refusals", "purchases over HTTP when all is sold, each of another buyer", self._refused),

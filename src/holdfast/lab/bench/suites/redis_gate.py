@@ -1,11 +1,11 @@
 """`holdfast bench gate --engine redis`: batches into Valkey, compared with one call per command.
 
 Two servers: one that syncs every write, as Holdfast requires, and one without persistence, as in tutorials. The same
-function decides on both; the difference is how many commands a call carries. `call_per_command` uses the same client as
-our batches. `unbatched` bypasses it as redis-benchmark does: calls are encoded in advance and written to raw sockets,
+function decides on both; the difference is the number of commands per call. `call_per_command` uses the same client as
+our batches. `unbatched` bypasses it like redis-benchmark does: calls are encoded in advance and written to raw sockets,
 and responses are only counted.
 
-Nothing is drained into the ledger during a measurement: that is another process's work.
+Nothing is drained into the ledger during a measurement: that is the job of another process.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def _unsynced_variants() -> list[Variant]:
 
 
 class Running(Struct, frozen=True):
-    """One Valkey with an engine on it."""
+    """One Valkey and an engine connected to it."""
 
     url: str
     engine: Engine
@@ -89,7 +89,7 @@ class Packed(Struct, frozen=True):
     calls_per_second: int = CALLS_PER_CONNECTION
 
 
-# What Redis itself can refuse, without a client process holding it back.
+# The rate at which Redis itself can refuse, without a client process as the bottleneck.
 _SOLD_OUT_REDIS = Packed(
     "sold_out_redis",
     "refusals, two bare sockets with 256 in each call",
@@ -101,7 +101,7 @@ _SOLD_OUT_REDIS = Packed(
 
 
 class BareSockets:
-    """Each with one call under way at any time."""
+    """Sockets with exactly one call in flight each."""
 
     def __init__(self, running: Running, runner: asyncio.Runner, packed: Packed) -> None:
         self._running = running

@@ -1,7 +1,7 @@
 """`holdfast bench room`: joins per second and polls of `now`, compared with a bare handler; and an overload.
 
 Every join is by another buyer with a token that the server verifies, and is on disk before it is answered. After each
-round the queue length is compared with what was counted.
+round the queue length is compared with the counts.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ def _looking(port: int, sale_id: str) -> CheckedLoad:
 
 
 class JoinQueueBench:
-    """Joins without HTTP: the limit of the store."""
+    """Joins without HTTP, which shows the limit of the store."""
 
     def __init__(self, runner: asyncio.Runner, database: Database) -> None:
         self._runner, self._database = runner, database
@@ -154,8 +154,8 @@ def bench_room(engine: str, seconds: float, connections: int) -> Report:
         refused = open_loop["sold_out"]
         open_loop["sold_out"] = replace(refused, about=f"{refused.about}, {storm.shed:,} of them shed")
         before = server.process.memory_mb()
-        # Last, because a server is cautious for a while after a storm; and longer, because the start of a storm differs
-        # from the rest of it.
+        # Last, because a server throttles for a while after a storm. Longer, because the start of a storm differs from
+        # the rest of it.
         measured |= measure(storm.figures(), seconds * rounds_in(seconds), progress)
         memory = Memory(before, server.process.memory_mb(), storm.asked)
         facts = machine(

@@ -1,6 +1,6 @@
 """`holdfast bench settlement`: orders paid from wallets per second, on one hot pool.
 
-Reservations that wait for payment are settled as fast as possible: by the settler, many per transaction, and for
+Reservations waiting for payment are settled as fast as possible: by the settler, many per transaction, and for
 comparison with one transaction per order, which writes the same rows. Purchases from the same pool during settlement
 show what that costs other buyers. Orders are counted after every round.
 """
@@ -74,7 +74,7 @@ class SettlementBench:
             await self._gate.apply(sku_id, [self._purchase(sku_id) for _ in range(500)])
         done = await work(sku_id, seconds)
         while await self._database.write(lambda c: self._posting.settle_due(c, sku_id, 500)):
-            pass  # The next round must not find what this one left.
+            pass  # The next round must start without a backlog.
         return done
 
     def _purchase(self, sku_id: str) -> Command:
@@ -107,7 +107,7 @@ class SettlementBench:
         return Round(settled / took)
 
     async def _purchases(self, sku_id: str, seconds: float) -> Round:
-        """Sent on schedule; latency counts from then."""
+        """Requests are sent on schedule; latency counts from the scheduled time."""
         batcher, latencies = Batcher(self._gate), list[float]()
         settling = asyncio.create_task(self._settler().agent().run())
         started = perf_counter()
@@ -142,7 +142,7 @@ def _open_sale(connection: Connection, sku_id: str, number: int) -> None:
 
 
 def _fill_wallets(connection: Connection) -> None:
-    """Balances only, without ledger entries, which this bench does not check."""
+    """Writes balances only, without ledger entries, which this bench does not check."""
     balance = {"currency": "EUR", "balance": 10**15, "updated_at": 0}
     connection.execute(insert(wallet_accounts), [{"buyer_id": f"buyer-{n}", **balance} for n in range(BUYERS)])
 

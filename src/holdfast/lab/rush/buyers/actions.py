@@ -1,4 +1,4 @@
-"""What a simulated buyer does next, and how it reads what comes back.
+"""The actions of a simulated buyer, and how it parses responses.
 
 A buyer is a generator that yields actions and is sent their results. It opens no socket and reads only the clock it is
 given, so a whole purchase can be tested without a server, and fifty thousand waiting buyers are fifty thousand small
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Step(StrEnum):
-    # The page is opened, and reads how the sale stands.
+    # Open the page, which reads the state of the sale.
     OPEN = "open"
     CHALLENGE = "challenge"
     JOIN = "join"
@@ -70,7 +70,7 @@ class BuyerOrder(Struct, frozen=True):
 
 
 class Body(Struct, frozen=True):
-    """The fields that a buyer reads, whichever of them a response has."""
+    """All fields that a buyer reads; each response has some of them."""
 
     reservation_id: str = ""
     quantity: int = 0

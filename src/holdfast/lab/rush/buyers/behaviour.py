@@ -1,4 +1,4 @@
-"""What one buyer will do, drawn in advance from the seed and their number alone.
+"""The behaviour of one buyer, drawn in advance from nothing but the seed and their number.
 
 The same seed therefore gives the same buyers for any number of processes, and one buyer's visit can be replayed.
 """

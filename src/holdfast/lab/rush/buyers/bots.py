@@ -1,4 +1,4 @@
-"""A whole visit, of a person or a bot. A ring of accounts buys as people do; the other bots try to bypass the rules."""
+"""A whole visit, by a person or a bot. A ring of accounts buys as people do; the other bots try to bypass the rules."""
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from holdfast.lab.rush.buyers.record import Ending, Grant
 from holdfast.lab.rush.buyers.waiting_room import open_page, wait_in_line
 from holdfast.lab.scenarios.scenario import HAMMER_BURST, HAMMER_BURSTS, BotKind
 
-# Long enough to be a secret, but not the server's.
+# Long enough for a secret, but not the server's.
 _FORGED = BuyerTokens("a secret that no server was ever given")
 _FORGED_PROOF = b'{"proof":"eyJjaGFsbGVuZ2UiOnt9fQ=="}'
 
@@ -40,7 +40,7 @@ def must_be_refused(bot: BotKind | None, *, has_room: bool, needs_proof: bool) -
 
 
 def _forge(buyer: Buyer) -> Script[None]:
-    """Tokens signed with another secret and unsigned ones; with a valid token, a forged ticket and pass."""
+    """Tries tokens signed with another secret and unsigned ones; then, with a valid token, a forged ticket and pass."""
     buyer_id = buyer.record.buyer_id
     plain = purchase_request(buyer, "", "forged")
     for token in (_FORGED.sign(buyer_id), _FORGED.unsigned(buyer_id)):
@@ -68,7 +68,7 @@ def _must_be_refused(buyer: Buyer, request: Request) -> Script[None]:
 
 
 def _hammer(buyer: Buyer) -> Script[None]:
-    """Many purchases at once, each under its own key, several times in a row."""
+    """Sends several bursts of purchases, each purchase with its own key."""
     granted: list[Grant] = []
     for burst in range(HAMMER_BURSTS):
         requests = tuple(purchase_request(buyer, "", f"hammer-{burst}-{number}") for number in range(HAMMER_BURST))
@@ -88,8 +88,9 @@ def _hammer(buyer: Buyer) -> Script[None]:
 
 
 def _most_at_once(granted: list[Grant], hold_s: float) -> int:
-    """Units that were certainly held at the same time. A slow server may let earlier holds expire between two bursts: a
-    hold had begun when its answer came, and lasts at least `hold_s` from its request."""
+    """The most units that were certainly held at the same time. A slow server may let earlier holds expire between two
+    bursts, so this counts only what is certain: a hold had begun when its response arrived, and lasts at least `hold_s`
+    from its request."""
     return max(
         (
             sum(other.quantity for other in granted if other.answered_at <= grant.answered_at < other.asked_at + hold_s)

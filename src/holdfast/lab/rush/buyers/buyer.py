@@ -1,4 +1,4 @@
-"""A simulated buyer: who they are, what they are offered, and how they repeat a request that was not answered."""
+"""A simulated buyer: who they are, what they are offered, and how they retry a request."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,13 @@ from holdfast.lab.rush.buyers.actions import Pause, Script, Step
 from holdfast.lab.rush.buyers.behaviour import Behaviour
 from holdfast.lab.rush.buyers.record import BuyerRecord, Ending
 
-# How long people retry before they leave.
+# How long a buyer retries before giving up.
 PATIENCE_S = 60.0
 FIRST_PAUSE_S = 0.25
 
 
 class Offer(Struct, frozen=True):
-    """A sale as its buyers know it. `opens_at` is on the monotonic clock."""
+    """A sale as buyers see it. `opens_at` is on the monotonic clock."""
 
     sale_id: str
     sku_id: str
@@ -33,7 +33,7 @@ class Offer(Struct, frozen=True):
 
 
 class BuyerContext(Struct, frozen=True):
-    """What all buyers of a process share."""
+    """State shared by all buyers of a process."""
 
     clock: Callable[[], float]
     chance: Callable[[], float]
@@ -54,11 +54,11 @@ class Buyer:
         return Request(step, method, f"/v1/sales/{self.offer.sale_id}/{action}", self.authorization + headers, body)
 
     def pause(self, seconds: float) -> Pause:
-        """Jittered, so that buyers who were told the same time do not return together."""
+        """Adds jitter, so that buyers who got the same delay do not return together."""
         return Pause(seconds * (0.75 + 0.5 * self.context.chance()))
 
     def request(self, request: Request) -> Script[Response]:
-        """Repeats the request until it is answered for good, or the buyer's patience ends."""
+        """Retries the request until it has a final response, or the buyer's patience ends."""
         until, pause_s = self.context.clock() + PATIENCE_S, FIRST_PAUSE_S
         while True:
             response: Response = yield request

@@ -71,7 +71,7 @@ def _purchase(buyer: Buyer, given_pass: str, key: str, *, is_declined: bool) -> 
 
 
 def _click(buyer: Buyer, request: Request) -> Script[Response | None]:
-    """Double-clicks or loses the response, if they do. None if the request has to be sent again."""
+    """Sends the request twice or loses the response, if this buyer does so. Returns None if it has to be sent again."""
     if buyer.behaviour.loses_reply:
         yield msgspec.structs.replace(request, hang_up_s=HANG_UP_S * buyer.context.chance())
         return None
@@ -105,14 +105,14 @@ def _refresh(buyer: Buyer, request: Request, grant: Grant) -> Script[None]:
 
 
 def _refused(buyer: Buyer, response: Response, body: Body, until: float) -> Ending | None:
-    """How the visit ends; None to try again."""
+    """Returns how the visit ends, or None to try again."""
     if body.reason == "sold_out":
         buyer.record.sold_out_at = response.at
     if body.reason in _REFUSED:
         return _REFUSED[body.reason]
     if body.reason in ("all_held", "insufficient_inventory", "sale_not_open", "sale_paused"):
         return Ending.NOTHING_FREE if buyer.context.clock() > until else None
-    # Busy or not answered until their patience ended: the outcome is unknown to them.
+    # Busy or unanswered until their patience ended: the buyer does not know the outcome.
     buyer.record.outcome_unknown = True
     return Ending.GAVE_UP
 
@@ -124,7 +124,7 @@ def _until_retry_s(buyer: Buyer, body: Body) -> float:
 
 
 def complete_purchase(buyer: Buyer, grant: Grant, *, is_declined: bool) -> Script[None]:
-    """Pays for granted units, or does not."""
+    """Pays for the granted units, or does not."""
     if buyer.offer.checkout == "instant":
         yield from _poll_payment(buyer, grant, is_declined)
     elif buyer.behaviour.cart_action is CartAction.ABANDON:
@@ -212,7 +212,7 @@ def _poll_payment(buyer: Buyer, grant: Grant, is_declined: bool) -> Script[None]
                 yield from _remove_declined(buyer, grant)
             return
         if status and status != "settling":
-            # A declined payment leaves a hold, which may have ended before this buyer asked again.
+            # A declined payment leaves a hold, which may have ended before this buyer polled again.
             if status != "failed" and not (is_declined and status == "expired"):
                 buyer.report_violation("yes_kept", f"{grant.reservation_id} was being paid for and became {status}")
             grant.status = status
@@ -221,7 +221,7 @@ def _poll_payment(buyer: Buyer, grant: Grant, is_declined: bool) -> Script[None]
 
 
 def _remove_declined(buyer: Buyer, grant: Grant) -> Script[None]:
-    """This buyer has no other card."""
+    """Empties the cart, because the buyer has no other card."""
     response = yield from buyer.request(_reservation_request(buyer, Step.GIVE_BACK, "DELETE", grant))
     grant.status = "cancelled" if response.status == 204 else "active"
     buyer.end(Ending.DECLINED)

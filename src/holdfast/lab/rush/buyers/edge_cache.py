@@ -1,4 +1,4 @@
-"""A cache in front of the server, as a CDN would be: one request for `now` per second, however many buyers poll it."""
+"""A cache in front of the server, like a CDN: one request for `now` per second, however many buyers poll it."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.lab.load.client import Reply
 from holdfast.lab.load.http import Request, Response
 
-# As `Cache-Control: max-age=1` allows.
+# The maximum age that `Cache-Control: max-age=1` allows.
 FRESH_S = 1.0
 _HIT = "HIT"
 

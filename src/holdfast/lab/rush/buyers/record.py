@@ -1,4 +1,4 @@
-"""What one simulated buyer saw, to be compared with the server's ledger when everything has ended."""
+"""Everything one simulated buyer saw, to be compared with the server's ledger at the end."""
 
 from enum import StrEnum
 
@@ -13,16 +13,16 @@ class Ending(StrEnum):
     DECLINED = "declined"
     ABANDONED = "abandoned"
     GAVE_BACK = "gave_back"
-    # The hold expired before they paid.
+    # The hold expired before payment.
     TOO_LATE = "too_late"
     SOLD_OUT = "sold_out"
-    # All units were held by others until their patience ended.
+    # Other buyers held all units until this buyer's patience ended.
     NOTHING_FREE = "nothing_free"
     LIMIT = "limit"
     LEFT = "left"
     VANISHED = "vanished"
     MISSED_TURN = "missed_turn"
-    # Refused as busy, or not answered, until their patience ended.
+    # Refused as busy, or unanswered, until the buyer's patience ended.
     GAVE_UP = "gave_up"
     SALE_OVER = "sale_over"
     # A bot that got nothing.
@@ -54,9 +54,9 @@ class QueuePlace(Struct, omit_defaults=True):
     is_left: bool = False
     """Whether the server acknowledged that they left."""
     entry: int | None = None
-    """The line in the list of a lottery."""
+    """The row in the entry list of a lottery."""
     stamped_at: float = 0.0
-    """When a provisional ticket came, before there was a place."""
+    """When the buyer received a provisional ticket, if they got one before the place."""
 
     @property
     def joined_at(self) -> float:
@@ -75,11 +75,11 @@ class BuyerRecord(Struct, omit_defaults=True):
     grants: list[Grant] = []
     sold_out_at: float = 0.0
     outcome_unknown: bool = False
-    """A purchase was sent and never answered, so the ledger may hold units they do not know of."""
+    """A purchase got no response, so the ledger may hold units that the buyer does not know of."""
     credited: int = 0
     violations: list[tuple[str, str]] = []
-    """Broken invariants: the name, and what was seen."""
+    """Violated invariants: name and details."""
     answered_by: Source = Source.NOBODY
-    """Where their last answer came from: the one that ended their visit."""
+    """The source of the last response, which ended the visit."""
     reached_origin: bool = False
-    """Whether any of their answers came from the origin."""
+    """Whether any response came from the origin."""

@@ -1,8 +1,8 @@
 """The buyers of one process: generators that are resumed when they are due, on a few hundred connections.
 
-An open loop. A buyer acts on schedule whether or not the server keeps up, and latency counts from that moment: waiting
-for this process or for a free connection is part of it. One heap holds every buyer who waits for a moment; a buyer who
-waits for a response is held by the request alone.
+An open loop: a buyer acts on schedule whether or not the server keeps up, and latency counts from that moment,
+including the wait for this process or for a free connection. One heap holds every buyer waiting for a point in time; a
+buyer waiting for a response is referenced by the request alone.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from holdfast.lab.rush.buyers.source import Source, source_of
 from holdfast.lab.rush.buyers.tally import ATTEMPT, Tally
 
 _SHORTEST_SLEEP_S = 0.001
-# With so many requests waiting for a connection, who arrives is a number until their turn comes, and no frame.
+# While this many requests wait for a connection, new arrivals stay plain numbers and get no generator yet.
 _WAITING_MAX = 512
-# Browsers without a connection yet.
+# The steps of browsers that have no connection yet.
 _NEWCOMERS = frozenset({Step.OPEN, Step.CHALLENGE, Step.JOIN})
 _LOOKS = frozenset({Step.OPEN, Step.NOW})
 
 
 class _ActiveBuyer:
-    """`due_at` is when they wanted to act."""
+    """`due_at` is when the buyer wanted to act."""
 
     __slots__ = ("due_at", "is_gone", "missing", "record", "responses", "script")
 
@@ -69,7 +69,7 @@ class BuyerSimulator:
         self.records: list[BuyerRecord] = []
 
     def begin(self, arrivals: Sequence[tuple[int, float]]) -> None:
-        """Takes buyers' numbers and when each arrives, in seconds after the start."""
+        """Takes buyers' numbers and arrival times, in seconds after the start."""
         self._expected = len(arrivals)
         self._heap = [(self._starts_at + at_s, next(self._order), number) for number, at_s in arrivals]
         heapq.heapify(self._heap)
@@ -77,7 +77,7 @@ class BuyerSimulator:
         self._end_if_empty()
 
     def cut_off(self) -> None:
-        """Ends every visit; the records hold what was seen so far."""
+        """Ends every visit; the records hold everything seen so far."""
         self._record_unserved()
         for active in list(self._active.values()):
             active.script.close()
@@ -86,7 +86,7 @@ class BuyerSimulator:
         self._end_if_empty()
 
     def _record_unserved(self) -> None:
-        """Those whose turn to ask never came are part of the crowd, too."""
+        """Also records buyers who never got to send a request."""
         numbers = [number for number, _ in self._arrived] + [due for _, _, due in self._heap if isinstance(due, int)]
         self._arrived.clear()
         self._heap.clear()
@@ -111,7 +111,7 @@ class BuyerSimulator:
         self._wake_in(self._heap[0][0] - monotonic() if self._heap else None)
 
     def _admit(self) -> None:
-        """Makes those who have arrived into buyers while a connection is soon free for them."""
+        """Turns arrivals into buyers as long as a connection will soon be free for them."""
         while self._arrived and self._client.waiting < _WAITING_MAX:
             self._arrive(*self._arrived.popleft())
 
@@ -221,7 +221,7 @@ class BuyerSimulator:
         self._end_if_empty()
 
     def _end(self, record: BuyerRecord, ending: Ending | None = None) -> None:
-        """A buyer who is cut off may have ended in another way before, and gone on: with another card."""
+        """A buyer may have an ending already and have continued with another card; being cut off replaces it."""
         record.ended_at, record.ending = monotonic(), ending or record.ending
         self.records.append(record)
         self._count("ended", record.ended_at)

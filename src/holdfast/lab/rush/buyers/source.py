@@ -1,4 +1,4 @@
-"""Where an answer came from, by the header that the edge adds to it (docs/EDGE.md)."""
+"""The source of a response, from the header that the edge adds to it (docs/EDGE.md)."""
 
 from enum import StrEnum
 
@@ -9,11 +9,11 @@ class Source(StrEnum):
     EDGE_CACHE = "edge_cache"
     EDGE_REFUSAL = "edge_refusal"
     ORIGIN = "origin"
-    # No answer came.
+    # There was no response.
     NOBODY = "nobody"
 
 
-# Copies that the edge had. With any other word, such as MISS or REVALIDATED, it asked the origin for this answer.
+# Served from the edge's cache. With any other value, such as MISS or REVALIDATED, the edge asked the origin.
 _KEPT = frozenset({"HIT", "STALE", "UPDATING"})
 
 

@@ -1,6 +1,6 @@
-"""What a worker counts, in bins of a tenth of a second, for the live view and the charts.
+"""A worker's counters, in bins of a tenth of a second, for the live view and the charts.
 
-Each process sends what it counted since its last message; the sum of all is the whole.
+Each process sends its counts since its last message, so the sum of all messages is the total.
 """
 
 from typing import TypeVar
@@ -25,7 +25,7 @@ class Tally(Struct):
     """Latencies of purchases, by second."""
     statuses: dict[str, int] = {}
     sources: dict[str, int] = {}
-    """Answers by step, source and status."""
+    """Responses by step, source and status."""
 
     def count(self, name: str, at_s: float, number: int = 1) -> None:
         bins = self.series.setdefault(name, {})
@@ -41,7 +41,7 @@ class Tally(Struct):
         return sum(self.series.get(name, {}).values())
 
     def totals(self, prefix: str) -> dict[str, int]:
-        """The totals of all series whose names start with this, by the rest of their names, largest first."""
+        """The totals of all series with this prefix, by the rest of their names, largest first."""
         found = {name.removeprefix(prefix): self.total(name) for name in self.series if name.startswith(prefix)}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 

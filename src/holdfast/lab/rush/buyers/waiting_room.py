@@ -1,7 +1,7 @@
 """How a buyer queues: joins, polls `now` at the interval it is given, and claims a pass when their turn comes.
 
-A server that is overrun stamps the arrival and answers with a provisional ticket. Its owner asks for the place with it
-after every poll, as the page does.
+An overloaded server stamps the arrival and responds with a provisional ticket. The buyer then uses it to ask for the
+place after every poll, as the page does.
 """
 
 import base64
@@ -40,7 +40,7 @@ class Ticket(Struct):
 
 
 def open_page(buyer: Buyer) -> Script[bool]:
-    """Whether there is still something to buy, as far as the page knows."""
+    """Returns whether there is still something to buy, according to the page."""
     if not buyer.behaviour.looks_first:
         return True
     now = body_of((yield from buyer.request(replace(_poll(buyer), step=Step.OPEN))))
@@ -78,7 +78,7 @@ def _join(buyer: Buyer) -> Script[Ticket | None]:
     response = yield from buyer.request(buyer.sale_request(Step.JOIN, "POST", "queue", JSON, sent))
     body = body_of(response)
     if response.status == 202:
-        # Recorded once there is a place.
+        # The place is recorded once it is known.
         return Ticket(body.ticket, QueuePlace(asked_at, response.at, -1, stamped_at=response.at), is_provisional=True)
     if response.status != 200:
         buyer.end(_ENDINGS.get(body.reason, Ending.GAVE_UP))
@@ -89,7 +89,7 @@ def _join(buyer: Buyer) -> Script[Ticket | None]:
 
 
 def _record_place(buyer: Buyer, given: QueuePlace) -> QueuePlace:
-    """A buyer whose request to leave was not answered still has their old place, with its old times."""
+    """If a buyer's request to leave got no response, they still have their old place, with its old times."""
     for known in buyer.record.places:
         if known.arrival == given.arrival:
             if known.is_left:
@@ -150,7 +150,7 @@ def _until_next_poll(buyer: Buyer, now: Body) -> Pause:
 
 
 def _exchange(buyer: Buyer, ticket: Ticket) -> Script[bool]:
-    """Asks for the place that follows from a provisional ticket. Whether to go on waiting, with it or without."""
+    """Exchanges a provisional ticket for a place, if there is one yet. Returns whether to keep waiting."""
     response = yield from buyer.request(buyer.sale_request(Step.STATUS, "GET", "queue/status", ticket.header))
     body = body_of(response)
     if response.status == 200:
@@ -173,7 +173,7 @@ def _read_drawn_position(buyer: Buyer, ticket: Ticket) -> Script[None]:
 
 
 def _claim_pass(buyer: Buyer, ticket: Ticket) -> Script[str | None]:
-    """None: not yet."""
+    """Returns the pass, or None if it is too early."""
     request = buyer.sale_request(Step.ADMISSION, "POST", "admission", ticket.header)
     response: Response = yield from buyer.request(request)
     body = body_of(response)

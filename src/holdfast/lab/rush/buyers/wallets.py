@@ -16,12 +16,12 @@ PARALLEL = 64
 
 
 def wallet_amount(price: int, quantity: int, *, is_declined: bool) -> int:
-    """Enough for the whole quantity; or a little less than one unit costs."""
+    """Enough for the whole quantity, or slightly less than the price of one unit."""
     return price - 1 if is_declined else price * quantity
 
 
 async def credit_all(client: LoadClient, service_key: str, currency: str, wallets: Iterable[tuple[str, int]]) -> int:
-    """Each wallet once, however often a request is repeated. Returns how many were credited."""
+    """Credits each wallet once, however often a request is retried. Returns the number of credited wallets."""
     waiting, headers = iter(wallets), authorization(service_key) + JSON
 
     async def credit() -> int:

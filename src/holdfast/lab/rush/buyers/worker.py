@@ -1,4 +1,5 @@
-"""One worker process: `python -m holdfast.lab.rush.buyers.worker`. Reads its task from stdin, and ends with it."""
+"""One worker process: `python -m holdfast.lab.rush.buyers.worker`. It reads its task from stdin, and exits when stdin
+closes."""
 
 import asyncio
 import gc
@@ -24,7 +25,7 @@ from holdfast.lab.rush.buyers.worker_messages import Counted, Finished, Ready, R
 
 REPORT_EVERY_S = 0.5
 RECORDS_PER_MESSAGE = 500
-# So that a demo's buyers do not slow down its server.
+# Keeps a demo's buyers from slowing down its server.
 _NICE = 10
 _LINE_MAX = 64 * 1024 * 1024
 
@@ -89,7 +90,7 @@ def _send_counts(buyers: BuyerSimulator, client: LoadClient) -> None:
 
 
 async def cut_off_on_stop(stdin: asyncio.StreamReader, buyers: BuyerSimulator) -> None:
-    """On a Stop message, or when the parent process is gone."""
+    """Ends all visits on a Stop message, or when the parent process is gone."""
     line = await stdin.readline()
     if line:
         msgspec.json.decode(line, type=Stop)
@@ -126,6 +127,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    # No growing cycles are created here, and scanning a hundred thousand frames for them is slow.
+    # The process creates few cycles, and scanning a hundred thousand frames for them is slow.
     gc.disable()
     uvloop.run(main())

@@ -1,4 +1,4 @@
-"""What the parent sends to a worker process and what it receives: lines of JSON on stdin and stdout."""
+"""The messages between the parent and a worker process: lines of JSON on stdin and stdout."""
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class Task(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True, tag=True):
-    """The sales exist: start at this moment of the monotonic clock, which all processes of a machine share."""
+    """The sales exist. Start at this time of the monotonic clock, which all processes of a machine share."""
 
     offers: list[Offer]
     starts_at: float
@@ -45,7 +45,7 @@ class Ready(Struct, frozen=True, tag=True):
 
 
 class Counted(Struct, frozen=True, tag=True):
-    """What was counted since the last message. `waiting`: requests without a free connection."""
+    """Counts since the last message. `waiting` is the number of requests without a connection."""
 
     tally: Tally
     waiting: int

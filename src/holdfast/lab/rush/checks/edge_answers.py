@@ -1,8 +1,8 @@
 """Where the crowd was answered, and whether the edge's account of it agrees with the server's.
 
-The edge says of each answer where it came from, and buyers count that. The server behind it counts what it answered
-without knowing of the edge. The two differ only by answers that buyers did not wait for, and by what the edge asked for
-itself: how a sale stands, at most once for each request that it might refuse, though as a rule once per second.
+The edge marks each response with its source, and buyers count these. The server behind it counts the requests it
+answered, unaware of the edge. The two may differ only by responses that buyers did not wait for, and by the edge's own
+requests: it reads the state of a sale at most once per request that it might refuse, and normally once per second.
 """
 
 from collections import Counter
@@ -17,16 +17,16 @@ from holdfast.lab.rush.buyers.tally import Tally
 from holdfast.lab.rush.checks.finding import Finding, finding
 
 _MAY_REFUSE = (Step.JOIN, Step.LEAVE, Step.ADMISSION, Step.PURCHASE)
-# Copies that are renewed in the background, and published keys.
+# Cached responses that are refreshed in the background, and published keys.
 _LOOKUPS_PER_SECOND = 2
 _LOOKUPS_AT_LEAST = 20
-# One of the monitor's reads may be under way when the rush ends.
+# One of the monitor's reads may be in flight when the rush ends.
 _UNCOUNTED = 1
 _MEANS = "The server answered as many requests as the edge says it sent there, and those of the edge itself."
 
 
 class OriginCount(Struct, frozen=True):
-    """What the server behind the edge answered during the rush, without the operator's requests."""
+    """The requests that the server behind the edge answered during the rush, without the operator's."""
 
     answered: int
     seconds: float
@@ -34,7 +34,7 @@ class OriginCount(Struct, frozen=True):
 
 
 class Answers(Struct, frozen=True):
-    """Buyers by the source of the answer that ended their visit, and requests by the source of their answer."""
+    """Buyers by the source of the response that ended their visit, and requests by the source of their response."""
 
     buyers: dict[str, int]
     reached_origin: int

@@ -1,9 +1,9 @@
-"""Whether arrival order was kept: two measures, and one rule that must hold.
+"""Whether arrival order was kept: two measures, and one strict rule.
 
 `in_order` is the share of all pairs in which the earlier arrival was served first (1: a queue; ½: a random draw);
-`displacement` is how many places people moved, as a share of the queue length. Both only measure, because simultaneous
-arrivals may get either place. The rule is strict: a buyer who had their response before another even sent their request
-is ahead of them.
+`displacement` is how many places people moved, as a share of the queue length. These two are measures only, because
+simultaneous arrivals may get either place. The rule: a buyer who had their response before another buyer sent their
+request is ahead of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def inversions(ranks: Sequence[int]) -> int:
         merged = []
         for left, right in zip(parts[::2], parts[1::2], strict=False):
             wrong += _between(left, right)
-            # Two sorted runs, which Python's sort merges.
+            # Python's sort merges two sorted runs in linear time.
             merged.append(sorted(left + right))
         parts = merged + ([parts[-1]] if len(parts) % 2 else [])
     return wrong
@@ -62,7 +62,7 @@ def _between(left: list[int], right: list[int]) -> int:
 
 
 class QueueEntry(Struct, frozen=True):
-    """A place, and the interval within which it must have been given."""
+    """A place, and the interval within which it must have been assigned."""
 
     who: str
     place: int
@@ -71,7 +71,8 @@ class QueueEntry(Struct, frozen=True):
 
 
 def overtaken(queue: Iterable[QueueEntry]) -> list[tuple[str, str]]:
-    """Those behind somebody who sent their request after they already had a place, each with one such person."""
+    """Pairs of a buyer and somebody ahead of them who sent their request only after the buyer had a place; one per
+    buyer."""
     found: list[tuple[str, str]] = []
     latest: QueueEntry | None = None
     for entry in sorted(queue, key=lambda one: one.place):

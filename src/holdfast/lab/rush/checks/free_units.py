@@ -1,8 +1,8 @@
-"""Checks that no unit stays free while people are in line and nobody is called for it.
+"""Checks that no unit stays free while people are queuing and nobody is called for it.
 
 The pace calls the next person within two seconds, until four are inside for each free unit (`domain/room/pace.py`). The
-advancer needs a turn, and samples are taken four times a second on a busy machine, so only a longer wait is a finding.
-Samples do not tell whether a called person is still expected, so everybody counts until they have bought.
+advancer needs a moment, and samples are taken four times a second on a busy machine, so only a longer wait is a
+finding. Samples do not show whether a called person may still come, so everybody counts until they have bought.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,18 +14,18 @@ from holdfast.lab.rush.server.ledger_snapshot import LedgerSnapshot
 from holdfast.lab.rush.server.stock_monitor import Sample
 
 WAIT_MAX_S = 4.0
-# A server that did not answer for so long may have called somebody meanwhile.
+# During a longer gap between samples, the server may have called somebody.
 GAP_MAX_S = 1.0
 
 
 def check_free_units(
     records: Sequence[BuyerRecord], ledger: LedgerSnapshot, samples: Sequence[Sample]
 ) -> Iterator[str]:
-    """Of one product: samples count all of them together."""
+    """Checks rushes with one product only, because samples add up all products."""
     if len(ledger.sales) != 1 or ledger.sales[0].queue is None:
         return
     opens_at = ledger.sales[0].offer.opens_at
-    # The first sample may come after the opening. What was before it, nobody has seen.
+    # The first sample may come after the opening; the time before it is unknown.
     free_since = samples[0].asked_at if samples else 0.0
     for before, after in pairwise(samples):
         is_free = after.available > 0 and after.waiting > 0 and before.asked_at >= opens_at

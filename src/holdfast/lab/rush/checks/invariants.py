@@ -1,6 +1,6 @@
 """Compares the server's ledger with what each simulated buyer saw. Pure: records and ledger in, findings out.
 
-Each check names an invariant and counts violations, as `holdfast verify` does; but `verify` reads the ledger alone and
+Each check names an invariant and counts violations, as `holdfast verify` does; but `verify` reads only the ledger and
 cannot know which responses clients received.
 """
 
@@ -32,7 +32,7 @@ _LEFT_WITHOUT_ANSWER = frozenset({Ending.GAVE_UP, Ending.CUT_OFF})
 
 
 class Evidence:
-    """Everything known at the end, indexed once for all checks."""
+    """All evidence at the end, indexed once for all checks."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ def _charged_once(evidence: Evidence) -> Iterator[str]:
 
 
 def _charges_end(evidence: Evidence) -> Iterator[str]:
-    """By reservation: a second card makes a second payment, and only one of them keeps money."""
+    """Per reservation: a second card makes a second payment, but only one of them may keep money."""
     kept: Counter[str] = Counter()
     for payment in evidence.ledger.payments or []:
         kept[payment.charge.reservation_id] += payment.captured - payment.refunded
@@ -176,7 +176,7 @@ def _nothing_unasked(evidence: Evidence) -> Iterator[str]:
 
 
 def _none_left_behind(evidence: Evidence) -> Iterator[str]:
-    """Sold out is final: no later request gets units, and none are left at the end."""
+    """Sold out is final: later requests get no units, and no units are left at the end."""
     for product, sale in enumerate(evidence.ledger.sales):
         here = [record for record in evidence.records if record.product == product]
         told_at = min((one.sold_out_at for one in here if one.sold_out_at), default=None)

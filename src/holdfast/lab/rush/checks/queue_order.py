@@ -32,7 +32,7 @@ def _one_place_each(places: Sequence[tuple[str, QueuePlace]]) -> Iterator[str]:
 
 
 def _in_order_of_arrival(places: Sequence[tuple[str, QueuePlace]]) -> Iterator[str]:
-    """By arrival number; a lottery draws its places from these."""
+    """Checks arrival numbers; a lottery draws its places from these."""
     line = (QueueEntry(who, place.arrival, place.asked_at, place.answered_at) for who, place in places)
     yield from (
         f"{behind} had a place before {ahead} asked for one, and is behind" for behind, ahead in overtaken(line)
@@ -42,7 +42,7 @@ def _in_order_of_arrival(places: Sequence[tuple[str, QueuePlace]]) -> Iterator[s
 def _called_in_order(
     sale: SaleSnapshot, places: Sequence[tuple[str, QueuePlace]], samples: Sequence[Sample]
 ) -> Iterator[str]:
-    """The queue only advances: a position not yet called in a later sample was not called before."""
+    """The queue only advances: a position that a later sample shows as not yet called was not called before."""
     assert sale.queue is not None
     sale_id, asked = sale.offer.sale_id, [sample.asked_at for sample in samples]
     for who, place in places:

@@ -20,10 +20,10 @@ _ENDINGS_MAX = 6
 _BINS_MAX = 150
 _DOTS_MAX = 1_400
 _CURVES = (Step.PURCHASE, Step.JOIN, Step.ADMISSION, Step.CONFIRM, Step.RESERVATION)
-# Enough between one nine and the next for a smooth curve.
+# Enough points between one nine and the next for a smooth curve.
 _NINES = [number / 12 for number in range(49)]
 _PERCENTILE_TICKS = [(-log10(1 - p / 100), f"{p:g} %") for p in (0.0, 50, 90, 99, 99.9, 99.99)]
-# The same in every report, with green for buyers who got what they came for.
+# The same colours in every report, with green for buyers who got what they wanted.
 _COLOURS = {"bought": 1, "sold_out": 0, "gave_up": 2, "abandoned": 3, "kept_out": 4, "vanished": 5}
 _OTHERS = 7
 
@@ -143,7 +143,7 @@ def _queue(result: RushResult) -> Chart | None:
 
 
 def _fairness(result: RushResult) -> Chart | None:
-    """With a queue two clouds: places by arrival, and admissions by place. Without one, grants by request."""
+    """With a queue, two scatter plots: places by arrival, and admissions by place. Without one: grants by request."""
     records = result.records
     has_queue = bool(arrival_and_place(records))
     clouds = (
@@ -168,7 +168,7 @@ def _fairness(result: RushResult) -> Chart | None:
 
 
 def _ranked(pairs: Pairs) -> list[Point]:
-    """As shares, so that clouds of different sizes can be compared."""
+    """Ranks as shares, so that plots of different sizes can be compared."""
     ranks = ranks_of([second for _, second in sorted(pairs)])
     points = [(number / len(ranks), rank / len(ranks)) for number, rank in enumerate(ranks)]
     return points[:: max(1, len(points) // _DOTS_MAX)]

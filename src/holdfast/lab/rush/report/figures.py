@@ -1,4 +1,4 @@
-"""A rush in numbers, as `--json` prints them."""
+"""The figures of a rush, as `--json` prints them."""
 
 from itertools import accumulate
 from typing import Any
@@ -33,7 +33,7 @@ def peak(bins: dict[int, int]) -> float:
 
 
 def busiest_second(bins: dict[int, int]) -> int:
-    """The most within any second, not only whole ones."""
+    """The maximum within any second, not only within whole ones."""
     width = round(1 / BIN_S)
     return max((sum(bins.get(first + more, 0) for more in range(width)) for first in bins), default=0)
 
@@ -42,24 +42,25 @@ Pairs = list[tuple[float, float]]
 
 
 def arrival_and_place(records: list[BuyerRecord]) -> Pairs:
-    """When buyers joined, and the places they got."""
+    """Pairs of (time of joining, place)."""
     places = (place for one in records for place in one.places if place.position is not None)
     return [(place.joined_at, float(place.position or 0)) for place in places]
 
 
 def place_and_admission(records: list[BuyerRecord]) -> Pairs:
-    """The places buyers got, and when they were admitted."""
+    """Pairs of (place, time of admission)."""
     places = (place for one in records for place in one.places if place.position is not None and place.admitted_at)
     return [(float(place.position or 0), place.admitted_at) for place in places]
 
 
 def request_and_grant(records: list[BuyerRecord]) -> Pairs:
-    """Without a queue: when buyers sent their request, and when it was granted."""
+    """Without a queue: pairs of (time of the request, time of the grant)."""
     return [(grant.asked_at, grant.answered_at) for one in records for grant in one.grants[:1]]
 
 
 def sold_after_s(result: RushResult, part: float = 1.0) -> float | None:
-    """How long after the opening this share was sold. From the ledger if it was read: samples are late under load."""
+    """Seconds from the opening until this share was sold. Taken from the ledger if it was read, because samples are
+    late under load."""
     opened_at = _opened_at(result)
     if not result.sold or not result.samples:
         seen = (sample.asked_at for sample in result.samples if sample.sold >= part * sample.total_units > 0)
@@ -75,7 +76,7 @@ def _opened_at(result: RushResult) -> float:
 
 
 def wait_s(records: list[BuyerRecord], offers: list[Offer]) -> dict[str, float] | None:
-    """For admitted buyers: from joining, or from the opening if that was later, to their pass."""
+    """For admitted buyers: the time until their pass, counted from joining or from the opening, whichever was later."""
     waits = sorted(
         max(place.admitted_at - max(place.asked_at, offers[one.product].opens_at), 0.0)
         for one in records
@@ -185,7 +186,7 @@ def body(result: RushResult) -> dict[str, Any]:
 
 
 def series_of(result: RushResult) -> dict[str, list[float]]:
-    """Stock and queue over time, from the opening on, thinned for plotting."""
+    """Stock and queue over time, from the opening on, downsampled for plotting."""
     every = -(-len(result.samples) // _POINTS) or 1
     chosen = result.samples[::-every][::-1]
     found: dict[str, list[float]] = {"at_s": [round(sample.asked_at - _opened_at(result), 1) for sample in chosen]}

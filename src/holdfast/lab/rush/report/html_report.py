@@ -73,7 +73,7 @@ def _checks(result: RushResult) -> str:
 
 
 def _edge(result: RushResult, edge: dict[str, Any] | None) -> str:
-    """Buyers by outcome, and requests by step, each by where they were answered."""
+    """Buyers by outcome and requests by step, both split by source of the response."""
     if edge is None:
         return ""
     endings: dict[str, Counter[str]] = {}

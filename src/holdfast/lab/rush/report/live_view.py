@@ -52,7 +52,7 @@ class View:
 
 
 def recent(bins: dict[int, int], until_bin: int) -> float:
-    """The recent rate per second, without the bin that is still being filled."""
+    """The recent rate per second, without the bin that is still filling."""
     return sum(bins.get(bin_, 0) for bin_ in range(until_bin - _RECENT_BINS, until_bin)) / (_RECENT_BINS * BIN_S)
 
 

@@ -1,4 +1,4 @@
-"""What the checks need of the server's ledger and the payment sandbox, read when everything has ended."""
+"""The data that the checks need from the server's ledger and the payment sandbox, read at the end."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Charge(Struct, frozen=True):
 
 
 class Payment(Struct, frozen=True):
-    """As the payment sandbox reports it."""
+    """A payment as the sandbox reports it."""
 
     key: str
     charge: Charge
@@ -53,7 +53,7 @@ class LedgerSnapshot(Struct, frozen=True):
     balances: dict[str, int] = {}
 
     def sold(self) -> list[tuple[float, int]]:
-        """When orders were confirmed, in seconds on the server's clock, and for how many units; sorted."""
+        """(time of confirmation in seconds on the server's clock, units) of each confirmed order; sorted."""
         orders = [order for sale in self.sales for order in sale.orders if order.status == "confirmed"]
         return sorted((millis(order.confirmed_at or order.created_at) / 1_000, order.quantity) for order in orders)
 

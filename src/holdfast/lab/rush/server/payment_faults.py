@@ -1,6 +1,6 @@
-"""Faults of the payment sandbox while a rush runs, and those from before again when it ends, however it ends.
+"""Sets faults in the payment sandbox for the duration of a rush, and always restores the earlier ones afterwards.
 
-What cannot be undone is named, with the command that undoes it: somebody else's server would go on losing replies.
+If that fails, prints the command to do so: otherwise somebody else's server would keep losing replies.
 """
 
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def payment_faults(target: Target, share: float, seed: int) -> AsyncIterat
         async with httpx.AsyncClient(trust_env=False, timeout=_TIMEOUT_S) as client:
             now = (await client.put(url, json=wanted)).raise_for_status().json()
         if now == before:
-            # Of another part of this crowd, or of a rush that was killed: they are not to stay.
+            # Set by another part of this crowd or by a killed rush, so they must not be restored.
             before = {}
         yield
     finally:
@@ -37,7 +37,7 @@ async def payment_faults(target: Target, share: float, seed: int) -> AsyncIterat
 
 
 async def _restore(url: str, before: dict[str, Any]) -> None:
-    # A client of its own: that of an interrupted call is not to be used again.
+    # Uses its own client, because that of an interrupted call must not be reused.
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=_TIMEOUT_S) as client:
             (await client.put(url, json=before)).raise_for_status()

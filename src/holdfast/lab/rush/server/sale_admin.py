@@ -1,4 +1,4 @@
-"""What the seller does: creates sales, reads stock and queue, lists reservations and orders. Needs a service key."""
+"""The seller's side: creates sales, reads stock and queue, lists reservations and orders. Needs a service key."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -86,7 +86,7 @@ class JournalLag(Struct, frozen=True):
 
 
 class Lags(Struct, frozen=True):
-    """What the ledger lacked of the journal, at this time of the server."""
+    """The journal entries missing from the ledger, at this time on the server."""
 
     as_of: str
     journal: JournalLag
@@ -101,7 +101,7 @@ class SaleAdmin:
         self._client.close()
 
     async def check_access(self, buyer_token: bytes) -> None:
-        """Fails before any buyer arrives if the server is away or rejects the key or the buyers' tokens."""
+        """Fails before any buyer arrives if the server is down or rejects the key or the buyers' tokens."""
         as_buyer = await self._client.request(Request("check", "GET", "/v1/orders", authorization(buyer_token)))
         if as_buyer.status == 401:
             raise SettingsError("the server rejects buyers' tokens signed with this HOLDFAST_BUYER_SECRET")
@@ -137,7 +137,7 @@ class SaleAdmin:
         return await self._read(Stock, f"/v1/inventory/{sku_id}/available")
 
     async def lags(self) -> Lags | None:
-        """None if the key may not read them."""
+        """Returns None if the key lacks permission."""
         response = await self._client.request(Request("read", "GET", "/v1/ops/lag", self._headers))
         if response.status == 403:
             return None
@@ -152,7 +152,7 @@ class SaleAdmin:
         return await self._read_all(_Page[ReservationRow], "/v1/reservations", "reservation_id", sku_id=sku_id)
 
     async def orders(self, sale_id: str) -> list[OrderRow]:
-        """What was paid; orders whose payment came to nothing are left out."""
+        """Paid orders only; orders whose payment failed are left out."""
         found = await self._read_all(_Page[OrderRow], "/v1/orders", "order_id", sale_id=sale_id)
         return [order for order in found if order.confirmed_at is not None]
 
@@ -170,7 +170,7 @@ class SaleAdmin:
         return self._client.sent
 
     async def requests_answered(self) -> int:
-        """By all processes of the server, as they count them: this request is not among them yet."""
+        """The total of all server processes. It does not include this request yet."""
         response = await self._client.request(
             Request("read", "GET", "/metrics", self._headers), attempts=_READ_ATTEMPTS
         )
@@ -182,7 +182,7 @@ class SaleAdmin:
         return (await self._read(_Wallet, f"/v1/wallets/{buyer_id}")).balance
 
     async def _read(self, kind: type[T], path: str, **parameters: str) -> T:
-        """Retries while the server is busy: it may still be serving buyers."""
+        """Retries while the server is busy with buyers."""
         address = f"{path}?{urlencode(parameters)}" if parameters else path
         response = await self._client.request(Request("read", "GET", address, self._headers), attempts=_READ_ATTEMPTS)
         if response.status != 200:

@@ -1,4 +1,4 @@
-"""Samples stock and queue while the buyers are active, with a service key, as a console would."""
+"""Samples stock and queue while the buyers are active, with a service key, like a console."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +17,7 @@ PRODUCTS_PER_SAMPLE = 4
 
 
 class Sample(Struct, frozen=True):
-    """All products together. Nothing in it is older than `asked_at`."""
+    """The sum of all products. None of its values is older than `asked_at`."""
 
     asked_at: float
     total_units: int
@@ -27,7 +27,7 @@ class Sample(Struct, frozen=True):
     joined: int = 0
     waiting: int = 0
     serving: dict[str, int] = {}
-    """By sale: how many have been called."""
+    """The number of buyers called, by sale."""
 
 
 class StockMonitor:
@@ -47,7 +47,7 @@ class StockMonitor:
     async def _run(self) -> None:
         pause_s = SAMPLE_EVERY_S * max(1, len(self._offers) // PRODUCTS_PER_SAMPLE)
         while True:
-            # An overloaded server may miss a sample; the checks at the end insist on an answer.
+            # An overloaded server may miss a sample; the final checks insist on a response.
             with suppress(HoldfastError):
                 await self.sample()
             await asyncio.sleep(pause_s)

@@ -23,7 +23,7 @@ from holdfast.runtime.signing import SigningKey
 from holdfast.settings import Settings
 
 _START_S = 30.0
-# Locations and credentials: for a server that we start, we set these.
+# Locations and credentials, which we set ourselves for a server that we start.
 _OURS = frozenset({"data", "database_url", "redis_url", "buyer_jwks_url", "payment_sandbox_url", "stripe_api_base"})
 
 
@@ -36,9 +36,9 @@ class Target(Struct, frozen=True):
     """Set for a server that we started, so that its ledger can be verified."""
     engine: str = ""
     buyer_claims: dict[str, str] = {}
-    """What buyers' tokens must say besides: `aud`, `iss`."""
+    """Additional claims that buyers' tokens need: `aud`, `iss`."""
     has_edge: bool = False
-    """Whether `url` is an edge, which says of each answer where it came from."""
+    """Whether `url` is an edge, which marks each response with its source."""
     origin_url: str = ""
     """The server behind an edge that we started."""
 
@@ -48,7 +48,7 @@ class Target(Struct, frozen=True):
 
     @property
     def origin(self) -> tuple[str, int]:
-        """For operators, who do not go through the edge where that can be avoided."""
+        """The address for operators, who bypass the edge where possible."""
         return _host_and_port(self.origin_url or self.url)
 
 
@@ -64,7 +64,8 @@ def engine_of(settings: Settings) -> str:
 
 
 class Installation(Struct, frozen=True):
-    """What is started: one API process that also does the background work, or an edge, several, and a worker."""
+    """The processes to start: one API process that also does the background work, or an edge, several API processes and
+    a worker."""
 
     engine: str
     needs_sandbox: bool
@@ -84,11 +85,11 @@ def start_target(installation: Installation, settings: Settings) -> Iterator[Tar
         more = _stored(settings) | {"HOLDFAST_BUYER_SECRET": secrets.token_hex(16)}
         key = SigningKey("rush", secrets.token_hex(20))
         if installation.has_edge:
-            # It is not a trusted proxy: the whole crowd has one address, and as loopback that has no limit.
+            # The edge is not a trusted proxy, so the whole crowd has one address: loopback, which has no rate limit.
             more["HOLDFAST_SIGNING_KEY"] = f"{key.key_id}:{key.secret}"
         if sandbox_url:
             more["HOLDFAST_PAYMENT_SANDBOX_URL"] = sandbox_url
-        # SQLite's one process that decides does the background work as well.
+        # On SQLite the single process that decides also does the background work.
         has_worker = redis_url is not None or (installation.has_edge and engine != "sqlite")
         server = stack.enter_context(
             holdfast_server(place, workers=installation.api_processes, background=not has_worker, **more)
@@ -113,7 +114,7 @@ def start_target(installation: Installation, settings: Settings) -> Iterator[Tar
 @contextmanager
 def _edge(origin: int, key: SigningKey) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="holdfast-edge-") as name:
-        # nginx's workers are another user, if root starts it.
+        # If root starts nginx, its workers run as another user.
         state = Path(name)
         state.chmod(0o755)
         with running_edge(state, origin, edge_keys([key])) as port:
@@ -121,7 +122,7 @@ def _edge(origin: int, key: SigningKey) -> Iterator[str]:
 
 
 def _stored(settings: Settings) -> dict[str, str]:
-    """The operator's settings without secrets, which belong to another server."""
+    """The operator's settings without secrets, because those belong to another server."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set - _OURS}
     plain = {name: value for name, value in given.items() if not isinstance(value, SecretStr) and value is not None}
     return {f"HOLDFAST_{name.upper()}": str(value) for name, value in plain.items()}

@@ -1,1 +1,1 @@
-"""Simulated buyers, their requests to the servers, and the answers each of them got. Imported by simulate."""
+"""Simulated buyers, their requests to the servers, and the responses they got. Imported by simulate."""

@@ -1,4 +1,4 @@
-"""Requests of buyers to the processes that serve them: each is carried out on the host of the process."""
+"""Buyers' requests to API processes; each runs on the host of its process."""
 
 import asyncio
 from functools import partial
@@ -12,15 +12,16 @@ from holdfast.lab.simulate.process import Process
 
 
 class Api(Channel):
-    """A channel on which the other side takes its time, and may die meanwhile."""
+    """A channel whose server side takes time and may crash before it responds."""
 
     async def request(self, process: Process, what: str, handle: Handle, patience_s: float) -> Any:
-        """The result. Raises an engine error as the server would report it, or what a client sees without one."""
+        """Returns the result. Raises the engine error that the server would report, or the client's error if none
+        arrives."""
         gone: asyncio.Future[None] = self.loop.create_future()
         try:
             return await self.call(what, lambda _: partial(self._serve, process, handle, gone), patience_s)
         except NoAnswer:
-            # A server notices that its client has left.
+            # A server notices when its client disconnects.
             self.loop.call_in_world(self.delay_s(), _leave, gone)
             raise
 

@@ -1,4 +1,4 @@
-"""What buyers ask a process for, in one of two ways: of its use cases, or of its HTTP application."""
+"""Buyers' requests, made in one of two ways: to a process's use cases, or to its HTTP application."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,12 +9,12 @@ from holdfast.lab.simulate.process import Process
 from holdfast.lab.simulate.scenario import SALE_ID
 from holdfast.ledger.money.payment_notes import Method
 
-# Carried out on the host of the process.
+# Runs on the host of the process.
 Handle = Callable[[Process, Client], Awaitable[Any]]
 
 
 class Direct:
-    """Of the use cases, without HTTP."""
+    """Calls the use cases, without HTTP."""
 
     def purchase(self, wanted: Wanted) -> Handle:
         return lambda process, client: process.running.purchase_units.purchase(SALE_ID, wanted, client.wait)

@@ -1,4 +1,4 @@
-"""Buyers who retry, double-click, hang up, change their minds and forget; and what each of them was told."""
+"""Buyers who retry, double-click, disconnect, change their minds and abandon carts; and every response they got."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,14 +22,14 @@ from holdfast.lab.simulate.process import Process
 from holdfast.lab.simulate.scenario import Scenario, Shopper
 from holdfast.ledger.money.payment_notes import Method
 
-# Nothing has happened, as far as the server promises.
+# Failures after which, as the server promises, nothing has happened.
 NOTHING = frozenset({"busy", "unavailable", "not_reached"})
 _FINAL = frozenset({Status.CONFIRMED, Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 LOOKS_MAX = 4
 
 
 class Told(Struct, frozen=True):
-    """One answer to one request. `answer` is an outcome, or how the request failed."""
+    """One response to one request. `answer` is an outcome, or how the request failed."""
 
     buyer_id: str
     what: str
@@ -139,7 +139,7 @@ class Buyer:
                 await self._pay(id_)
 
     async def ask(self, what: str, handle: Handle, *, key: str | None = None, reservation_id: str | None = None) -> Any:
-        """The answer, or None if there was none worth the name. It is recorded either way."""
+        """Returns the response, or None if it told the buyer nothing. Records it either way."""
         result, answer, asked_s, at_s = await self._request(handle, what)
         quantity = 0
         if not answer:
@@ -150,7 +150,7 @@ class Buyer:
         return result
 
     async def _request(self, handle: Handle, what: str = "room") -> tuple[Any, str, float, float]:
-        """The result, how it failed if it did, when it was asked for and when it was answered."""
+        """Returns the result, the failure if any, and when the request was sent and answered."""
         asked_s, result, failure = round(self._api.loop.now_s, 4), None, ""
         try:
             result = await self._api.request(self._choose(), what, handle, self._shopper.patience_s)
@@ -171,7 +171,7 @@ _FAILURES: dict[type[Exception], str] = {
 
 
 def _read(result: Any, reservation_id: str | None) -> tuple[str, str | None, int]:
-    """The answer in a word, the reservation it is about, and its units."""
+    """The response in one word, the reservation it concerns, and its units."""
     if isinstance(result, Granted):
         answer = Outcome.REPLAYED if result.is_repeat else Outcome.RESERVED
         return answer, result.reservation.reservation_id, result.reservation.quantity

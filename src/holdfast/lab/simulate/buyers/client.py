@@ -1,4 +1,4 @@
-"""The client's end of one request."""
+"""The client's side of one request."""
 
 import asyncio
 from typing import TypeVar
@@ -11,7 +11,7 @@ class Gone(Exception):
 
 
 class Defect(Exception):
-    """The request failed in a way that is a 500."""
+    """The request failed with a defect, which a server answers with 500."""
 
 
 class Client:
@@ -19,7 +19,7 @@ class Client:
         self.gone = gone
 
     async def wait(self, future: asyncio.Future[T]) -> T:
-        """What a server does with a command: it is cancelled if the client leaves."""
+        """Waits as a server does: if the client disconnects, the command is cancelled."""
         self.gone.add_done_callback(lambda _: future.cancel())
         try:
             return await future

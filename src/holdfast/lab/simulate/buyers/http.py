@@ -1,6 +1,7 @@
-"""Requests to the product's HTTP application in the same process: routing, limits, endpoints and use cases, no socket.
+"""Requests to the product's HTTP application in this process: routing, limits, endpoints and use cases, without a
+socket.
 
-Its answers are read as a client reads them, and told in the words of the domain, so that the same invariants apply.
+Responses are parsed as a client would parse them and translated into domain terms, so that the same invariants apply.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ _OUTCOMES = {
 
 
 class Connection:
-    """A client that has sent everything."""
+    """The connection of a client that has sent its whole request."""
 
     BROKEN: ClassVar[type[Exception]] = ClientDisconnected
 
@@ -66,7 +67,7 @@ class Connection:
 
 
 class Problem(Exception):
-    """A refusal that is not about stock, by its reason."""
+    """A refusal that is not about stock; its text is the reason."""
 
 
 class OverHttp:
@@ -120,7 +121,7 @@ class OverHttp:
 
 
 def _in_room(method: str, what: str, buyer_id: str, body: Any, ticket: str | None = None) -> Handle:
-    """The document that is answered, or the reason of a refusal."""
+    """Returns the response document, or the reason of a refusal."""
     headers = {} if ticket is None else {"holdfast-ticket": ticket}
 
     async def handle(process: Process, client: Client) -> Any:
@@ -141,7 +142,7 @@ def _move(method: str, path: str, buyer_id: str | None, body: Any = None) -> Han
         try:
             return Verdict(Outcome.MOVED if answer.status < 300 else _outcome(answer))
         except Problem as exc:
-            # Overtaken by a payment of the same buyer, which was declined.
+            # Superseded by another payment of the same buyer, which was declined.
             if str(exc) == "payment_method_required":
                 return str(exc)
             raise
@@ -159,7 +160,7 @@ async def _send(
     headers: dict[str, str] | None = None,
     key: str | None = None,
 ) -> Answer:
-    """By a buyer who was recognised, or by the shop."""
+    """Sends a request as an authenticated buyer, or as the shop."""
     assert process.app is not None
     number = 1 if buyer_id is None else int(buyer_id.rpartition("-")[2]) + 2
     connection = Connection(headers or {}, f"198.51.100.{number}:40000", client)
@@ -194,7 +195,7 @@ def _reservation(shown: dict[str, Any], buyer_id: str) -> Reservation:
 
 
 def _outcome(answer: Answer) -> Outcome:
-    """Of a refusal. Raises the engine's error that it stands for."""
+    """The outcome that a refusal reports. Raises the engine error it stands for."""
     reason = json.decode(answer.body).get("reason")
     if answer.status == 500:
         raise Defect(answer.body.decode())

@@ -1,4 +1,4 @@
-"""A buyer in the waiting room: joins, waits, leaves, does not come, gets a pass; and what they were told."""
+"""A buyer in the waiting room: joins, waits, leaves, does not show up or gets a pass; and every response they got."""
 
 import asyncio
 from base64 import urlsafe_b64decode
@@ -10,14 +10,15 @@ from msgspec import Struct, json
 from holdfast.lab.simulate.buyers.asking import Handle
 from holdfast.lab.simulate.buyers.http import OverHttp
 
-# Once a second, which is longer than every pass, hold and lease of a run together.
+# At one poll per second, longer than every pass, hold and lease of a run together.
 POLLS_MAX = 60
 POLL_S = 1.0
 JOINS_MAX = 12
 
 
 class Stood(Struct, frozen=True):
-    """One answer of the room: place, stamp, wait, pass or left; or the reason of a refusal, or how it failed."""
+    """One response of the room: place, stamp, wait, pass or left; or the reason of a refusal, or how the request
+    failed."""
 
     buyer_id: str
     what: str
@@ -28,7 +29,7 @@ class Stood(Struct, frozen=True):
     ticket_id: str | None = None
 
 
-# Asks a process, and returns its answer and how that is called; None and how it failed.
+# Sends a request; returns the result (or None), the failure if any, and when it was sent and answered.
 Ask = Callable[[Handle], Awaitable[tuple[Any, str, float, float]]]
 
 
@@ -38,7 +39,7 @@ class Line:
         self._asking = OverHttp()
 
     async def wait_for_pass(self) -> str | None:
-        """None for a buyer who does not get one, or does not want it."""
+        """Returns None if the buyer gets no pass or does not want one."""
         ticket = await self._join()
         if ticket is None or self._behaviour == "no_show":
             return None
@@ -79,7 +80,7 @@ class Line:
         return None
 
     async def _said(self, what: str, handle: Handle, ticket: str | None = None) -> Any:
-        """The document, the reason of a refusal, or None if there was no answer."""
+        """Returns the document, the reason of a refusal, or None if there was no response."""
         found, failure, asked_s, at_s = await self._ask(handle)
         answer = failure or (found if isinstance(found, str) else _ANSWERS[what](found))
         if isinstance(found, dict) and "ticket" in found:
@@ -90,7 +91,7 @@ class Line:
 
 
 _ANSWERS: dict[str, Callable[[dict[str, Any]], str]] = {
-    # A stamp of the arrival, if the store did not take it. The place follows from it.
+    # A stamp records the arrival when the store could not; the place is derived from it later.
     "join": lambda found: "stamp" if found["provisional"] else "place",
     "leave": lambda _: "left",
     "admit": lambda found: "pass" if "pass" in found else "wait",

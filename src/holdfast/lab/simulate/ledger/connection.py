@@ -1,9 +1,9 @@
-"""A connection that executes the statements of the product with less ado than SQLAlchemy's own.
+"""A connection that executes the product's statements with less overhead than SQLAlchemy's own.
 
-A run executes some hundred statements that are built once and stay the same, and what SQLAlchemy does around each takes
-several times as long as SQLite does. So the text, the order of the parameters and the conversions of a statement that
-comes a second time are kept, as SQLAlchemy has compiled them. Everything else (statements with lists, several rows of
-parameters, defaults computed in Python) is executed by SQLAlchemy. A test compares the two ways.
+A run executes a few hundred statements that are built once and never change, and SQLAlchemy's work around each takes
+several times as long as SQLite's. From a statement's second execution on, its SQL text, parameter order and conversions
+are cached as SQLAlchemy compiled them. SQLAlchemy executes everything else: statements with lists, several rows of
+parameters, and defaults computed in Python. A test compares the two paths.
 """
 
 import sqlite3
@@ -31,18 +31,18 @@ class _Plan(Struct, frozen=True):
     metadata: SimpleResultMetaData | None
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
-        """In the order of the text."""
+        """Parameter values in the order of the SQL text."""
         found = [(given.get(one.key, one.value), one.convert) for one in self.parameters]
         return [value if convert is None else convert(value) for value, convert in found]
 
 
 class Rows(IteratorResult[Any]):
-    """What a statement returned; `rowcount` of one that returns nothing."""
+    """The rows of a statement; `rowcount` applies to statements without rows."""
 
     rowcount = -1
 
 
-# By the names of the parameters that are given. A statement that came once has none yet.
+# Keyed by the names of the given parameters. After its first execution a statement has an empty entry.
 _Plans = WeakKeyDictionary[Any, dict[tuple[str, ...], _Plan | None]]
 _NOTHING = SimpleResultMetaData(())
 
@@ -69,7 +69,7 @@ class QuickConnection(Connection):
             try:
                 return self._run(plan, given)
             except sqlite3.Error:
-                # It had no effect; executed again, the error is one of SQLAlchemy's.
+                # It had no effect. Execute it again through SQLAlchemy, which raises its own error.
                 pass
         return super().execute(statement, parameters)
 
@@ -98,7 +98,7 @@ def _is_special(compiled: SQLCompiler) -> bool:
     is_dml = compiled.isinsert or compiled.isupdate or compiled.isdelete
     has_defaults = bool(is_dml and (compiled.insert_prefetch or compiled.update_prefetch))
     has_lists = bool(compiled.post_compile_params or compiled.literal_execute_params)
-    # The primary key of a new row, which SQLAlchemy reads.
+    # Implicit RETURNING is the primary key of a new row, which SQLAlchemy reads.
     return has_defaults or has_lists or bool(compiled.implicit_returning)
 
 

@@ -1,6 +1,6 @@
-"""A ledger that goes back, what the processes know about it, and the operator who decides.
+"""A ledger that returned to an earlier state: what the processes know about it, and the operator's recovery.
 
-Marks and exports are kept here instead of in files; they survive the crash of a process, as files do.
+Marks and exports are kept here instead of in files; like files, they survive the crash of a process.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ class MarkInMemory:
 
 
 class Evidence(Struct):
-    """What is left outside the ledger."""
+    """What remains outside the ledger."""
 
     marks: dict[str, MarkInMemory] = {}
     losses: list[Loss] = []
@@ -56,7 +56,7 @@ class SimulatedWatch(LedgerWatch):
 async def recover(
     database: Database, provider: PaymentProvider, evidence: Evidence, in_redis: RedisEvidence | None
 ) -> Decision:
-    """As `holdfast recover` does with the exports of all servers."""
+    """Does what `holdfast recover` does with the exports of all servers."""
     losses, charges = evidence.losses, UnknownCharges(database, {"sandbox": provider})
     known = [each for loss in losses for each in loss.reservations]
     known += [] if in_redis is None else await in_redis.holds()

@@ -1,8 +1,8 @@
 """The ledger of a run: SQLite in memory, with the product's own tables, migrations and queries.
 
-The server runs one transaction at a time, as the locks of a real one make it. Each process has a `SimulatedDatabase` to
-call it with. A transaction is refused, or its commit's answer is lost, where the faults say so; the ledger may also go
-back to an earlier copy of itself.
+The server runs one transaction at a time, as the locks of a real database would. Each process calls it through a
+`SimulatedDatabase`. Faults may refuse a transaction, lose the reply to its commit, or return the ledger to an earlier
+copy.
 """
 
 import sqlite3
@@ -27,27 +27,27 @@ from holdfast.ledger.upgrade import upgrade
 from holdfast.runtime.engine_clock import EngineClock
 
 _REFUSALS = (Cause.DISK_FULL, Cause.LOCK_TIMEOUT, Cause.STORE_READ_ONLY, Cause.CONNECTIONS_IN_USE)
-# Writes that matter most have channels of their own, so that faults meet them often.
+# The most important writes have their own channels, so that faults hit them often.
 _CHANNELS = {"SqlGate": "gate", "Settler": "settling", "Interpreter": "settling", "Refunder": "settling"}
 
 
 @cache
 def _engine() -> tuple[sqlite3.Connection, Engine]:
-    """One for all runs of this operating-system process, so that compiled statements are kept."""
+    """Shared by all runs of this operating-system process, so that compiled statements are cached."""
     raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=1_000)
     return raw, create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
 
 
 @cache
 def _connection() -> Connection:
-    """SQLAlchemy takes everything for one transaction; where each begins and ends is said to SQLite itself."""
+    """SQLAlchemy sees one endless transaction; the real BEGIN and COMMIT are sent to SQLite directly."""
     raw, engine = _engine()
     return QuickConnection(engine, raw)
 
 
 @cache
 def _template() -> sqlite3.Connection:
-    """A ledger with nothing in it."""
+    """An empty ledger."""
     raw, engine = _engine()
     with engine.begin() as connection:
         upgrade(connection)
@@ -69,7 +69,8 @@ class LedgerServer:
         self.connection = _connection()
         self.is_read_only = False
         self.clock_step_ms = 0
-        # Grows when the ledger goes back: connections from before are closed then.
+        # Incremented when the ledger goes back: a connection with an older generation counts as new, and is checked
+        # again.
         self.generation = 0
         self.on_commit: Callable[[], None] = lambda: None
         self._copy: sqlite3.Connection | None = None
@@ -165,7 +166,7 @@ class SimulatedDatabase:
     lock_free_read = read
 
     def _check_connection(self) -> None:
-        """After a failover every connection is new, and is compared before its first use."""
+        """After a failover every connection is new, and is checked before its first use."""
         if self._generation != self._server.generation and self.guard.compare is not None:
             self._server.read(self.guard.compare)
         if self.guard.finding is None:
@@ -187,13 +188,13 @@ class SimulatedDatabase:
         return self.clock.stepped_ms
 
     def keep_probe_open(self) -> None:
-        """Nothing here is silent for long."""
+        """No connection is idle for long here."""
 
     def trouble(self) -> str | None:
         return None
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def _name(work: Any) -> str:

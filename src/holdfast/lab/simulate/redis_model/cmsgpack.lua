@@ -1,5 +1,5 @@
--- cmsgpack as Redis has it: whole numbers are packed as integers, a table with the keys 1 to n as an array, strings
--- as str; unpack returns every value that the text has.
+-- cmsgpack as in Redis: packs whole numbers as integers, a table with the keys 1 to n as an array, and strings as str;
+-- unpack returns all values in the text.
 local pack_double, unpack_double, MAX_NESTING = ...
 local byte, char, concat, floor, sub = string.byte, string.char, table.concat, math.floor, string.sub
 local encode
@@ -89,7 +89,7 @@ local signed
 
 function signed(text, at, bytes)
   if bytes == 8 then
-    -- In halves: a double cannot hold 64 bits.
+    -- In two halves, because a double cannot hold 64 bits.
     local high, low = signed(text, at, 4), unsigned(text, at + 4, 4)
     return high * 4294967296 + low, at + 8
   end

@@ -1,6 +1,6 @@
-"""Runs a library of functions in Lua 5.1, which is the Lua that Redis has.
+"""Runs a function library in Lua 5.1, the version that Redis embeds.
 
-A library keeps nothing between calls, so one interpreter serves every server of this process that has the same text.
+A library keeps no state between calls, so all servers of this process that have the same source share one interpreter.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from lupa import lua51  # type: ignore[import-untyped]
 
 from holdfast.lab.simulate.redis_model.values import Refused, Reply, Status, Words, number_text
 
-# As deep as cmsgpack packs tables within tables.
+# The nesting limit of cmsgpack.
 _MAX_NESTING = 16
 _REGISTER = b"""
 local register, call = ...
@@ -39,7 +39,7 @@ class Function:
 
 @dataclass
 class Library:
-    """The functions of one text. `_call` is the server that runs one of them now."""
+    """The functions of one library source. `_call` is the server that is running one of them."""
 
     name: bytes
     text: bytes
@@ -51,7 +51,7 @@ class Library:
         run = self._lua.eval(b"function(text, ...) return assert(loadstring(text))(...) end")
         run(_cmsgpack_text(), _pack_double, _unpack_double, _MAX_NESTING)
         run(_REGISTER, self._register, self._redis_call)
-        # The first line names the library, and is not Lua.
+        # The first line names the library and is not Lua.
         run(self.text.partition(b"\n")[2])
 
     def run(self, function: Function, keys: Words, arguments: Words, call: Call) -> Reply:

@@ -1,6 +1,6 @@
 """The keys of a server, and the commands on them that Holdfast uses.
 
-A command takes the words after its name and returns what Redis replies. An empty hash or sorted set does not exist; an
+A command takes the words after its name and returns the reply of Redis. An empty hash or sorted set does not exist; an
 empty stream does.
 """
 
@@ -63,7 +63,7 @@ class Keyspace:
         return sum(key in self.values for key in words)
 
     def scan(self, words: Words) -> Reply:
-        """All at once."""
+        """Returns everything in one page."""
         _cursor, _match, pattern, *_ = words
         return [b"0", sorted(key for key in self.values if _matches(pattern, key))]
 
@@ -125,13 +125,13 @@ class Keyspace:
         return value
 
     def hscan(self, words: Words) -> Reply:
-        """In an order of its own, so that a field that exists all the time is met whatever is added or removed."""
+        """Iterates in hash order, so that a field present all the time is returned whatever is added or removed."""
         key, cursor, *options = words
         asked = dict(zip([word.upper() for word in options[::2]], options[1::2], strict=True))
         count, pattern = integer(asked.get(b"COUNT", b"10")), asked.get(b"MATCH", b"*")
         stored, at = self._hash(key), integer(cursor)
         places = sorted((crc32(field) + 1, field) for field in stored if crc32(field) >= at)
-        # Fields in the same place are never on different pages.
+        # Fields with the same hash are always on the same page.
         after = next((place for place, _ in places[count:] if place > places[count - 1][0]), 0)
         page = [field for place, field in places if not after or place < after]
         kept = [field for field in page if _matches(pattern, field)]
@@ -217,7 +217,7 @@ class Keyspace:
 
 
 def _matches(pattern: bytes, field: bytes) -> bool:
-    """Only patterns that are a prefix and a star are used."""
+    """Supports only the patterns in use: a prefix and a star."""
     return field.startswith(pattern.removesuffix(b"*"))
 
 
@@ -229,7 +229,7 @@ def _score(word: bytes) -> float:
 
 
 def _bound(word: bytes) -> tuple[float, bool]:
-    """A score, and whether it is part of the range itself."""
+    """A score, and whether the range includes it."""
     return _score(word.removeprefix(b"(")), not word.startswith(b"(")
 
 

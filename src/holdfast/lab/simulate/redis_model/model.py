@@ -1,4 +1,4 @@
-"""The server: commands, functions, configuration, and what may happen to its data."""
+"""The server: commands, functions, configuration, and the data loss it may suffer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from holdfast.lab.simulate.redis_model.functions import Library, library
 from holdfast.lab.simulate.redis_model.keyspace import Keyspace
 from holdfast.lab.simulate.redis_model.values import Refused, Reply, SortedSet, Status, Stream, Value, Words
 
-# What is refused while Redis cannot write, unless it only frees memory.
+# Refused while Redis cannot write; commands that only free memory still run.
 _WRITES = frozenset({b"SET", b"HSET", b"HDEL", b"UNLINK", b"DEL", b"XADD", b"XTRIM", b"ZADD", b"ZREM"})
 Plain: TypeAlias = bytes | dict[bytes, bytes] | tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a server had on its disk, or a replica of it had received, at some moment."""
+    """What a server had on disk, or a replica had received, at some moment."""
 
     values: Mapping[bytes, Value]
     expires_at: Mapping[bytes, int]
@@ -25,7 +25,7 @@ class Snapshot:
 
 @dataclass
 class RedisModel:
-    """`now_us` is its clock. `refusing_writes` is the error that Redis gives while its memory or disk is full."""
+    """`now_us` is its clock. `refusing_writes` is the error that Redis replies while its memory or disk is full."""
 
     now_us: Callable[[], int]
     config: dict[bytes, bytes] = field(
@@ -143,13 +143,13 @@ class RedisModel:
         self._keys.expires_at.clear()
         return Status(b"OK")
 
-    # --- what may happen to it
+    # --- faults
 
     def snapshot(self) -> Snapshot:
         return Snapshot(_copied(self._keys.values), dict(self._keys.expires_at), self._library)
 
     def restart(self, found: Snapshot | None) -> None:
-        """As another process, with what it finds on its disk: a snapshot, or nothing at all."""
+        """Restart as a new process with what is on disk: a snapshot, or nothing."""
         self._starts += 1
         self._flush([])
         self.evicted_keys = 0
@@ -162,7 +162,7 @@ class RedisModel:
         return sorted(self._keys.values)
 
     def contents(self) -> dict[bytes, Plain]:
-        """Everything it has, to be compared."""
+        """The whole content, for comparison."""
         return {key: _plain(value) for key, value in self._keys.values.items()}
 
 

@@ -1,4 +1,4 @@
-"""The Redis of a run: the model of it on a clock of its own, each process's link to it, and what it may lose."""
+"""The Redis of a run: the model on its own clock, each process's link to it, and the data loss it may suffer."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -21,7 +21,7 @@ from holdfast.runtime.store_health import StoreHealth
 
 KEYS = Keys(SKU_ID)
 TIMEOUT_S = 2.0
-# The first of a pool's keys: the pool itself, and its holds.
+# The first of a pool's keys: the pool itself and its holds.
 OF_HOLDS = 2
 _REFUSALS = (
     ErrorReply("OOM", "command not allowed when used memory > 'maxmemory'."),
@@ -53,7 +53,7 @@ class RedisServer:
             if _name(commands) == _BATCH:
                 self.on_batch()
 
-    # --- what may happen to it
+    # --- faults
 
     def keep_copy(self) -> None:
         self._copy = self.model.snapshot()
@@ -71,7 +71,7 @@ class RedisServer:
             case Kind.RESTARTED:
                 self.model.restart(self.model.snapshot())
 
-    # --- what is in it
+    # --- contents
 
     def _fields(self, *names: bytes) -> list[int | None]:
         found = self.model.execute(["HMGET", KEYS.pool, *names])
@@ -84,7 +84,7 @@ class RedisServer:
         return {name.decode() for name in fields if name.startswith(b"rsv_")}
 
     def undrained(self, raw: Connection) -> set[tuple[str, int, int, int]]:
-        """The reservations in entries of the journal that the ledger has not read, each with the entry."""
+        """Reservations in journal entries that the ledger has not read, each with its entry."""
         position = raw.execute("SELECT epoch, journal_seq FROM pools").fetchone()
         found = self.model.execute(["XRANGE", KEYS.journal, "-", "+"])
         entries = [decode_entry(SKU_ID, entry_id, payload) for entry_id, (_, payload) in found]
@@ -96,13 +96,13 @@ class RedisServer:
         }
 
     def check_stock(self) -> Iterator[Violation]:
-        """I1, as Redis counts."""
+        """I1, by the counters in Redis."""
         total, held, sold = self._fields(*_COUNTS)
         if total is not None and (held or 0) + (sold or 0) > total:
             yield Violation("I1", f"Redis has {total} units, and {held} are held and {sold} sold")
 
     def unfinished(self, raw: Connection) -> list[tuple[str, str, str]]:
-        """What the ledger has not read, or is not open, or counts something else."""
+        """The pool, if the ledger has not read its whole journal, or if it is not open, or if the counters differ."""
         row = raw.execute("SELECT epoch, journal_seq, total, held, sold FROM pools").fetchone()
         [state] = self.model.execute(["HMGET", KEYS.pool, "state"])
         here = tuple(self._fields(b"epoch", b"seq", *_COUNTS))
@@ -112,7 +112,7 @@ class RedisServer:
 
 
 class SimulatedLink:
-    """Of one process."""
+    """One process's link to Redis."""
 
     def __init__(self, server: RedisServer, batches: Channel, others: Channel) -> None:
         self._server, self._batches, self._others = server, batches, others
@@ -132,7 +132,7 @@ class SimulatedLink:
         return [await self.call("", *commands)]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def client(self) -> RedisClient:
         return RedisClient(self, health=StoreHealth("redis", lambda: self.call_everywhere(["PING"])))

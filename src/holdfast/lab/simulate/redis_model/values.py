@@ -1,4 +1,4 @@
-"""What a key of Redis may hold: a string (bytes), a hash (a dictionary), a sorted set or a stream."""
+"""The types of values in Redis: string (bytes), hash (a dictionary), sorted set and stream."""
 
 from bisect import bisect_left, bisect_right, insort
 from copy import copy
@@ -11,7 +11,7 @@ LAST_SEQUENCE = 2**64 - 1
 
 
 class Refused(Exception):
-    """A command that is answered with an error."""
+    """A command that gets an error reply."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code} {message}")
@@ -19,11 +19,11 @@ class Refused(Exception):
 
 
 class Status(bytes):
-    """A reply that says how it went, such as OK. A function sees it as a table."""
+    """A status reply such as OK. A function sees it as a table."""
 
 
 class SortedSet:
-    """Members in the order of their scores, and of their bytes where scores are equal."""
+    """Members ordered by score, then by bytes."""
 
     def __init__(self) -> None:
         self.scores: dict[bytes, float] = {}
@@ -38,7 +38,7 @@ class SortedSet:
         return copied
 
     def add(self, member: bytes, score: float) -> bool:
-        """Whether it is new."""
+        """Returns whether the member is new."""
         is_new = not self.remove(member)
         self.scores[member] = score
         insort(self.order, (score, member))
@@ -87,7 +87,7 @@ Reply: TypeAlias = Any
 
 
 def number_text(value: float) -> bytes:
-    """A number as Redis writes it."""
+    """Formats a number as Redis does."""
     is_whole = abs(value) < 2**63 and value == int(value)
     return b"%d" % int(value) if is_whole else f"{value:.17g}".encode()
 

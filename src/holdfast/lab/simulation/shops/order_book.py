@@ -1,4 +1,4 @@
-"""A shop's own SQLite file: its stock, if it keeps that there, and its orders."""
+"""A shop's own SQLite file: its orders, and its stock if the shop keeps it there."""
 
 import asyncio
 import sqlite3
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
-# A shop's web server has a few workers, and each a connection.
+# A shop's web server has a few workers, each with its own connection.
 WORKERS = 4
 BUSY_TIMEOUT_S = 1.0
 _TABLES = """
@@ -29,7 +29,7 @@ _ORDER = "INSERT INTO orders (buyer_id) VALUES (?)"
 
 class Totals(Struct, frozen=True):
     orders: int
-    # Buyers who have more than one.
+    # Buyers with more than one order.
     twice: int
 
 
@@ -42,7 +42,7 @@ class OrderBook:
         connection = self._connect()
         connection.executescript(_TABLES)
         connection.execute("INSERT INTO stock VALUES (?)", (units,))
-        # Reads the totals, while the workers may be waiting for a lock.
+        # Reads the totals even while the workers wait for a lock.
         self._reader = connection
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class OrderBook:
         return await asyncio.get_running_loop().run_in_executor(self._workers, lambda: work(self._own()))
 
     def _own(self) -> sqlite3.Connection:
-        """Of this worker."""
+        """The connection of this worker thread."""
         if not hasattr(self._connections, "own"):
             self._connections.own = self._connect()
         connection: sqlite3.Connection = self._connections.own

@@ -1,4 +1,4 @@
-"""Four shops that sell the same units to the same buyers, each in a way that looks right."""
+"""Four shops that sell the same units to the same buyers, each in a way that looks correct."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -76,11 +76,11 @@ class Shop:
             "conditional_update": self._conditional_update,
         }
         self._buy = ways[kind.name]
-        # Requests that the shop answered with a server error.
+        # The number of requests that failed with a server error.
         self.errors = 0
 
     async def buy(self, buyer_id: str) -> bool:
-        """False if it is sold out."""
+        """Returns False if the shop is sold out."""
         return await self._buy(buyer_id)
 
     async def _read_then_write(self, buyer_id: str) -> bool:
@@ -119,7 +119,7 @@ class Shop:
 
 class Shops:
     def __init__(self, directory: Path, units: int, cache_url: str | None, pay: Pay) -> None:
-        """Without a cache there are only the shops that need none."""
+        """Without a cache, only the shops that do not need one exist."""
         self._redis = None if cache_url is None else _open(cache_url)
         self.all = [
             Shop(kind, OrderBook(directory / f"{kind.name}.db", units), self._redis, units, pay)

@@ -1,4 +1,4 @@
-// Units sold over time: Holdfast, the shops, and the line that nobody should cross.
+// Units sold over time: Holdfast, the shops, and the limit that no shop should exceed.
 
 import { html } from "../console/html.mjs";
 import { count, seconds } from "./format.mjs";

@@ -1,4 +1,4 @@
-// The faults, and what each button really does.
+// The fault buttons, and what each one actually does.
 
 import { html } from "../console/html.mjs";
 import { isSelling, seconds, usesRedis } from "./format.mjs";

@@ -1,4 +1,4 @@
-// Numbers and states in words.
+// Formats numbers and states.
 
 const whole = new Intl.NumberFormat("en");
 
@@ -24,6 +24,6 @@ export const PHASES = {
 
 const RUNNING = ["starting", "selling", "settling", "verifying"];
 export const isRunning = (snapshot) => RUNNING.includes(snapshot.phase);
-/** While faults can be caused. */
+/** Whether faults can be triggered. */
 export const isSelling = (snapshot) => ["selling", "settling"].includes(snapshot.phase);
 export const usesRedis = (snapshot) => snapshot.options.engine === "redis";

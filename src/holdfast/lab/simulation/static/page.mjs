@@ -1,4 +1,4 @@
-// The simulation page: sends orders, and shows each frame that the server sends.
+// The simulation page: sends commands, and renders each frame from the server.
 
 import { html, render, useEffect, useState } from "../console/html.mjs";
 import { Chart } from "./chart.mjs";
@@ -9,13 +9,13 @@ import { Shops } from "./shops.mjs";
 import { Stages } from "./stages.mjs";
 import { Verdict } from "./verdict.mjs";
 
-/** What the server says of itself, as often as it changes. */
+/** The latest frame from the server. */
 function useFrames() {
   const [state, setState] = useState({ frame: null, isLost: false });
   useEffect(() => {
     const events = new EventSource("/simulation/events");
     events.onmessage = (event) => setState({ frame: JSON.parse(event.data), isLost: false });
-    // The browser reconnects by itself; the server ends each stream after about a minute.
+    // EventSource reconnects automatically; the server ends each stream after about a minute.
     events.onerror = () => setState((was) => ({ ...was, isLost: true }));
     events.onopen = () => setState((was) => ({ ...was, isLost: false }));
     return () => events.close();

@@ -1,4 +1,4 @@
-// What the simple shops sold to the same buyers.
+// The simple shops' sales to the same buyers.
 
 import { html } from "../console/html.mjs";
 import { count, plural } from "./format.mjs";
@@ -34,7 +34,7 @@ function Row({ name, title, about, code, sold, oversold, twice, errors, units, m
 export function Shops({ setup, snapshot }) {
   const { shops, options, ledger, clicks, phase } = snapshot;
   const most = Math.max(options.units * 1.25, ledger.orders, ...shops.map((shop) => shop.sold));
-  // Units that nobody got although buyers wanted them, once everything is over.
+  // After the run: units left unsold although buyers wanted them.
   const leftOf = (sold) => (phase === "done" ? Math.min(options.units, options.users) - sold : 0);
   const ours = {
     name: "holdfast",

@@ -1,4 +1,4 @@
-// What happens to a click: gate, settlement queue, ledger.
+// The stages of a click: gate, settlement queue, ledger.
 
 import { html } from "../console/html.mjs";
 import { count, isSelling, milliseconds, usesRedis } from "./format.mjs";

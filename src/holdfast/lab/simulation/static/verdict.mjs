@@ -1,4 +1,4 @@
-// What `holdfast verify` says of the run's ledger.
+// The result of `holdfast verify` on the run's ledger.
 
 import { html } from "../console/html.mjs";
 import { count, plural } from "./format.mjs";

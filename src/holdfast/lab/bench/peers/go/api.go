@@ -17,7 +17,7 @@ const (
 	holdTTL = 30 * time.Minute
 )
 
-// API has the paths and bodies of Holdfast's, so that the same load drives both.
+// API has the same paths and bodies as Holdfast's, so that the same load drives both.
 type API struct {
 	pools      *Pools
 	serviceKey string

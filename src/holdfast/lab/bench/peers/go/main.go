@@ -1,6 +1,6 @@
 // The peer of `holdfast bench http`: a reservation service as a strong engineer would write it in Go in a day, with the
-// same idea. One goroutine decides for each pool, a batch is one transaction, and nothing is answered before it is on
-// disk. It does less than Holdfast: holds do not expire, there are no sales windows, limits, receipts or payments.
+// same idea. One goroutine decides for each pool, a batch is one transaction, and every response waits until its data is
+// on disk. It does less than Holdfast: holds do not expire, and there are no sales windows, limits, receipts or payments.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: peer ADDRESS DATABASE, with PEER_SERVICE_KEY and PEER_BUYER_SECRET in the environment")
 	}
-	// The live heap is small and the machine is not: collect less often than by default.
+	// The live heap is small compared with the machine's memory, so collect less often than by default.
 	debug.SetGCPercent(400)
 	store, err := openStore(os.Args[2])
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const batchMax = 1024
 
-// Reservation is a row of the table of the same name.
+// Reservation is a row of the table reservations.
 type Reservation struct {
 	ID        string
 	SKU       string
@@ -40,7 +40,7 @@ type attempt struct {
 	done    chan struct{}
 }
 
-// Pool is decided by one goroutine. Others read its counters, and the index of keys to refuse without asking it.
+// Pool has one goroutine that decides. Others read its counters and the index of keys, to refuse without it.
 type Pool struct {
 	sku       string
 	store     Store
@@ -62,7 +62,7 @@ func newPool(store Store, sku string, counts Counts) *Pool {
 
 var attempts = sync.Pool{New: func() any { return &attempt{done: make(chan struct{}, 1)} }}
 
-// Reserve waits until the answer is durable. A nil reservation means that the pool cannot give that many.
+// Reserve waits until the decision is durable. A nil reservation means that too few units are available.
 func (pool *Pool) Reserve(wanted Reservation) (granted *Reservation, replay bool) {
 	if pool.refuses(wanted) {
 		return nil, false
@@ -77,8 +77,8 @@ func (pool *Pool) Reserve(wanted Reservation) (granted *Reservation, replay bool
 	return granted, replay
 }
 
-// An empty pool has decided for every key it will ever grant: units do not return, and a key is indexed before the
-// counter changes. So a key that is not there is not a repeat.
+// An empty pool has already indexed every key it will ever grant: units do not return, and a key is indexed before the
+// counter changes. So an unknown key cannot be a retry.
 func (pool *Pool) refuses(wanted Reservation) bool {
 	if pool.available.Load() >= wanted.Quantity {
 		return false
@@ -100,7 +100,7 @@ func (pool *Pool) run() {
 		granted = pool.decide(batch, granted[:0])
 		if len(granted) > 0 {
 			if err := pool.store.Grant(pool.sku, granted, pool.available.Load()); err != nil {
-				// Whether it was stored is unknown. The next process reads what is there.
+				// It is unknown whether the batch was stored. The next process reads the actual state.
 				log.Fatal(err)
 			}
 		}
@@ -150,7 +150,7 @@ func (pool *Pool) decide(batch []*attempt, granted []*Reservation) []*Reservatio
 	return granted
 }
 
-// Pools by SKU; started when created or loaded.
+// Pools by SKU. Each is started when it is created or loaded.
 type Pools struct {
 	store Store
 	mutex sync.RWMutex
@@ -203,7 +203,7 @@ var (
 
 func init() { rand.Read(idPrefix[:]) }
 
-// In order of time, so that the primary key grows at its end; unguessable through the prefix of this process.
+// IDs are ordered by time, so that inserts append to the primary key, and unguessable because of the process's prefix.
 func newID(now time.Time) string {
 	var id [20]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<20|idNumber.Add(1)&0xfffff)

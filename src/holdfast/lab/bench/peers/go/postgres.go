@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Postgres writes a batch by one prepared statement in one round trip, with arrays in the binary format.
+// Postgres writes a batch with one prepared statement in one round trip, using arrays in the binary format.
 type Postgres struct{ connections *pgxpool.Pool }
 
 const postgresTables = `

@@ -10,7 +10,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// SQLite on one connection, below database/sql. Rows are inserted by the prepared statement for the most of them.
+// SQLite uses one connection without database/sql. Rows are inserted with the largest prepared statement that fits.
 type SQLite struct {
 	mutex      sync.Mutex
 	connection *sqlite3.SQLiteConn

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Tokens checks the JWTs of buyers: HS256 only, signed with the shared secret, not expired.
+// Tokens verifies buyers' JWTs: HS256 only, signed with the shared secret, not expired.
 type Tokens struct{ keyed sync.Pool }
 
 type claims struct {
@@ -20,11 +20,11 @@ type claims struct {
 }
 
 func newTokens(secret string) *Tokens {
-	// A hash that is reset keeps the state of its key.
+	// Reset keeps the key's state, so the key is hashed only once.
 	return &Tokens{sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// Buyer is empty unless the token is valid.
+// Returns an empty buyer unless the token is valid.
 func (tokens *Tokens) buyer(token string) string {
 	end := strings.LastIndexByte(token, '.')
 	if end < 0 {
@@ -62,7 +62,7 @@ func (tokens *Tokens) signed(message, signature string) bool {
 	return equal
 }
 
-// The headers that issuers write most, so that few are parsed.
+// The most common headers, so that few have to be parsed.
 var known = map[string]bool{
 	base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)):             true,
 	base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)): true,
