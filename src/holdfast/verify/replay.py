@@ -1,10 +1,10 @@
 """Replays the events into the rows that must exist, and compares every column of every table with them.
 
 The model. Each event has the facts that it gave to rows (`ledger/engine/facts.py`). Folded in order, they yield the
-rows of the whole ledger, without reading any other table. A row was not written by Holdfast if it differs, if no event
-created it, or if it is missing. Columns that may have any value are listed in `free_columns.py`. Payments, settlements
-and refunds are compared once they are decided: until then they change without events, and other checks know what is in
-progress.
+rows of the whole ledger, without reading any other table. If a row differs, is missing, or was created by no event,
+the change was not made by Holdfast. Columns that may have any value are listed in `free_columns.py`. Payments,
+settlements and refunds are compared once they are decided: until then they change without events, and other checks know
+what is in progress.
 
 A ledger that was created by an earlier release has events without facts, including the first one. Rows that only those
 events could explain are counted as a note. So is a row that differs, if there is an event without facts after the row's

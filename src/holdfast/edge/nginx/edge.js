@@ -3,9 +3,9 @@
  * the rest of a refusal, so it does nothing else.
  *
  * It knows two things: the header `Holdfast-Sale` of the cached `now` (state, room, the server's time), and the secrets
- * for the edge tags of passes. The edge can only refuse. Holdfast verifies everything that it lets through. So a mistake
- * here never leads to an oversell, and a wrong refusal lasts no longer than `now` is cached. Anything uncertain is
- * forwarded to Holdfast.
+ * for the edge tags of passes. The edge can only refuse. Holdfast verifies everything that it lets through. So a
+ * mistake here never leads to an oversell, and a wrong refusal lasts no longer than `now` is cached. Anything uncertain
+ * is forwarded to Holdfast.
  */
 import crypto from 'crypto';
 

@@ -131,7 +131,7 @@ def begin_incarnation(connection: Connection, number: int, now: int, **decision:
 
 
 def mark_of(connection: Connection, reservation_id: str) -> Mark | None:
-    """The least state of the ledger once it had this reservation. The same until the reservation changes."""
+    """How far the ledger certainly was once it had this reservation. The same until the reservation changes."""
     latest = connection.execute(_LATEST_OF, {"reservation_id": reservation_id}).one_or_none()
     own = [] if latest is None else [i for i in read_incarnations(connection) if i.after_seq < latest.seq]
     return Mark(own[-1].incarnation, latest.seq, _digest(latest)) if latest is not None and own else None

@@ -125,7 +125,7 @@ def reopen(connection: Connection, reservation_id: str, now: int) -> bool:
 
 
 def reopen_if_disputable(connection: Connection, payment: Row[Any], now: int) -> bool:
-    """Whether the settlement was closed because the payment was declined, voided or not found."""
+    """Reopen the settlement if it was closed because the payment was declined, voided or not found."""
     return payment.state in _DISPUTABLE and reopen(connection, payment.reservation_id, now)
 
 

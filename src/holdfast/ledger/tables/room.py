@@ -49,7 +49,7 @@ rooms = Table(
     _count("passes_used"),
     _count("stale_used"),
     _count("units_taken"),
-    # Buyers' omissions, counted by the line advancer up to `counted_at`, and in places up to `called_to`.
+    # What buyers did not do, counted by the line advancer up to `counted_at`, and in places up to `called_to`.
     _count("passes_lapsed"),
     _count("passes_stale"),
     _count("calls_lapsed"),
@@ -69,7 +69,7 @@ rooms = Table(
     _count("leaves"),
     # How many had left a lottery when its list was closed. They are not on it.
     _count("unlisted"),
-    # The order for which people join, even while the room is off.
+    # The kind of line that people join (arrival order or lottery), even while the room is off.
     Column("mode", String),
     # The input that is mixed into the draw, and the public source that was named beforehand, once an operator entered
     # it.
