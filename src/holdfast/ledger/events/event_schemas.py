@@ -57,7 +57,7 @@ class RefundData(Struct):
 
 
 class OrderData(Struct):
-    """The order. If there is no order, because a payment came too late and is refunded, it has only the IDs."""
+    """The order. Without one, of a payment that came too late and is refunded, only the IDs are there."""
 
     order_id: str | None
     reservation_id: str | None
@@ -90,7 +90,7 @@ class SaleData(Struct):
 
 
 class PoolData(Struct):
-    """The counts when the event was encoded; in `pool.updated`, those at the time of the event."""
+    """The counts when the event was encoded; those of `pool.updated` are of its time."""
 
     sku_id: str
     sale_id: str | None
