@@ -22,10 +22,10 @@ class PaymentState(StrEnum):
 
 class Charge(Struct, frozen=True, omit_defaults=True):
     """What to authorise for one reservation. `method` is the provider's name for the card or account to use, `customer`
-    its name for the customer who saved it. `purchase_key` and `purchase_fingerprint` are the idempotency key and the
-    purpose of the purchase: a ledger that lost the purchase finds them at the provider. The same holds for
-    `ledger_mark`, the state of the ledger at that time (`ledger/mark/`). All values are the same whenever the charge is
-    sent again."""
+    its name for the customer who saved it. `purchase_key` and `purchase_fingerprint` are the idempotency key of the
+    purchase and the fingerprint of its request: a ledger that lost the purchase finds them at the provider. The same
+    holds for `ledger_mark`, the state of the ledger at that time (`ledger/mark/`). All values are the same whenever the
+    charge is sent again."""
 
     key: str
     amount: int

@@ -28,7 +28,7 @@ class Method(Struct, frozen=True):
 
 
 class Purchase(Struct, frozen=True):
-    """The idempotency key and the purpose of a reservation, and the mark of its latest event."""
+    """The idempotency key and fingerprint that a reservation was made with, and the mark of its latest event."""
 
     key: str | None = None
     fingerprint: str | None = None

@@ -11,9 +11,9 @@ arrival in a busy room would be staged because of the one before, and staging wo
 arrival, the earliest. A buyer who has a place keeps it. A ticket gives one place: it gives no further one after its
 buyer left that place or its pass expired.
 
-When it fails. A portion is merged and deleted in one transaction. A ticket that was never staged (its process was
-killed) is staged when its buyer presents it. Places given in the meantime stay ahead, and `verify` accepts that only
-because it was staged after them.
+When it fails. A portion is merged and its arrivals are deleted in one transaction. A ticket that was never staged (its
+process was killed) is staged when its buyer presents it. Places given in the meantime stay ahead, and `verify` accepts
+that only because it was staged after them.
 """
 
 from collections.abc import Sequence

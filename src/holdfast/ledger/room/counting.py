@@ -15,7 +15,7 @@ class Counted(Struct, frozen=True):
 
     passes_stale: int
     passes_lapsed: int
-    # Called buyers who came, called buyers whose grace time has ended, and skipped places.
+    # Called buyers who came, counted when their grace time has ended, plus skipped places.
     answered: int
 
 
