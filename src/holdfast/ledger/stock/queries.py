@@ -191,8 +191,8 @@ def ids_of_owner(connection: Connection, owner_id: str, sku_id: str | None) -> C
     """What an owner has in one pool, or in all that are in a sale.
 
     An index over all reservations by owner would slow down every grant (ADR 5). Where rules count owners, a partial
-    index exists. Elsewhere purchases are found by their idempotency keys, which are kept for a day. A service's reservation
-    without a key, in a pool without a limit, is not found.
+    index exists. Elsewhere purchases are found by their idempotency keys, which are kept for a day. A service's
+    reservation without a key, in a pool without a limit, is not found.
     """
     in_a_sale = select(pools.c.sku_id).where(pools.c.sale_id.is_not(None))
     skus = in_a_sale if sku_id is None else list(names_of(connection, sku_id))
