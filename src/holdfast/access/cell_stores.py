@@ -1,4 +1,4 @@
-"""`HOLDFAST_CELLS`: the cells that sales are spread over, and the stores of each."""
+"""`HOLDFAST_CELLS`: the cells that sales are distributed over, and the stores of each."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from holdfast.ledger.engine.database_url import check_database_url, with_hosts_a
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _EXAMPLE = "HOLDFAST_CELLS: write it as a=postgresql://h1/a|redis://h2:6379/0;b=postgresql://h3/b"
-# Tables of `holdfast.toml` become the text of the variable.
+# Tables in `holdfast.toml` are converted to the text of the variable.
 _STORES = ("database_url", "redis_url")
-# Each cell has its own Redis. The others work on one ledger only: contacts for mail would be in the control database,
-# and what the mail is about in the cells.
+# Each cell has its own Redis. The other features work on one ledger only: for example, the contacts for mail would be
+# in the control database, and the events that mails are about in the cells.
 _NOT_WITH_CELLS = ("redis_url", "database_replica_urls", "settlement_source", "approvals", "smtp_url", "push_contact")
 
 
@@ -30,7 +30,7 @@ class CellStores(Struct, frozen=True):
 
 
 def cells_as_text(given: Any) -> Any:
-    """A table `[cells.a]` with `database_url` and `redis_url` for each cell, as the text that a variable has."""
+    """Converts tables `[cells.a]`, with `database_url` and `redis_url`, to the text that the variable would have."""
     if not isinstance(given, Mapping):
         return given
     return ";".join(f"{name}={'|'.join(_urls(name, stores))}" for name, stores in given.items())
@@ -46,7 +46,7 @@ CellsText = Annotated[str, BeforeValidator(cells_as_text)]
 
 
 def parse_cells(text: str) -> dict[str, CellStores]:
-    """By name, in the order they are given in."""
+    """By name, in the given order."""
     cells: dict[str, CellStores] = {}
     for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
         name, is_given, urls = part.partition("=")

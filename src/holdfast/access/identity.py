@@ -1,9 +1,9 @@
 """Authenticates a caller: a service key, a console session, or a buyer with a JWT.
 
 The server's settings determine the algorithms, never the token: a shared secret only allows HS256, and a JWKS URL only
-allows the public-key algorithms below. An authenticated caller is cached by the exact header: for a few seconds, or, as
-the shared secret is the same for as long as a server runs, until a token that it signed expires.
-A request is authenticated when it arrives, however long its body takes.
+allows the public-key algorithms below. An authenticated caller is cached by the exact header, for a few seconds. If the
+shared secret signed its token, it is cached until the token expires, because that secret does not change while a server
+runs. A request is authenticated when it arrives, however long its body takes.
 
 A key or session that can be revoked is looked up again for every request, so that every server refuses it from the next
 request on. Requests that arrive together share one read.
@@ -81,7 +81,7 @@ class Caller(Struct, frozen=True):
     operator_id: str | None = None
     # Stripe's ID of the buyer as a customer, whose saved cards may be charged.
     stripe_customer: str | None = None
-    # When the buyer's account was made, in seconds since 1970, as their token says.
+    # When the buyer's account was created, in seconds since 1970, according to their token.
     account_created_at: int | None = None
     # The ID of a buyer's token (`jti`), by which it can be revoked.
     token_id: str | None = None
@@ -105,7 +105,7 @@ class Unauthorized(Exception):
 class _Known(Struct, frozen=True):
     caller: Caller
     until: float
-    # By the wall clock, which may be set, and continues while the machine is suspended.
+    # By the wall clock, which may be set, and which continues while the machine is suspended.
     expires_at: float
 
 
@@ -132,7 +132,7 @@ class BuyerKeys:
             raise Unauthorized("The token's `iss` is not the issuer of buyers' tokens.")
 
     async def identify(self, token: str) -> tuple[Caller, float]:
-        """The buyer of a token, and for how many seconds it is valid yet. Raises `Unauthorized`."""
+        """The buyer of a token, and its remaining validity in seconds. Raises `Unauthorized`."""
         now, quick = time(), self.quick
         known = None if quick is None else quick.read(token, now)
         if known is not None:
@@ -197,7 +197,7 @@ class BuyerKeys:
 
     async def _try_to_fetch(self) -> None:
         try:
-            # httpx only limits each step, which does not stop a server that sends a byte now and then.
+            # httpx only limits each step, which does not stop a server that sends one byte at a time.
             async with asyncio.timeout(JWKS_TIMEOUT_S), httpx.AsyncClient(timeout=JWKS_TIMEOUT_S) as client:
                 content = await _download(client, self._jwks_url)
             self._keys = KeySet.import_key_set(json.loads(content))
@@ -241,7 +241,7 @@ class Authenticator:
         known = self._known.get(authorization)
         if known is not None and known.until > monotonic() and known.expires_at > time():
             return known.caller
-        # Its length is no secret, and spares buyers the comparison.
+        # The key's length is no secret, and checking it first spares buyers the comparison.
         if len(authorization) != self._service_length:
             return None
         scheme, _, token = authorization.partition(" ")

@@ -1,11 +1,11 @@
 """Sign-in by OpenID Connect: the authorization code flow with PKCE, for any issuer.
 
-The model. `begin` builds the issuer's URL, and a cookie for the browser with the values that the answer must match:
-`state` against forged answers, `nonce` against replayed ID tokens, and the verifier of the code challenge. The cookie
-is sealed, so the server stores nothing, and any server can finish a sign-in. `finish` exchanges the code and
-verifies the ID token: its signature with the issuer's published keys, and `iss`, `aud`, `azp`, `exp`, `nonce`.
+The model. `begin` builds the issuer's URL, and a cookie for the browser with the values that the response must match:
+`state` against forged responses, `nonce` against replayed ID tokens, and the verifier of the code challenge. The cookie
+is sealed, so the server stores nothing, and any server can finish a sign-in. `finish` exchanges the code and verifies
+the ID token: its signature with the issuer's published keys, and `iss`, `aud`, `azp`, `exp`, `nonce`.
 
-On failure: `SignInRefused`, with a reason that is safe to show. An issuer that does not answer is a failure too.
+On failure: `SignInRefused`, with a reason that is safe to show. An issuer that does not respond is a failure too.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ log = structlog.get_logger()
 # How long a sign-in at the issuer may take.
 PENDING_S = 600
 TIMEOUT_S = 5.0
-# Discovery documents, key sets and token answers have a few kilobytes.
+# Discovery documents, key sets and token responses have a few kilobytes.
 MAX_BYTES = 256 * 1024
 METADATA_S = 300.0
 SKEW_S = 30
 _ABOUT = "oidc sign-in"
 _ALGORITHMS = [*PUBLIC_ALGORITHMS, "RS384", "RS512", "PS256", "ES384"]
-# What went wrong at the issuer, or on the way.
+# What went wrong at the issuer, or on the way to it.
 _FAILURES = (httpx.HTTPError, TimeoutError, ValueError, TypeError, KeyError, AttributeError, JoseError, RecursionError)
 
 
@@ -102,7 +102,7 @@ class Oidc:
         return url, self._sealer.seal(msgspec.json.encode(pending), _ABOUT)
 
     async def finish(self, cookie: str, state: str, code: str) -> Identity:
-        """Who signed in. Raises `SignInRefused`."""
+        """The identity that signed in. Raises `SignInRefused`."""
         pending = self._opened(cookie)
         if pending.until < time() or not hmac.compare_digest(pending.state.encode(), state.encode()):
             raise SignInRefused("sign_in_expired")
@@ -123,7 +123,7 @@ class Oidc:
         metadata = await self._discover()
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": pending.redirect_uri}
         form |= {"client_id": self._client_id, "code_verifier": pending.verifier}
-        # In the body (client_secret_post): every issuer takes it, and a public client has none.
+        # In the body (client_secret_post): every issuer accepts it, and a public client has none.
         form |= {"client_secret": self._client_secret} if self._client_secret else {}
         answer = await _ask("POST", metadata.token_endpoint, form)
         keys = KeySet.import_key_set(await _ask("GET", metadata.jwks_uri))  # type: ignore[arg-type]

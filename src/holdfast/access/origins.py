@@ -1,13 +1,13 @@
-"""Origins of URLs, as browsers compare them: scheme, host and port, and nothing else.
+"""Origins of URLs, as browsers compare them: scheme, host and port only.
 
-Strict on purpose: a URL that two parsers could read differently has no origin here. Browsers take a backslash for a
-slash, drop line breaks, and read `user@host`; each of these has been used to make a redirect leave a site.
+Strict on purpose: a URL that two parsers could read differently has no origin here. Browsers treat a backslash as a
+slash, drop line breaks, and parse `user@host`; each of these has been used to redirect a browser to another site.
 """
 
 import re
 from urllib.parse import urlsplit
 
-# Printable ASCII without what parsers disagree about.
+# Printable ASCII without the characters that parsers treat differently.
 _PLAIN = re.compile(r"[Hh][Tt][Tt][Pp][Ss]?://[!#-;=?A-\[\]_a-z~]+\Z")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9_-]*[a-z0-9])?\.?\Z|\[[0-9a-f:.]+\]\Z")
@@ -31,7 +31,7 @@ def origin_of(url: str) -> str | None:
 
 
 def parse_origins(text: str) -> frozenset[str]:
-    """Origins separated by commas. Raises ValueError for what is not exactly an origin."""
+    """Origins separated by commas. Raises ValueError for anything that is not exactly an origin."""
     given = [part.strip().rstrip("/") for part in text.split(",") if part.strip()]
     wrong = [one for one in given if urlsplit(one).path or "?" in one or "#" in one or origin_of(one) is None]
     if wrong:

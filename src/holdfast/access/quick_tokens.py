@@ -22,7 +22,7 @@ HEADS_MAX = 16
 PAYLOAD_MAX = 1_024
 # Larger integers are not exact as floats, which the clock uses.
 LATEST_EXP = 2**53
-# What only the standard alphabet has becomes a byte that neither has.
+# Characters that exist only in the standard alphabet become a byte that neither alphabet has.
 _STANDARD = bytes.maketrans(b"-_+/", b"+/\0\0")
 
 

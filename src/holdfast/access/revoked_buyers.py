@@ -1,10 +1,10 @@
-"""Buyers whose valid tokens are refused, because an operator revoked them, until the revocation expires.
+"""Buyers whose valid tokens are refused until a revocation by an operator expires.
 
-The model. Every process has the whole list in memory, so a request costs two look-ups in a set, or none while the list
-is empty. Twice a second the process asks the ledger for the list's revision (counts and sums), and reads the list again
-if that changed. The process that handles a revocation applies it before it responds.
+The model. Every process has the whole list in memory, so a request costs two set look-ups, or none while the list is
+empty. Twice a second the process reads the list's revision (counts and sums) from the ledger, and reads the list again
+if the revision changed. The process that handles a revocation applies it before it responds.
 
-When it fails. While the ledger does not answer, the list stays as it was last read.
+When it fails. While the ledger does not respond, the last list stays in effect.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class RevokedBuyers:
         return Agent("revoked_buyers", self.refresh, REFRESH_S)
 
     async def refresh(self) -> None:
-        # One at a time: what was read before a revocation must not replace what was read after it.
+        # One read at a time: a list from before a revocation must not replace one from after it.
         async with self._refreshing:
             found = await self._database.read(self._read)
             if found is not None:
@@ -41,7 +41,7 @@ class RevokedBuyers:
                 self._is_empty = not (self._buyers or self._tokens)
 
     def _read(self, connection: Connection) -> tuple[Revision, _Ids, _Ids] | None:
-        """None if nothing changed."""
+        """None if the list is unchanged."""
         now = self._database.now_ms(connection)
         current = revision(connection, now)
         return None if current == self._revision else (current, *revoked_ids(connection, now))

@@ -34,7 +34,8 @@ class Archivist:
     def __init__(
         self, directory: Path, keep_days: int, share: Callable[[Path], Coroutine[Any, Any, bool]] | None = None
     ) -> None:
-        """`share` is called with each finished segment before it is archived, and says whether it may be."""
+        """`share` is called with each finished segment before it is archived, and returns whether it may be
+        archived."""
         self._directory = directory
         self._share, self._loop = share, None if share is None else asyncio.get_running_loop()
         self._keep_days = keep_days

@@ -17,7 +17,7 @@ from holdfast.audit.summary import summarise
 from holdfast.audit.timeline import Known, Moment, merge, read_ledger, sku_of_sale
 from holdfast.ledger.stock.shared_reads import Ledger
 
-# Around the buyer's moments, requests that were shed may have been theirs.
+# Shed requests this close to one of the buyer's moments may have been theirs.
 AROUND_MS = 5_000
 
 
@@ -27,7 +27,7 @@ class Timeline(Struct, frozen=True):
     refusals: dict[str, int]
     unreadable: list[str]
     summary: str = ""
-    # Requests of all buyers that were turned away in this time, by reason.
+    # Requests of all buyers that were shed in this period, by reason.
     shed: dict[str, int] = {}
 
 
@@ -51,7 +51,7 @@ async def ask(database: Ledger, directory: Path, question: Question) -> Timeline
 
 
 async def _search(database: Ledger, directory: Path, question: Question) -> Refusals:
-    """In the files of this server, and of the others."""
+    """Searches the files of this server, and the shared refusals of the others."""
     here, elsewhere = await asyncio.gather(
         asyncio.to_thread(search, directory, question), search_shared(database, directory, question)
     )

@@ -7,14 +7,14 @@ from sqlalchemy import Connection, Table, select
 from holdfast.ledger.schema import metadata
 from holdfast.ledger.tables.stock import events, reservations
 
-# What names a buyer, by the column that has it.
+# The kinds of values that name a buyer, by column.
 _NAMING = ("buyer_id", "owner_id", "account")
 # Ids per statement.
 _NAMED_MAX = 500
 
 
 def buyer_rows(connection: Connection, buyer_id: str) -> dict[str, list[dict[str, Any]]]:
-    """The rows that name the buyer, and the history of their reservations; tables without any are left out."""
+    """The rows that name the buyer, and the history of their reservations. Tables without such rows are left out."""
     found = {table.name: _naming(connection, table, buyer_id) for table in metadata.sorted_tables}
     ids = [row["reservation_id"] for row in found[reservations.name]]
     history = list[dict[str, Any]]()

@@ -1,8 +1,8 @@
-"""Erases a buyer from the segments of refusals, and from what servers have shared of theirs in the ledger.
+"""Erases a buyer from the segments of refusals, and from the refusals that servers have shared in the ledger.
 
-A raw segment may be written to right now, and its writer only ever appends. So the ID is overwritten in place, with as
-many characters. A Parquet file is written anew without the buyer's refusals. A raw segment that is archived meanwhile
-is found as Parquet: the directory is read until nothing of the buyer is found.
+A raw segment may have an active writer, which only ever appends. So the ID is overwritten in place, with the same
+number of characters. A Parquet file is rewritten without the buyer's refusals. A raw segment that is archived in the
+meantime is found as Parquet, because the directory is read again until no refusal of the buyer is found.
 """
 
 import mmap
@@ -22,7 +22,7 @@ _LOOKS = 5
 
 
 def erase_refusals(directory: Path, buyer_id: str, *, trial: bool = False) -> int:
-    """How many refusals named the buyer."""
+    """Returns how many refusals named the buyer."""
     if not directory.is_dir():
         return 0
     erased = 0
@@ -38,7 +38,7 @@ def erase_refusals(directory: Path, buyer_id: str, *, trial: bool = False) -> in
 
 
 def erase_shared(connection: Connection, buyer_id: str, *, trial: bool = False) -> int:
-    """After the files, which are shared again when they are finished."""
+    """Called after the files are erased, because files are shared again when they are finished."""
     mark, erased = _mark(buyer_id), 0
     for batch in all_batches(connection, buyer_id):
         lines = zlib.decompress(batch.lines).splitlines(keepends=True)

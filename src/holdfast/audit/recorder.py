@@ -35,14 +35,14 @@ WAITING_MAX = 500_000
 ROLL_BYTES = 32 * 1024**2
 ROLL_AFTER_S = 3_600.0
 WARN_EVERY_S = 60.0
-# What other servers are to find soon waits here for a second. Beyond this they find it when the segment is finished.
+# Refusals to share with other servers wait here for a second. Any beyond this are shared with their finished segment.
 UNSHARED_MAX_BYTES = 8 * 1024**2
-# Counts of a second are written when nothing can be added to them any more.
+# The counts of a second are written once nothing can be added to them.
 COUNTED_AFTER_S = 2
 
 
 class Written(Struct, frozen=True):
-    """Lines that are in a segment."""
+    """Lines that were written to a segment."""
 
     segment: str
     first_at: int
@@ -52,7 +52,7 @@ class Written(Struct, frozen=True):
 
 class Recorder:
     def __init__(self, directory: Path, *, is_shared: bool = False) -> None:
-        """`is_shared`: other servers are to find the refusals too (audit/sharing.py)."""
+        """`is_shared`: other servers can search the refusals too (audit/sharing.py)."""
         self._directory, self._is_shared = directory, is_shared
         self._shed: dict[tuple[int, str], int] = {}
         self._unshared: list[Written] = []
@@ -116,14 +116,14 @@ class Recorder:
         )
 
     def count_shed(self, reason: str) -> None:
-        """A request that was turned away before it was looked at."""
+        """Count a request that was shed unread."""
         shed, key = self._shed, (int(time.time()), reason)
         if not shed:
             self._wake.set()
         shed[key] = shed.get(key, 0) + 1
 
     def take_unshared(self) -> list[Written]:
-        """What was written since the last call."""
+        """The lines written since the last call."""
         taken, self._unshared = self._unshared, []
         self._unshared_bytes = 0
         return taken
@@ -168,13 +168,13 @@ class Recorder:
         self._roll_if_due()
 
     def _counted(self, *, is_last: bool) -> list[Refusal]:
-        """Seconds that are over: nobody adds to their numbers any more."""
+        """Seconds that are over, so that their numbers are final."""
         before = int(time.time()) - (0 if is_last else COUNTED_AFTER_S)
         over = [key for key in list(self._shed) if key[0] <= before]
         return [Refusal(second * 1000, "", NOBODY, reason, self._shed.pop((second, reason))) for second, reason in over]
 
     def _write(self, refusals: list[Refusal]) -> int:
-        """Returns how many could not be written."""
+        """Returns how many refusals could not be written."""
         try:
             lines = self._encode(refusals)
             segment = self._open()

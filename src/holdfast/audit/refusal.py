@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-# The owner of a line that only counts: `quantity` requests were shed in that second.
+# The owner of a line that is only a count: `quantity` requests were shed in that second.
 NOBODY = ""
 
 

@@ -1,4 +1,4 @@
-"""What the waiting rooms have about a buyer: joined, called, pass, used, expired, left. Nothing is stored for it."""
+"""A buyer's story in the waiting rooms: joined, called, pass, used, expired, left. Derived, not stored."""
 
 import json
 from typing import Any
@@ -16,13 +16,13 @@ from holdfast.ledger.tables.room import arrivals, places
 from holdfast.ledger.tables.sales import sales
 from holdfast.ledger.tables.stock import events, pools
 
-# The latest ones. Finding a call reads the events since the buyer joined.
+# The latest places. Finding a call requires reading the events since the buyer joined.
 PLACES_MAX = 20
 CALLS_MAX = 50_000
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A place in line, and what became of it. Places count from 0; None: a lottery was not drawn yet."""
+    """A place in line, and its outcome. Places count from 0; None: the lottery has not been drawn yet."""
 
     sale_id: str
     sku_id: str
@@ -36,7 +36,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     is_pass_over: bool = False
     used_at: int | None = None
     left_at: int | None = None
-    # Of the sale, as it is now: whether every unit is sold or the sale has ended, and the last place that bought.
+    # Current state of the sale: whether every unit is sold or the sale has ended, and the last place that bought.
     is_over: bool = False
     is_sold_out: bool = False
     last_served: int | None = None
@@ -44,7 +44,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 class RoomStory(Struct, frozen=True):
     standings: list[Standing]
-    # Sales whose room has the arrival, but no place for it yet.
+    # Sales whose room has staged the arrival, but given no place for it yet.
     arriving: list[tuple[str, str, int]]
 
 
@@ -59,7 +59,7 @@ def read_rooms(connection: Connection, question: Question, now: int) -> RoomStor
 
 
 def _of_buyer(question: Question) -> Any:
-    """Two queries, because each index has either the places that ended or the others."""
+    """Two queries, because one index has the places that ended, and another the rest."""
     theirs = select(places, sales.c.sku_id).join_from(
         sales, places, and_(places.c.sale_id == sales.c.sale_id, places.c.buyer_id == question.owner_id)
     )
@@ -109,7 +109,7 @@ def _turn(room: RoomState, row: Row[Any]) -> int | None:
 
 
 def _pass_at(row: Row[Any]) -> int | None:
-    """It became stale after `FRESH_PART` of its life."""
+    """It became stale after `FRESH_PART` of its lifetime."""
     if row.pass_until is None or row.stale_at is None:
         return None
     return int(row.pass_until - round((row.pass_until - row.stale_at) / (1 - FRESH_PART)))

@@ -30,7 +30,7 @@ class Question(Struct, frozen=True):
     limit: int = 500
 
     def matches(self, refusal: Refusal) -> bool:
-        """The same as `_conditions`, for what is not in files."""
+        """The same filter as `_conditions`, for refusals that are not in files."""
         is_in_time = (self.since_ms is None or refusal.at_ms >= self.since_ms) and (
             self.until_ms is None or refusal.at_ms < self.until_ms
         )
@@ -48,7 +48,7 @@ class Refusals(Struct, frozen=True):
     unreadable: list[str]
 
     def with_others(self, others: "Refusals", limit: int) -> "Refusals":
-        """Those of other servers too."""
+        """Adds the refusals of other servers."""
         latest = sorted([*self.latest, *others.latest], key=lambda refusal: refusal.at_ms)[-limit:]
         outcomes = sorted(self.counts.keys() | others.counts.keys())
         counts = {name: self.counts.get(name, 0) + others.counts.get(name, 0) for name in outcomes}

@@ -1,11 +1,11 @@
-"""Makes the refusals of this server known to the others, through the ledger, off the hot path.
+"""Shares the refusals of this server with the others, through the ledger, off the hot path.
 
-The model. Once a second, what this process has written to its segment is one row of the ledger, compressed. When a
-segment is finished, all of it is written in rows by the owner's hash, which replace those: so each finished segment
-costs a search one row, and whatever was missed before is in them.
+The model. Once a second, the lines that this process has newly written to its segment become one row in the ledger,
+compressed. When a segment is finished, all of it is written in rows by the owner's hash, which replace the others. So
+each finished segment costs a search one row, and includes any lines that were missed before.
 
-What happens when it fails. Nothing waits for it. While the ledger is away, refusals are only in the files of their
-server, and a finished segment is not archived for an hour, so that it can be shared when the ledger is back.
+What happens when it fails. Nothing waits for it. While the ledger is unavailable, refusals are only in the files of
+their server, and a finished segment is not archived for an hour, so that it can be shared when the ledger is back.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ from holdfast.runtime.agent import Agent
 log = structlog.get_logger()
 
 INTERVAL_S = 1.0
-# A segment of this size has everything that matters of a rush; the rest of a larger one stays in its file.
+# A segment of this size covers the relevant part of a rush; the rest of a larger one stays in its file.
 SHARED_MAX_BYTES = 64 * 1024**2
 # How long a finished segment waits for the ledger before it is archived unshared.
 SHARE_WITHIN_S = 3_600.0
-# Fast, and a tenth of the size.
+# Fast, and compresses to a tenth of the size.
 _LEVEL = 1
 
 
@@ -59,7 +59,7 @@ _read_refusal = msgspec.json.Decoder(Refusal).decode
 
 
 class Sharer:
-    """Writes what one process records."""
+    """Shares the refusals that one process records."""
 
     def __init__(self, database: Database, recorder: Recorder) -> None:
         self._database, self._recorder = database, recorder
@@ -76,7 +76,7 @@ class Sharer:
         try:
             await self._database.write(lambda connection: add_batches(connection, batches))
         except EngineError as exc:
-            # They are shared with the rest of their segment, when it is finished.
+            # They are shared with the rest of their segment when it is finished.
             log.info("refusals_shared_later", error=str(exc))
 
     def _batches(self, taken: Sequence[Written]) -> list[RefusalBatch]:
@@ -94,7 +94,7 @@ class Sharer:
 
 
 async def share_finished(database: Database, segment: Path) -> bool:
-    """Whether a finished raw segment may be archived: it was shared, or waited long enough."""
+    """Whether a finished raw segment may be archived: it was shared, or has waited long enough."""
     batches, age_s = await asyncio.to_thread(_whole, segment)
     try:
         await database.write(lambda connection: replace_batches(connection, segment.stem, batches))
@@ -149,7 +149,7 @@ def _matching(batches: Iterable[RefusalBatch], question: Question) -> Refusals:
 
 
 def _refusals_in(batch: RefusalBatch, question: Question) -> list[Refusal]:
-    """Only lines that may be of the owner are decoded."""
+    """Decodes only lines that may belong to the owner."""
     mark = msgspec.json.encode({"owner_id": question.owner_id})[1:-1]
     lines = zlib.decompress(batch.lines).splitlines()
     return [_read_refusal(line) for line in lines if mark in line]

@@ -18,7 +18,7 @@ _ENDS = {
 
 
 def summarise(story: RoomStory, moments: Sequence[Moment]) -> str:
-    """About the latest place, or without one about the latest attempt."""
+    """About the latest place; without a place, about the latest attempt."""
     latest = story.standings[-1] if story.standings else None
     outcome = _outcome(latest, moments)
     if latest is None:
@@ -54,7 +54,7 @@ def _outcome(standing: Standing | None, moments: Sequence[Moment]) -> str:
 
 
 def _in_line(standing: Standing, moments: Sequence[Moment]) -> str | None:
-    """None for a buyer whose turn came, and who was refused then or did not come."""
+    """None for a buyer whose turn came, and who was then refused or did not come."""
     if standing.left_at is not None:
         return f"left at {time_of_day(standing.left_at)}"
     if standing.place is None:

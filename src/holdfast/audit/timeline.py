@@ -116,7 +116,7 @@ _REASONS = {
     Outcome.TIER_REQUIRED.value: "a higher account tier was required",
     Outcome.BUYER_LIMIT.value: "the limit per buyer was reached",
     Outcome.HOLD_BUDGET.value: "too many unpaid holds",
-    # At the door.
+    # Where the request was shed.
     "admission_required": "there was no valid pass: it was not their turn, or the pass had expired",
     "pass_expired": "the pass had expired",
     "place_released": "the place had been left, or replaced by a later one",
@@ -176,7 +176,7 @@ def _units(count: int) -> str:
 
 
 def time_of_day(at_ms: int, seen_from_ms: int | None = None) -> str:
-    """With its date if that differs."""
+    """Includes the date if it differs."""
     seen_from_ms = at_ms if seen_from_ms is None else seen_from_ms
     at, seen_from = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, seen_from_ms))
     return f"{at:%H:%M:%S}" if at.date() == seen_from.date() else f"{at:%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""Refusals of a server that traces: those of traced requests name their trace."""
+"""Refusals of a server with tracing: those of traced requests include the trace ID."""
 
 from typing import Any
 

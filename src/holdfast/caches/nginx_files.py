@@ -1,19 +1,19 @@
-"""Removes a sale's answers from nginx's cache by their files.
+"""Removes a sale's responses from nginx's cache by deleting their files.
 
-nginx writes the cache key into each file. A removed file is a miss for the next request: nginx opens it anew each time.
-A scan reads the beginning of every file. There are few, because a sale has few answers that are the same for everyone.
+nginx writes the cache key into each file. A deleted file is a miss for the next request, because nginx reopens it each
+time. A scan reads the beginning of every file. There are few files, because few responses are the same for everyone.
 """
 
 import re
 from pathlib import Path
 
-# nginx's own header, and a key of ours, are shorter than this.
+# nginx's own header and any of our keys are shorter than this.
 _HEAD_BYTES = 4_096
 _KEY = re.compile(rb"\nKEY: ([^\n]*)\n")
 
 
 def remove_cached(directory: Path, sale_id: str) -> int:
-    """Returns how many were removed. A directory that nginx has not made yet has none."""
+    """Returns how many were removed. If nginx has not created the directory yet, there are none."""
     return sum(_remove(file) for file in directory.rglob("*") if file.is_file() and _is_about(_key_of(file), sale_id))
 
 

@@ -17,7 +17,7 @@ TAG_PLACE = "{tag}"
 class Purged(Struct, frozen=True):
     sale_id: str
     files: int
-    # The status that the CDN answered with; None without a CDN, 0 if it did not answer.
+    # The status of the CDN's response; None without a CDN, 0 if it did not respond.
     cdn_status: int | None = None
 
     @property
@@ -27,8 +27,8 @@ class Purged(Struct, frozen=True):
 
 class Purger:
     def __init__(self, directories: Sequence[Path] = (), url: str = "", token: str = "") -> None:
-        """`url`: gets a POST with `{"tags": ["sale-ID"]}`, as Cloudflare takes it. If it contains `{tag}`, the tag is
-        put there, as Fastly takes it. `token` is sent as a bearer token."""
+        """`url`: gets a POST with `{"tags": ["sale-ID"]}`, the format of Cloudflare. If it contains `{tag}`, the tag is
+        inserted there, the format of Fastly. `token` is sent as a bearer token."""
         self._directories = directories
         self._url = url
         self._token = token
@@ -45,7 +45,7 @@ class Purger:
     async def _call(self, tag: str) -> int:
         headers: dict[bytes | str, bytes | str] = {"Content-Type": "application/json"}
         if self._token:
-            # Fastly reads the second.
+            # Fastly reads the second header.
             headers |= {"Authorization": f"Bearer {self._token}", "Fastly-Key": self._token}
         body = json.dumps({"tags": [tag]}).encode()
         async with httpcore.AsyncConnectionPool() as pool:
@@ -63,7 +63,7 @@ class Purger:
 
 
 def cache_tag(sale_id: str) -> str:
-    """What all answers about a sale carry."""
+    """The tag on all responses about a sale."""
     return f"sale-{sale_id}"
 
 

@@ -1,8 +1,8 @@
 """Purges the caches of a sale when it changes, and warms them before it opens.
 
 A sale has changed if its row was written (PATCH, pause, resume, close), or if buyers see another phase of it (opened,
-sold out, back in stock after a restock or a return). The second purge follows because servers read a sale again only
-after a moment: one that had not seen the change may have filled the cache again after the first.
+sold out, back in stock after a restock or a return). A second purge follows, because servers read a sale again only
+after a moment: a server that had not seen the change may have filled the cache again after the first purge.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,9 +23,9 @@ from holdfast.runtime.agent import Agent
 log = structlog.get_logger()
 
 INTERVAL_S = 0.5
-# Longer than any server goes by what it read before.
+# Longer than any server uses an earlier read.
 AGAIN_S = 2.0
-# Longer than a cache sends anything of a sale (`http/contract/caching.py`), also while servers are away.
+# Longer than a cache serves any response about a sale (`http/contract/caching.py`), even while servers are away.
 CACHED_MS = 600_000
 WARM_BEFORE_MS = 300_000
 # After the cache could not be reached, or the server behind it.
@@ -118,7 +118,7 @@ class SaleWatcher:
                 log.info("cache_warmed", sale_id=sale.sale_id, files=len(warmed), cold=cold)
 
     def _forget_closed(self) -> None:
-        """Those that were written a while ago: a later write is news again."""
+        """Forgets closed sales that were written a while ago, so that a later write counts as a change again."""
         for sale in [sale for sale in self._sales.values() if sale.state is SaleState.CLOSED]:
             if sale.updated_at < self._newest - OVERLAP_MS:
                 self._sales.pop(sale.sale_id)
@@ -126,5 +126,5 @@ class SaleWatcher:
 
 
 def _may_be_cached(sale: Sale, now: int) -> bool:
-    """Not one that was over long ago: a watcher that starts has all of them before it."""
+    """Excludes sales that ended long ago, all of which a newly started watcher would otherwise purge."""
     return sale.state is not SaleState.CLOSED or now - sale.updated_at < CACHED_MS

@@ -1,6 +1,6 @@
-"""Fills the caches of one sale, so that the first of a crowd are not all answered by the server.
+"""Fills the caches of one sale, so that the first requests of a crowd do not all reach the server.
 
-The page names its files, and scripts name the scripts they import; those on the same host are fetched, too.
+The page names its files, and scripts name the scripts they import. Those on the same host are fetched, too.
 """
 
 import gzip
@@ -19,14 +19,14 @@ from holdfast.caches.purging import TIMEOUTS
 FILES_MAX = 200
 _NAMED = re.compile(r'(?:src|href)="(/assets/[^"]+)"')
 _IMPORTED = re.compile(r'(?:from|import)\s*\(?"(\.{1,2}/[^"]+)"')
-# In the order of trust: ours, Cloudflare's, and what most others send.
+# In order of preference: ours, Cloudflare's, and the most common one elsewhere.
 _VERDICTS = ("holdfast-cache", "cf-cache-status", "x-cache")
 
 
 class Warmed(Struct, frozen=True):
     path: str
     status: int
-    # As the cache says, before and after: HIT, MISS, …; empty if it does not say.
+    # The cache status before and after: HIT, MISS, …; empty if the cache does not report it.
     first: str
     then: str
 
@@ -63,7 +63,7 @@ async def warm(url: str, sale_id: str) -> list[Warmed]:
 
 
 async def _fetch(pool: httpcore.AsyncConnectionPool, url: str) -> _Fetched:
-    # As browsers ask: caches keep compressed copies apart.
+    # The same as browsers send: caches store compressed copies separately.
     headers: dict[bytes | str, bytes | str] = {"Accept-Encoding": "gzip", "Host": urlsplit(url).netloc}
     try:
         answer = await pool.request("GET", url, headers=headers, extensions={"timeout": TIMEOUTS})
@@ -86,7 +86,7 @@ def _named_by(path: str, body: str, url: str) -> Iterator[str]:
 
 
 def _picture_in(facts: str, url: str) -> Iterator[str]:
-    """Only one on the same host goes through this cache."""
+    """Only a picture on the same host goes through this cache."""
     try:
         picture = msgspec.json.decode(facts, type=_Facts).image_url
     except msgspec.MsgspecError:

@@ -1,7 +1,7 @@
 """The Python client of the API: `Client` and `AsyncClient`, for your own programs.
 
-It imports nothing else of Holdfast. The methods, the types of answers and the classes of problems are generated from
-the endpoint table by `make docs`; retries, waiting, pages and webhooks are written here by hand. See docs/CLIENTS.md.
+It imports nothing else of Holdfast. The methods, response types and problem classes are generated from the endpoint
+table by `make docs`; retries, waiting, pages and webhooks are written by hand. See docs/CLIENTS.md.
 """
 
 from holdfast.client.async_client import AsyncClient

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class AsyncClient(AsyncMethods):
-    """As `Client`, with `await` and `async with`. For the event loop that first uses it."""
+    """Like `Client`, with `await` and `async with`. Bound to the event loop that first uses it."""
 
     def __init__(
         self,
@@ -56,14 +56,15 @@ class AsyncClient(AsyncMethods):
     async def wait_for(
         self, reservation: str | HasReservationId, *, until: Collection[str] = FINAL, timeout_s: float = 60.0
     ) -> Reservation | SaleReservation:
-        """The reservation once its status is one of `until`, or its payment was declined. Else `WaitTimedOut`."""
+        """The reservation once its status is one of `until`, or its payment was declined. Else raises
+        `WaitTimedOut`."""
         return await self._follow(waiting(reservation, until, timeout_s, self._options, time.monotonic))
 
     async def run(self, call: Call[T]) -> T:
         return await self._follow(conversation(call, self._options))
 
     async def stream(self, call: Call[StreamEvent]) -> AsyncIterator[StreamEvent]:
-        """Events as they come, until the server ends the stream. It is not opened again by itself."""
+        """Yields events as they arrive, until the server ends the stream. It does not reconnect."""
         request = transport.request_of(self._http, Send(call, self._options.timeout_s), is_stream=True)
         try:
             response = await self._http.send(request, stream=True)

@@ -1,4 +1,4 @@
-"""One call of the API before it is sent, and how its answer is read. No input or output happens here."""
+"""One API call before it is sent, and how its response is parsed. No I/O happens here."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,12 +13,12 @@ from msgspec import UNSET, Struct, UnsetType
 from holdfast.client.errors import UnexpectedAnswer
 
 T = TypeVar("T")
-# What a status means: kinds of objects, tried in this order; a text; or nothing.
+# The meaning of a status: types of objects, tried in this order; a text; or nothing.
 Answers = Mapping[int, tuple[type, ...]]
 
 
 class Call(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
-    """What to send, and what may come back. `T` is what the caller gets."""
+    """The request, and the possible responses. `T` is the type that the caller gets."""
 
     method: str
     path: str
@@ -26,14 +26,14 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     query: Mapping[str, Any] = {}
     headers: Mapping[str, str | None] = {}
     body: Mapping[str, Any] | None = None
-    # Under which a repeat is known for one.
+    # The idempotency key by which the server recognises a retry.
     idempotency_key: str | None = None
-    # Whether it may be sent again if it is not known whether it was carried out.
+    # Whether it may be sent again if it is unknown whether it was carried out.
     is_repeatable: bool = True
 
     @property
     def wait_s(self) -> int:
-        """How long the server may wait before it answers: a long poll."""
+        """How long the server may wait before it responds: a long poll."""
         wait: int | UnsetType = self.query.get("wait", UNSET)
         return 0 if wait is UNSET else wait
 
@@ -49,7 +49,7 @@ class Call(Struct, Generic[T], frozen=True, kw_only=True, eq=False):
         return msgspec.json.encode({name: value for name, value in self.body.items() if value is not UNSET})
 
     def read(self, status: int, content: bytes) -> Any:
-        """The answer as an object. Fields that this version does not know are ignored."""
+        """The response as an object. Fields that this version does not know are ignored."""
         kinds = self.answers.get(status)
         if kinds is None:
             raise UnexpectedAnswer(f"{self.method} {self.path} answered {status}, which this client does not know.")
@@ -86,10 +86,10 @@ def path_of(template: str, *values: str) -> str:
 
 
 def optional(value: T | None) -> T | UnsetType:
-    """Where leaving a field out and null mean the same, it is left out."""
+    """Leaves out a field that is None, where a missing field and null mean the same."""
     return UNSET if value is None else value
 
 
 def new_key() -> str:
-    """An idempotency key for a call that came without one, so that a repeat is carried out once."""
+    """An idempotency key for a call without one, so that a retried call is carried out once."""
     return f"auto-{uuid4().hex}"

@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Client(Methods):
     """`Client(url, key=…)`, where `key` is a service key or a buyer's token. Close it, or use it with `with`.
 
-    May be shared by threads. Calls are sent again where that is safe, up to `attempts` times.
+    Threads may share it. Calls are retried where that is safe, up to `attempts` times in all.
     """
 
     def __init__(
@@ -59,14 +59,15 @@ class Client(Methods):
     def wait_for(
         self, reservation: str | HasReservationId, *, until: Collection[str] = FINAL, timeout_s: float = 60.0
     ) -> Reservation | SaleReservation:
-        """The reservation once its status is one of `until`, or its payment was declined. Else `WaitTimedOut`."""
+        """The reservation once its status is one of `until`, or its payment was declined. Else raises
+        `WaitTimedOut`."""
         return self._follow(waiting(reservation, until, timeout_s, self._options, time.monotonic))
 
     def run(self, call: Call[T]) -> T:
         return self._follow(conversation(call, self._options))
 
     def stream(self, call: Call[StreamEvent]) -> Iterator[StreamEvent]:
-        """Events as they come, until the server ends the stream. It is not opened again by itself."""
+        """Yields events as they arrive, until the server ends the stream. It does not reconnect."""
         request = transport.request_of(self._http, Send(call, self._options.timeout_s), is_stream=True)
         with _translated(call):
             response = self._http.send(request, stream=True)

@@ -1,10 +1,10 @@
-"""From a call to its result: send, judge the answer, wait, send again. Shared by the two clients.
+"""From a call to its result: send, evaluate the response, wait, retry. Shared by the two clients.
 
-A generator asks for what it cannot do itself: it yields `Send` and gets a `Reply`, an `Unreachable` or a `NoAnswer`; it
-yields `Pause` and gets None. The clients differ only in how they do these two things.
+A generator yields requests for I/O: it yields `Send` and gets a `Reply`, an `Unreachable` or a `NoAnswer`; it yields
+`Pause` and gets None. The clients differ only in how they do these two things.
 
-When is it safe to send a call again? If nothing was changed: there was no connection, or the server said so with 429 or
-503. If it is not known: only where a repeat does nothing more, because the operation is idempotent or carries its key.
+When is a retry safe? If nothing was changed: there was no connection, or the server said so with 429 or 503. If the
+outcome is unknown, only where a retry has no further effect, because the operation is idempotent or carries its key.
 The key of a call stays the same through all attempts.
 """
 
@@ -25,22 +25,22 @@ T = TypeVar("T")
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_STATUSES = frozenset({408, 429, 503})
-# A proxy between us and the server gave up: the server may have done it all the same.
+# A proxy between us and the server gave up: the server may have carried out the call anyway.
 _LOST_STATUSES = frozenset({502, 504})
 
 
 class Options(Struct, frozen=True):
-    # For each attempt.
+    # Per attempt.
     timeout_s: float = 10.0
-    # 1: never send again.
+    # 1: never retry.
     attempts: int = 5
-    # The pause doubles from the first to the longest, and a random part of it is taken.
+    # The limit of a pause doubles from the first to the longest value; the pause is a random part of it.
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
 
 
 class OptionChanges(TypedDict, total=False):
-    """The fields of `Options`, as `with_options` takes them."""
+    """The fields of `Options`, as arguments of `with_options`."""
 
     timeout_s: float
     attempts: int
@@ -83,7 +83,7 @@ def conversation(call: Call[T], options: Options) -> Steps[T]:
 
 
 def _marked(call: Call[T]) -> Call[T]:
-    """A proxy that answers for a sold-out sale lets retries through: the first attempt may have won."""
+    """A proxy that responds for a sold-out sale lets retries through, because the first attempt may have won."""
     if call.idempotency_key is None:
         return call
     return replace(call, headers={**call.headers, "Holdfast-Retry": "1"})
@@ -140,7 +140,7 @@ def _media_type(reply: Reply) -> str:
 
 
 def _retry_after_s(reply: Reply) -> float | None:
-    """Holdfast sends seconds. A date, which some proxies send, is left to our own pauses."""
+    """Holdfast sends seconds. A date, which some proxies send, is ignored in favour of our own pauses."""
     value = reply.headers.get("retry-after", "")
     return float(value) if value.isdigit() else None
 

@@ -1,4 +1,4 @@
-"""What a call can raise.
+"""The errors that a call can raise.
 
     HoldfastError
     ├── Problem              the server refused: `reason`, `status`, `retryable`, `members`
@@ -9,12 +9,12 @@
     │   ├── TooManyRequests  429
     │   └── ServerProblem    500, 503
     ├── Unreachable          no connection: nothing was sent, nothing was changed
-    ├── NoAnswer             it was sent, and it is not known whether it was carried out
-    ├── UnexpectedAnswer     not an answer of Holdfast's
-    ├── WaitTimedOut         `wait_for` waited as long as it was told to
+    ├── NoAnswer             it was sent, and it is unknown whether it was carried out
+    ├── UnexpectedAnswer     not a response from Holdfast
+    ├── WaitTimedOut         `wait_for` reached its timeout
     └── InvalidSignature     a webhook that was not signed with this secret, or too long ago
 
-Each `reason` has a class of its own in `holdfast.client.problems`, below the class of its status.
+Each `reason` has its own class in `holdfast.client.problems`, a subclass of the class of its status.
 """
 
 from typing import Any, Self
@@ -24,11 +24,11 @@ BY_REASON: dict[str, "type[Problem]"] = {}
 
 
 class HoldfastError(Exception):
-    """All of them."""
+    """The base class of all errors of the client."""
 
 
 class Problem(HoldfastError):
-    """A refusal, as RFC 9457 has it. `members` are the fields that only this problem has, such as `available`."""
+    """A refusal in the format of RFC 9457. `members` are the fields that only this problem has, such as `available`."""
 
     def __init_subclass__(cls, reason: str | None = None) -> None:
         if reason is not None:
@@ -49,32 +49,32 @@ class Problem(HoldfastError):
         super().__init__(f"{status} {self.reason}: {self.detail or self.title}")
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Task queues and process pools pass exceptions on as pickles."""
+        """Task queues and process pools pickle exceptions."""
         return type(self), self._given
 
 
 class InvalidCall(Problem):
-    """Sent again unchanged, it is refused again."""
+    """The call is invalid: sent again unchanged, it is refused again."""
 
 
 class NotAllowed(Problem):
-    """The key or token is missing, not valid, or does not allow this."""
+    """The key or token is missing, invalid, or does not allow this."""
 
 
 class NotFound(Problem):
-    """Nothing by this ID, or not for this caller."""
+    """There is nothing with this ID, or it is not visible to this caller."""
 
 
 class Conflict(Problem):
-    """Possible in general, but not as things are now."""
+    """The call is valid, but not in the current state."""
 
 
 class TooManyRequests(Problem):
-    """After `retry_after_s` it may be tried again."""
+    """May be retried after `retry_after_s`."""
 
 
 class ServerProblem(Problem):
-    """The server is busy or cannot do it now."""
+    """The server is overloaded or currently unable to process the call."""
 
 
 class Unreachable(HoldfastError):
@@ -82,7 +82,7 @@ class Unreachable(HoldfastError):
 
 
 class NoAnswer(HoldfastError):
-    """The answer was lost. The same `idempotency_key` finds the outcome, where the call has one."""
+    """The response was lost. If the call has an `idempotency_key`, a retry with the same key returns the outcome."""
 
     def __init__(self, message: str, idempotency_key: str | None = None) -> None:
         super().__init__(message)
@@ -90,12 +90,12 @@ class NoAnswer(HoldfastError):
 
 
 class UnexpectedAnswer(HoldfastError):
-    """A proxy answered, or a server of another kind."""
+    """A proxy responded, or a server other than Holdfast."""
 
 
 class WaitTimedOut(HoldfastError):
-    """It was not done in time. Nothing was changed by waiting."""
+    """The wait timed out. Waiting changed nothing."""
 
 
 class InvalidSignature(HoldfastError):
-    """Do not act on this webhook; answer 401."""
+    """Do not process this webhook; respond with 401."""

@@ -1,4 +1,4 @@
-"""How a function that describes a call becomes a method of a client, with the same parameters."""
+"""Turns a function that describes a call into a method of a client, with the same parameters."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -38,7 +38,7 @@ def async_method(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncRunne
 
 
 def pages(build: Callable[P, Call[Any]], item: type[T], cursor: str) -> Callable[Concatenate[Runner, P], Iterator[T]]:
-    """All items, page by page: `cursor` is the field of the last one that the next page starts after."""
+    """All items, page by page. `cursor` is the field of the last item from which the next page continues."""
 
     def each(client: Runner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         after = dict(kwargs)
@@ -89,13 +89,13 @@ def _next_page(build: Callable[..., Call[Any]], args: tuple[Any, ...], kwargs: d
 
 
 def _answer_of(build: Callable[..., Call[Any]]) -> Any:
-    """`T` of the `Call[T]` that it returns."""
+    """The `T` of the `Call[T]` that it returns."""
     [answer] = get_args(inspect.signature(build).return_annotation)
     return answer
 
 
 def _described(made: F, build: Callable[..., Any], result: Any) -> F:
-    """For `help()`: the parameters of the call, after the client itself, and what the method returns."""
+    """For `help()`: the client, then the parameters of the call, and the return type of the method."""
     update_wrapper(made, build)
     given = inspect.signature(build)
     client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)

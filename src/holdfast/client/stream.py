@@ -1,4 +1,4 @@
-"""Server-sent events, as far as Holdfast sends them."""
+"""Server-sent events, limited to the features that Holdfast uses."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class StreamEvent(Struct, frozen=True):
-    """`id` continues a stream that broke off: pass it as `last_event_id`."""
+    """`id` resumes an interrupted stream: pass it as `last_event_id`."""
 
     id: str
     event: str
@@ -16,7 +16,7 @@ class StreamEvent(Struct, frozen=True):
 
 
 class EventReader:
-    """Lines go in, events come out. An event ends with an empty line; a line that begins with a colon is a comment."""
+    """Parses lines into events. An event ends with an empty line; a line that begins with a colon is a comment."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Calls as httpx's requests, and httpx's responses and errors as ours."""
+"""Converts calls to httpx's requests, and httpx's responses and errors to ours."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -9,9 +9,9 @@ from holdfast.client import errors
 from holdfast.client.call import Call
 from holdfast.client.conversation import Reply, Send
 
-# With these nothing has been sent.
+# With these errors nothing has been sent.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
-# A stream sends a comment at least this often while nothing happens.
+# A stream sends a comment at least this often while there are no events.
 _STREAM_SILENCE_S = 60.0
 
 

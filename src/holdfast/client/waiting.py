@@ -8,10 +8,10 @@ from holdfast.client.calls.reservations import get_reservation
 from holdfast.client.conversation import Options, Pause, Steps, conversation
 from holdfast.client.types import Reservation, SaleReservation
 
-# Nothing happens to a reservation after these.
+# Final states of a reservation.
 FINAL = frozenset({"confirmed", "failed", "cancelled", "expired"})
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-# Well below what proxies wait for an answer.
+# Well below the response timeouts of proxies.
 _LONGEST_WAIT_S = 20
 
 
@@ -27,14 +27,14 @@ def waiting(
     options: Options,
     clock: Callable[[], float],
 ) -> Steps[Reservation | SaleReservation]:
-    """Look, then let the server answer when something changes. It answers at once if it has no place for a long poll;
-    then we look at longer and longer intervals."""
+    """Read the reservation, then long-poll for changes. If the server has no slot for a long poll, it responds
+    immediately; polling then continues at increasing intervals."""
     reservation_id = reservation if isinstance(reservation, str) else reservation.reservation_id
     give_up_at, pause_s, wait, before = clock() + timeout_s, _FIRST_PAUSE_S, 0, None
     while True:
         asked_at = clock()
         found = yield from conversation(get_reservation(reservation_id, wait=wait or None), options)
-        # A payment that was declined leaves the reservation active, to be tried again: that, too, is decided.
+        # A declined payment leaves the reservation active, so that it can be retried; that counts as decided, too.
         if found.status in until or (before == "settling" and found.status == "active"):
             return found
         now = clock()

@@ -12,7 +12,7 @@ from holdfast.client.errors import InvalidSignature
 
 
 class WebhookEvent(Struct, frozen=True, kw_only=True):
-    """A CloudEvent. `id` is the same at every attempt: remember it to act once."""
+    """A CloudEvent. `id` is the same in every attempt: store it to process each event once."""
 
     id: str
     type: str
@@ -23,7 +23,7 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
 
 
 def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> WebhookEvent:
-    """The event in `body`, which must be exactly what came. `secret` was in the answer to `create_webhook`.
+    """The event in `body`, which must be the unmodified request body. `create_webhook` returned the `secret`.
 
     Raises `InvalidSignature` if it was not signed with this secret, or more than five minutes ago.
     """

@@ -1,8 +1,9 @@
 """Decides which requests are admitted, and how the others are answered. Shared by ASGI and WSGI.
 
-The loop. A browser without a pass goes to the waiting page with `return_to`, this page's URL. When its turn comes, the
-waiting page posts a form with the pass to that URL. Here the pass is verified and kept in a cookie of this site, and
-the browser is redirected to the plain URL: the pass is never part of a URL, so no log, history or referrer has it.
+The loop. A browser without a pass is redirected to the waiting page with `return_to`, this page's URL. When its turn
+comes, the waiting page posts a form with the pass to that URL. Here the pass is verified and stored in a cookie of this
+site, and the browser is redirected to the plain URL. The pass is never part of a URL, so no log, history or referrer
+contains it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +17,9 @@ from .visit import MAX_FORM, Reply, Visit, problem, redirect
 
 HEADER = "holdfast-pass"
 COOKIE = "holdfast_pass"
-# Of the form in which the waiting page sends the pass.
+# The content type of the form in which the waiting page sends the pass.
 FIELD = "holdfast_pass"
-# Browsers take a cookie with this prefix from this host alone, by TLS, for all paths.
+# With this prefix, browsers accept a cookie from this host alone, by TLS, for all paths.
 HOST_PREFIX = "__Host-"
 REMEMBERED_MAX = 10_000
 
@@ -101,7 +102,7 @@ class Gatekeeper:
         return known if known is not None and is_in_time(known.expires_at, time()) else None
 
     def _remember(self, token: str, known: Pass) -> None:
-        """Verifying a signature takes a good part of a millisecond, and buyers send many requests."""
+        """Verifying a signature takes a large part of a millisecond, and buyers send many requests."""
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         self._known[token] = known
@@ -110,8 +111,8 @@ class Gatekeeper:
         return self._buyer_of is None or self._buyer_of(visit) == known.buyer_id
 
     def _settle_in(self, visit: Visit, token: str | None, known: Pass | None) -> Reply:
-        """Whose pass it is, is checked by the request that follows: this one may come without the shop's own cookies.
-        A bad pass is not sent to the room again, which would return it for ever."""
+        """The next request checks whose pass it is, because this one may come without the shop's own cookies. A bad
+        pass is not sent back to the room, which would return it again in an endless loop."""
         if token is None or known is None:
             return problem(
                 403, "admission_required", "Not admitted", "This pass is not valid here. Join the line again."

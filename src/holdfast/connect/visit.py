@@ -1,4 +1,4 @@
-"""A request as the middleware sees it, and what it answers instead of the shop."""
+"""A request as the middleware sees it, and the response it sends instead of the shop's."""
 
 import json
 import random
@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 Headers = list[tuple[str, str]]
 
-# The waiting page returns a visitor by a form that is posted to the URL with this in its query.
+# The waiting page returns a visitor with a form that is posted to the URL with this in its query.
 RETURN_MARK = "holdfast_return=1"
 FORM = "application/x-www-form-urlencoded"
-# A pass has at most 2,000 characters; the rest is the form's own.
+# A pass has at most 2,000 characters; the rest is for the form itself.
 MAX_FORM = 4_000
 
 
@@ -37,7 +37,7 @@ class Visit:
 
     @property
     def local_url(self) -> str:
-        """Without the mark. Always a path of this site: `//host` and `/\\host` would be another."""
+        """The URL without the mark. Always a path on this site: `//host` and `/\\host` would lead to another."""
         query = "&".join(part for part in self.query.split("&") if part and part != RETURN_MARK)
         return quote("/" + self.path.lstrip("/\\"), safe="/:@!$&'()*+,;=~") + (f"?{query}" if query else "")
 

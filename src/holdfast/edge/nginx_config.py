@@ -1,6 +1,6 @@
-"""Makes the nginx configuration of `holdfast edge nginx`: a template, filled with addresses, keys and refusals.
+"""Generates the nginx configuration of `holdfast edge nginx`: a template, filled with addresses, keys and refusals.
 
-The refusals are those of the problem catalogue, so that a client cannot tell who refused it.
+The refusals are those of the problem catalogue, so a client cannot tell whether nginx or the server refused it.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ from holdfast.http.contract.problem import RETRY_LATER, ProblemKind
 
 TEMPLATES = Path(__file__).parent / "nginx"
 SCRIPT = "edge.js"
-# Of `holdfast edge nginx`, per client address. A household or a small office stays below, a script does not.
+# Of `holdfast edge nginx`, per client address. A household or a small office stays below it, a script does not.
 RATE_PER_SECOND, BUYING_RATE_PER_SECOND = 100, 10
-# How many seconds' worth may come at once: a page loads its files together, and its buyer clicks when it opens.
+# The burst, in seconds' worth of requests: a page loads its files together, and its buyer clicks when it opens.
 BURST_S, BUYING_BURST_S = 2, 3
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 _NETWORK = re.compile(r"[0-9A-Fa-f:.]+(/\d{1,3})?")
-# What a path may contain: it stands in the configuration without quotes.
+# The characters allowed in a path, which is not quoted in the configuration.
 _PATH = re.compile(r"/[A-Za-z0-9._/-]*")
 _INDENT = " " * 8
 
@@ -46,7 +46,7 @@ _REFUSALS = {
     "rate_limited": problems.RATE_LIMITED,
     "body_too_large": problems.BODY_TOO_LARGE,
 }
-# Not by a named location: they are found before there is an address.
+# Through a URL, not a named location: nginx detects these errors before it knows the URL of the request.
 _BY_ADDRESS = (problems.INVALID_HEADER, problems.PATH_TOO_LONG)
 _FORWARDED = (
     'proxy_set_header Connection "";',
@@ -55,7 +55,7 @@ _FORWARDED = (
     "proxy_set_header X-Forwarded-Proto $scheme;",
     'proxy_set_header X-Forwarded-Host "";',
     'proxy_set_header Forwarded "";',
-    # A trusted proxy decides what is traced, so what strangers send ends here.
+    # A trusted proxy decides which requests are traced, so trace headers from other clients are dropped.
     'proxy_set_header traceparent "";',
 )
 _ADD_CORS = (
@@ -67,9 +67,9 @@ _CORS = (
     "proxy_hide_header Access-Control-Expose-Headers;",
     *_ADD_CORS,
 )
-# Files that every request opens, or finds missing. Each worker looks again after a second, and keeps no cached answer
-# longer for it: nginx notices that a file was replaced. Each location keeps its own, and a worker often has 1,024 file
-# descriptors for these and all clients.
+# Files that every request opens, or finds missing. Each worker checks them again after a second. That keeps no cached
+# response longer, because nginx notices that a file was replaced. Each location has its own cache of open files, and a
+# worker often has only 1,024 file descriptors for these and all clients.
 _KEPT_OPEN = (
     "open_file_cache max=100 inactive=2s;",
     "open_file_cache_valid 1s;",
@@ -80,19 +80,19 @@ _KEPT_OPEN = (
 class EdgeOptions(Struct, frozen=True, kw_only=True):
     listen: str
     upstreams: tuple[str, ...]
-    # By the first part of each pass that is signed with it.
+    # By the first part of each pass that the key has signed.
     keys: Mapping[str, str]
-    # Where nginx keeps its cache, its process ID and its log.
+    # Where nginx stores its cache, its process ID and its log.
     state: Path
-    # Where `edge.js` is.
+    # The directory of `edge.js`.
     script_directory: Path = TEMPLATES
     rate_per_second: int = RATE_PER_SECOND
     buying_rate_per_second: int = BUYING_RATE_PER_SECOND
     # Networks without limits.
     exempt: tuple[str, ...] = LOOPBACK
-    # Networks that are refused everything.
+    # Networks whose requests are all refused.
     blocked: tuple[str, ...] = ()
-    # Whose pages may read answers (CORS).
+    # Origins whose pages may read responses (CORS).
     origins: frozenset[str] = frozenset()
 
 
@@ -124,7 +124,7 @@ def nginx_config(options: EdgeOptions) -> str:
 
 
 def read_networks(file: Path) -> tuple[str, ...]:
-    """An address or a network in each line, and comments after `#`."""
+    """One address or network per line. Comments begin with `#`."""
     lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
     try:
         return tuple(dict.fromkeys(str(ip_network(line, strict=False)) for line in lines if line))
@@ -149,7 +149,7 @@ def _is_address(text: str) -> bool:
 
 
 def _upstream(address: str, count: int) -> str:
-    """A server that failed is left out for a second. A single one is always tried."""
+    """A server that failed is skipped for a second. A single one is always tried."""
     return f"{_INDENT}server {address}{' max_fails=2 fail_timeout=1s' if count > 1 else ' max_fails=0'};"
 
 
@@ -192,7 +192,7 @@ def _busy_page() -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """For single quotes in nginx's syntax."""
+    """Escapes text for single quotes in nginx's syntax."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 

@@ -13,7 +13,7 @@ from holdfast.ledger.stock.queries import PoolView
 
 
 class GatePool(Struct, frozen=True):
-    """A pool as a gate outside the ledger has it."""
+    """A pool in a gate outside the ledger."""
 
     now: int
     at: Position
@@ -72,8 +72,8 @@ class GateAudit(Protocol):
     async def check(
         self, sku_id: str, ledger: LedgerPool, now: int, reason: str | None, *, thorough: bool
     ) -> PoolReport:
-        """Check one pool and repair what can be repaired safely. `reason` is what a caller reported of it; `thorough`
-        means reservation by reservation, now."""
+        """Check one pool and repair what can be repaired safely. `reason`: the report of a caller, if any; `thorough`:
+        reservation by reservation, now."""
 
     async def check_split_pools(self, reports: Mapping[str, PoolReport], now: int) -> dict[str, PoolReport]:
         """Check the pools that are split, as a whole, given the reports of their shards."""

@@ -4,13 +4,13 @@ Pools do not wait for one another here: each has at most one batch in flight, an
 order, so a hot pool cannot starve a quiet one. After a batch whose outcome is unknown, a retry with the same
 idempotency key finds out what happened.
 
-Sold-out cache. After a refusal for lack of stock, attempts within `cache_s` get the same answer from the cache, so a
+Sold-out cache. After a refusal for lack of stock, attempts within `cache_s` get the same result from the cache, so a
 stampede on an empty pool does not reach the engine. An attempt with an idempotency key may repeat one that was granted,
-in this process or another, and the same key must get the same answer. So it is answered from the cache only if its
-owner is known to have nothing in the pool (`winners.py`), and if every rule treats it like the attempt that was
-refused. Where other processes grant, too, one read of the store confirms the refusal for all waiting attempts
-(`confirmed_refusals.py`). While the cache lasts, batches of that pool start at least `GATHER_S` apart, so that more
-attempts share one look-up of their keys. An attempt that comes after a pause does not wait.
+in this process or another, and must then get the same result. So it is answered from the cache only if its owner is
+known to have nothing in the pool (`winners.py`), and if every rule treats it like the refused attempt. Where other
+processes grant, too, one read of the store confirms the refusal for all waiting attempts (`confirmed_refusals.py`).
+While a cache entry lasts, batches of that pool start at least `GATHER_S` apart, so that more attempts share one look-up
+of their keys. An attempt that comes after a pause does not wait.
 
 Latency. The duration of a pool's last batch, from the arrival of its first command, is kept for a moment: it slows down
 the pace of a waiting room.
@@ -91,15 +91,15 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         return submitted
 
     def cached_refusal(self, sku_id: str) -> Verdict | None:
-        """The answer to an attempt without an idempotency key, if the pool was just found to be empty."""
+        """The result for an attempt without an idempotency key, if the pool was just found to be empty."""
         cached = self._cached(sku_id)
         return None if cached is None else self._give(sku_id, cached)
 
     def cached_refusal_with_key(
         self, sku_id: str, owner_id: str, min_quantity: int, tier: int
     ) -> "Verdict | asyncio.Future[Verdict | None] | None":
-        """The answer to an attempt that cannot repeat one that was granted, if the pool was just found to be empty. A
-        future where the store has to confirm it; with None the gate has to decide."""
+        """The result for an attempt that cannot repeat a granted one, if the pool was just found to be empty. A future
+        if the store has to confirm it; with None the gate has to decide."""
         cached = self._cached(sku_id)
         if cached is None or not cached.covers(min_quantity, tier):
             return None
@@ -110,7 +110,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         return self._give(sku_id, cached)
 
     def certain_refusal(self, sku_id: str, owner_id: str, min_quantity: int, tier: int) -> CachedRefusal | None:
-        """As `cached_refusal_with_key`, if memory suffices. `tell` counts it when it is sent."""
+        """Like `cached_refusal_with_key`, if memory suffices. `tell` counts it when it is sent."""
         cached = self._cached(sku_id)
         if cached is None or not cached.covers(min_quantity, tier) or self._is_refresh_due(cached):
             return None
@@ -147,7 +147,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
             await self._confirmed.drain()
 
     def slowness_ms(self) -> dict[str, float]:
-        """For each pool with recent commands: the latency of the last answer, or the age of the oldest command if
+        """For each pool with recent commands: the latency of the last result, or the age of the oldest command if
         higher."""
         now = monotonic()
         self._took = {key: took for key, took in self._took.items() if now - took.at < SLOWNESS_S}
@@ -199,7 +199,7 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         counters.count_waits(sku_id, [pending.since for pending in batch], now)
 
     def _cache(self, key: str, command: Command, last: Verdict, started: float) -> None:
-        """Keep the last verdict of a batch if it is about stock. Its age counts from before the batch was decided."""
+        """Cache the last verdict of a batch if it is about stock. Its age counts from before the batch was decided."""
         sku_id = whole_of(key)
         self._refusals.pop(sku_id, None)
         if last.outcome not in OUT_OF_STOCK or not isinstance(command, Reserve):
@@ -208,13 +208,13 @@ class Batcher(KeyedBatcher[Command, Verdict]):
         self._refusals[sku_id] = CachedRefusal(last, started, started + lasts_s, command.min_quantity, command.tier)
         if self._winners is not None and lasts_s > 0:
             self._winners.prepare(sku_id, self._waiting_in(sku_id))
-        # No store can confirm a refusal of a pool that is split, so its filter would be loaded in vain.
+        # No store can confirm a refusal of a split pool, so its filter would never be used.
         if self._confirmed is not None and lasts_s > 0 and not is_shard(key):
             self._confirmed.prepare(sku_id)
 
 
 class SplitBatcher(Batcher):
-    """For SKUs that may be split: each of their shards has a queue of its own, whose key `key_of` chooses."""
+    """For SKUs that may be split: each shard has its own queue, whose key `key_of` chooses."""
 
     def __init__(self, key_of: Callable[[str, Command], str], gate: Gate, **limits: Any) -> None:
         super().__init__(gate, **limits)

@@ -14,14 +14,14 @@ class CachedRefusal(Struct):
     verdict: Verdict
     since: float
     until: float
-    # Facts of the refused attempt: it was within the limit per owner, and of a sufficient tier.
+    # Properties of the refused attempt: it was within the limit per owner, and of a sufficient tier.
     min_quantity: int
     tier: int
-    # How many were refused from the cache; None once an attempt was sent to be decided.
+    # How many attempts were refused from the cache; None once an attempt was sent to be decided.
     given: int | None = 0
 
     def covers(self, min_quantity: int, tier: int) -> bool:
-        """Whether every rule treats this attempt, of an owner without reservations, like the one that was refused."""
+        """Whether every rule treats this attempt, by an owner without reservations, like the refused one."""
         return min_quantity <= self.min_quantity and tier >= self.tier
 
 

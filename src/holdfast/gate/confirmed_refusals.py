@@ -2,17 +2,18 @@
 
 The model. As in `winners.py`, a pool that was found empty gets a filter of all owners of a reservation in it. Other
 processes may grant at any moment, so memory alone is not enough. Instead, attempts that arrive during a read share the
-next one. A read says, for one moment, whether the pool is still empty and who got something since the filter was last
-complete. An owner who is not in the filter then has nothing: none of their keys can be known and no limit counts
-against them, so they are refused without looking up their keys. The gate decides for owners who may be in the filter.
+next one. One read returns, as of one moment, whether the pool is still empty and which owners got units since the
+filter was last complete. An owner who is not in the filter then has nothing: none of their keys can be known and no
+limit counts against them, so they are refused without looking up their keys. The gate decides for owners who may be in
+the filter.
 
 The invariants. A read begins after every attempt that it answers has arrived, so it sees every grant that any process
-has acknowledged before. The filter is complete up to a mark, which only a read moves forward, together with the owners
-in between. If anything is uncertain (the pool has changed, the store does not answer or no longer has what came after
-the mark), the result is None, and the gate decides. `term` is None while the ledger is doubted, and changes afterwards;
-older filters are then invalid.
+has acknowledged before. The filter is complete up to a mark. Only a read advances the mark, together with adding the
+owners in between. If anything is uncertain (the pool has changed, the store does not respond or no longer has the
+changes after the mark), the result is None, and the gate decides. `term` is None while the ledger is in doubt, and
+changes afterwards, which invalidates older filters.
 
-When it fails. A filter that could not be filled or updated is dropped, and built again after a later refusal.
+When it fails. A filter that could not be filled or updated is dropped, and rebuilt after a later refusal.
 """
 
 import asyncio
@@ -31,9 +32,9 @@ from holdfast.runtime.log import log_failure
 
 # At 5,000 attempts per second, 15 share a read, as they share a batch.
 GATHER_S = 0.003
-# A filter that was not updated for this long is built again: history is deleted after two days.
+# A filter that was not updated for this long is rebuilt: history is deleted after two days.
 FOLLOWED_S = 600.0
-# A pool whose filter could not be filled is not tried again at once.
+# The pause before retrying a pool whose filter could not be filled.
 RETRY_S = 1.0
 
 # How long a read may take before the gate decides instead: longer than any read of a healthy store.
@@ -41,29 +42,29 @@ LOOK_TIMEOUT_S = 0.5
 # At most this many wait for the next read of a pool, as in a queue; the gate decides or drops the others.
 WAITING_MAX = 8192
 
-# How far a store was read; each has its own kind.
+# The position up to which a store was read; each store has its own kind.
 Mark = Any
 Add = Callable[[Iterable[str]], None]
 
 
 class Seen(Struct, frozen=True):
-    """A store at one moment."""
+    """A snapshot of a store."""
 
-    # On the attempt in question; None if it would change anything.
+    # The verdict on the attempt in question; None if it would change anything.
     verdict: Verdict | None
-    # The owners who got something since the mark, and the new mark.
+    # The owners who got units since the mark, and the new mark.
     owner_ids: Sequence[str]
     mark: Mark
 
 
 class OwnerFeed(Protocol):
     async def load(self, sku_id: str, add: Add) -> Mark | None:
-        """Add everybody who has a reservation in the pool, ended ones too; returns up to where they are complete. None
-        if that cannot be told."""
+        """Add everyone who has a reservation in the pool, including ended ones. Returns the mark up to which they are
+        complete; None if it cannot be determined."""
 
     async def look(self, sku_id: str, mark: Mark, attempt: Reserve) -> Seen | None:
-        """The answer to an attempt of an owner who has nothing. None if what came after the mark is no longer
-        known."""
+        """The result for an attempt of an owner who has nothing. None if the changes after the mark are no longer
+        available."""
 
 
 class _Followed:
@@ -87,7 +88,7 @@ class ConfirmedRefusals:
         self._loads: set[asyncio.Task[None]] = set()
 
     def ask(self, sku_id: str, owner_id: str, cached: CachedRefusal) -> "asyncio.Future[Verdict | None] | None":
-        """The refusal to come, or None if the gate has to decide. What comes may be None, too."""
+        """The future refusal, or None if the gate has to decide. The future's result may be None, too."""
         found = self._pools.get(sku_id)
         if found is None or found.mark is None or found.owners.may_have(owner_id):
             return None
@@ -104,7 +105,7 @@ class ConfirmedRefusals:
         return answer
 
     def prepare(self, sku_id: str) -> None:
-        """The filter of a pool that was found empty."""
+        """Build the filter of a pool that was found empty."""
         term, found = self._term(), self._pools.get(sku_id)
         if term is None or (found is not None and found.term == term):
             return
@@ -153,7 +154,7 @@ class ConfirmedRefusals:
                 if verdict is not None:
                     count_refusals(sku_id, verdict.outcome, refused)
         finally:
-            # However this ended, the gate decides for the rest.
+            # Whatever happened, the gate decides for the rest.
             followed.reading = None
             _answer([*waiting, *followed.waiting], None, followed.owners)
             followed.waiting = []
@@ -167,11 +168,11 @@ class ConfirmedRefusals:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 seen = await self._feed.look(sku_id, followed.mark, attempt)
         except TimeoutError:
-            # Later attempts do not wait for a store that does not answer.
+            # Later attempts do not wait for a store that does not respond.
             self._drop(sku_id, followed)
             return None
         except EngineError:
-            return None  # The gate reports what is wrong.
+            return None  # The gate reports the problem.
         if seen is None:
             self._drop(sku_id, followed)
             return None

@@ -1,4 +1,4 @@
-"""An engine: the gate, and everything that belongs to where stock is decided."""
+"""An engine: the gate, and everything that depends on where stock is decided."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ class GateLink(Protocol):
     async def call_everywhere(self, *commands: Sequence[str | bytes | int]) -> list[list[Any]]: ...
 
 
-# One write on every primary of the gate; for each, how it failed, or None.
+# One write on every primary of the gate. Returns for each how it failed, or None.
 Beat = Callable[[], Awaitable[Sequence[BaseException | None]]]
 
 
@@ -56,14 +56,14 @@ class Restocker(Protocol):
     async def restock(self, sku_id: str, units: int, reference: str) -> None: ...
 
     def add(self, connection: Connection, sku_id: str, units: int, reference: str) -> bool:
-        """Write it as part of a transaction. False if the pool would become too large."""
+        """Record it as part of a transaction. False if the pool would become too large."""
 
     async def deliver(self, sku_id: str) -> None:
-        """Have the pool take what was added."""
+        """Make the pool take the units that were added."""
 
 
 class Evidence(Protocol):
-    """What a gate outside the ledger knows about a ledger that went back. It keeps marks, too."""
+    """What a gate outside the ledger knows about a ledger that went back. It also stores marks."""
 
     async def read(self) -> KeptMark | None: ...
 
@@ -72,11 +72,12 @@ class Evidence(Protocol):
     async def holds(self) -> list[Acknowledged]: ...
 
     async def close_pools(self) -> None:
-        """Nothing more is granted until they are rebuilt from the ledger. Pools that it lost are forgotten."""
+        """Stop all grants until the pools are rebuilt from the ledger. Pools that the ledger lost are removed."""
 
 
 class Engine(Struct, frozen=True, eq=False):
-    """Everything about where stock is decided. The optional parts exist where the gate is not the ledger itself."""
+    """Everything that depends on where stock is decided. The optional parts exist if the gate is not the ledger
+    itself."""
 
     gate: Gate
     look_at: LookAt

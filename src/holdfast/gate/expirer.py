@@ -1,10 +1,10 @@
-"""Returns units whose deadline has passed to their pool.
+"""Returns units of overdue holds to their pool.
 
 A batch that runs short returns overdue holds itself; the expirer returns them when no commands arrive. Every pass finds
-the pools with overdue holds and returns them through the gate in portions, taking turns between pools. So a million
-holds due in one pool do not delay the others, and delay buyers of that pool only for one portion. Passes continue
-meanwhile, and a pool that does not answer occupies only one turn. Several expirers may run: the pool's lock serialises
-them, and the second finds nothing left to do.
+the pools with overdue holds and returns them through the gate in portions, alternating between pools. So a million
+holds that become due in one pool do not delay the others, and delay that pool's buyers only for one portion. Passes
+continue meanwhile, and a pool that does not respond blocks only one slot. Several expirers may run: the pool's lock
+serialises them, and the second finds nothing left to do.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from holdfast.runtime.log import log_failure
 
 # Units must be back well within a second of their deadline; an idle pass is one indexed query.
 PASS_INTERVAL_S = 0.2
-# No hold is shorter than a second, so what is not due within this time now will not be due before the next pass.
+# No hold is shorter than a second, so a hold that is not due within this time will not be due before the next pass.
 LONGEST_REST_MS = 800
-# Holds, in some milliseconds.
+# Holds per portion, which takes some milliseconds.
 PORTION = 100
-# Where one writer serves all pools, all other writes wait meanwhile.
+# Smaller where one writer serves all pools, because all other writes wait meanwhile.
 PORTION_OF_ONE_WRITER = 50
 LONGEST_PAUSE_S = 0.01
-# Pools that return a portion at the same time.
+# Pools that return a portion concurrently.
 TURNS = 4
 
 
@@ -41,12 +41,12 @@ class Expirer:
         has_one_writer = database.dialect_name == "sqlite"
         self._portion = min(PORTION, PORTION_OF_ONE_WRITER) if has_one_writer else PORTION
         self._rest_s = PASS_INTERVAL_S
-        # It admits in order of arrival, so pools take turns.
+        # Slots are assigned in order of arrival, so pools take turns.
         self._turns = asyncio.Semaphore(TURNS)
         self._returning: dict[str, asyncio.Task[int]] = {}
 
     def agent(self) -> Agent[int]:
-        # Units must be back well within a second, after an outage too: no longer rest for failures.
+        # Units must be back well within a second, even after an outage, so failures do not lengthen the interval.
         return Agent(
             "expirer",
             self.pass_once,
@@ -81,7 +81,7 @@ class Expirer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _expire_or_log(self, sku_id: str) -> int:
-        """One pool that fails must not keep the units of the others."""
+        """A failing pool must not block the units of the others."""
         try:
             return await self._expire(sku_id)
         except Exception as exc:

@@ -1,4 +1,4 @@
-"""How far background work is behind: the number of waiting items, and the age of the oldest."""
+"""How far background work has fallen behind: the number of waiting items, and the age of the oldest."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Pools whose lock timed out: another server is lost or slow, or an operator has locked the table."""
+"""Pools whose lock timed out, because another server is lost or slow, or because an operator has locked the table."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -7,9 +7,9 @@ from holdfast.ledger.engine.limits import LockLimits
 
 # A batch holds the lock for some milliseconds.
 BATCH = LockLimits(hold_ms=2_000)
-# Once a pool is known to be locked, each batch only tries whether it still is.
+# Once a pool is known to be locked, each batch only checks briefly whether it still is.
 RETRY = LockLimits(wait_ms=250, hold_ms=2_000)
-# How long a pool is remembered that was not tried again.
+# How long a pool is remembered without another try.
 REMEMBERED_S = 10.0
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-# 256 KiB for a pool. Of 100,000 owners 5 % more ask the store than have won, of a million 38 %.
+# 256 KiB for a pool. With 100,000 winners, 5 % extra owners ask the store; with a million, 38 %.
 FILTER_BITS = 2**21
-# At most 16 MiB in all. The filter that was made first is dropped.
+# At most 16 MiB in total. The oldest filter is dropped.
 POOLS_MAX = 64
 
 _MASK = FILTER_BITS - 1

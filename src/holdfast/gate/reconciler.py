@@ -1,7 +1,7 @@
-"""Compares the gate with the ledger all the time, and repairs what can be repaired safely.
+"""Continuously compares the gate with the ledger, and repairs what can be repaired safely.
 
 What is compared depends on the engine (`GateAudit`): `sql_audit.py` where the database is the gate, `redis/audit.py`
-where Redis is. A caller that meets an inconsistent pool reports it, and the next check is made at once.
+where Redis is. A caller that finds an inconsistent pool reports it, which triggers the next check immediately.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Reconciler:
         self._wake.set()
 
     def agent(self) -> Agent[dict[str, PoolReport]]:
-        # Every refused caller reports; one pass serves them all.
+        # Every refused caller reports, so one pass serves them all.
         least_s = RECHECK_S / 10
         return Agent(
             "reconciler",
@@ -69,7 +69,7 @@ class Reconciler:
         return found
 
     async def fresh_reports(self) -> list[PoolReport]:
-        """The last reports, or new ones if those are old. One that could not be renewed is not trusted."""
+        """The last reports, or new ones if those are old. A report that could not be renewed is not trusted."""
         async with self._renewing:
             if monotonic() - self._passed_at > FRESH_S:
                 await self.pass_once()
@@ -77,7 +77,7 @@ class Reconciler:
         return [self.judged(report, newest) for report in self.reports.values()]
 
     def judged(self, report: PoolReport, now: int) -> PoolReport:
-        """The report, with a finding if it is too old to be true of now."""
+        """The report, with a finding if it is too old to be current."""
         longest_ms = (2 * self._audit.interval_s + FRESH_S) * 1000
         is_overdue = report.finding is None and now - report.checked_at > longest_ms
         return replace(report, finding="check_overdue") if is_overdue else report

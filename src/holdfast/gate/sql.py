@@ -2,19 +2,19 @@
 
 Lock the pool's row, read what the batch touches, decide, write the changes in bulk, commit (`ledger/stock/decide.py`).
 Before the commit nothing has happened; after it the verdicts may be returned. Several processes may do this on one
-PostgreSQL: the row lock queues their batches. If the CHECK on the pool's row ever fails, the rulebook has a defect, the
+PostgreSQL: the row lock queues their batches. If the CHECK on the pool's row ever fails, the rulebook has a defect; the
 batch is rolled back as a whole and nothing was granted. On PostgreSQL, where each step is a round trip, a batch that
 can be granted entirely is one statement, and one that only moves reservations is a read and a statement
 (`ledger/stock/without_transaction/`).
 
-Where the last batch changed nothing, as in a sold-out pool, attempts are first decided by a lock-free read of one
+If the last batch changed nothing, as in a sold-out pool, attempts are first decided on a lock-free read of one
 committed snapshot, by the same rulebook and without touching the disk. If nothing would change again, each verdict is
-what the lock would have led to at the moment of that snapshot, which is after the attempt arrived; so a key that any
-process granted before gets its first answer. If anything would change (a unit is free, a deadline has passed), the
-result is discarded and the batch is decided under the lock.
+what it would have been under the lock at the moment of that snapshot. The snapshot is newer than the attempt, so a key
+that any process granted before gets its first result. If anything would change (a unit is free, a deadline has passed),
+the result is discarded and the batch is decided under the lock.
 
-A pool whose lock could not be had in time is remembered for a while (`locked_pools.py`): operators see its name, and
-callers are refused sooner.
+A pool whose lock could not be acquired in time is remembered for a while (`locked_pools.py`): operators see its name,
+and callers are refused sooner.
 """
 
 from collections import deque
@@ -40,9 +40,10 @@ from holdfast.runtime import metrics
 
 # Pools whose last batch changed nothing. Beyond this many, all are forgotten.
 UNCHANGED_MAX = 10_000
-# Batches whose verdicts are kept: if the ledger goes back in time, they are the only record of what it lost.
+# Batches whose verdicts are kept. If the ledger goes back in time, they are the only record of what it lost.
 REMEMBERED_BATCHES = 256
-# And for how long: ended reservations may be deleted from the ledger after two days (`ledger/stock/pruning.py`).
+# Retention of these batches: ended reservations may be deleted from the ledger after two days
+# (`ledger/stock/pruning.py`).
 REMEMBERED_S = 24 * 3_600.0
 _ACKNOWLEDGED = frozenset({Outcome.RESERVED, Outcome.REPLAYED, Outcome.MOVED})
 
@@ -51,7 +52,7 @@ class WithoutTransaction(Protocol):
     async def decide(
         self, database: Database, sku_id: str, commands: Sequence[Command], limits: LockLimits
     ) -> Decision | None:
-        """None if nothing was written and the batch takes a transaction."""
+        """None if nothing was written and the batch needs a transaction."""
 
 
 class SqlGate:
@@ -81,7 +82,7 @@ class SqlGate:
         if sku_id in self._unchanged:
             verdicts = await self._decide_without_lock(sku_id, commands)
             if verdicts is not None:
-                # Refusals are left out: they are many, and would leave no room for what was granted.
+                # Refusals are left out: they are so many that they would displace the grants.
                 if any(verdict.outcome is Outcome.REPLAYED for verdict in verdicts):
                     self._remember(recoveries, commands, verdicts)
                 return verdicts

@@ -1,7 +1,7 @@
-"""Whether the ledger agrees with itself: the row of a pool against its reservations.
+"""Whether the ledger is consistent: the row of a pool against its reservations.
 
-Where the database is the gate, that is all there is to check. A ledger that contradicts itself is reported and left
-alone, because it needs a person.
+Where the database is the gate, there is nothing else to check. A ledger that contradicts itself is reported and left
+unchanged, because the repair needs an operator.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.stock.audit import LedgerPool, stored_and_counted
 from holdfast.ledger.stock.drift import record_drift
 
-# Reading all reservations costs the ledger a scan, and Redis a moment in which it does nothing else.
+# Reading all reservations costs the ledger a scan, and blocks Redis for a moment.
 AUDIT_INTERVAL_S = 30.0
 
 

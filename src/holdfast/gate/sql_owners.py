@@ -29,7 +29,7 @@ def see_new_owners(connection: Connection, sku_id: str, mark: OwnersMark) -> New
 
 
 async def load_owners(database: Database, sku_id: str, add: Add) -> None:
-    """All owners who had a reservation when this was called, and perhaps some who got one since."""
+    """All owners who had a reservation when this was called, and possibly some who got one since."""
     portion = START
     while True:
         after = portion

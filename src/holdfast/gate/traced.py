@@ -1,8 +1,8 @@
 """The batcher of a server that traces.
 
-A traced request has a span for its time in the queue. A batch with traced commands has one span, which belongs to the
-trace of the first of them and links to all; the others have one in their own trace that links to it, so that each trace
-is complete. Untraced commands only cost one look-up of a context variable.
+A traced request has a span for its time in the queue. A batch with traced commands has one span, in the trace of the
+first of them, with links to all. The others have a span in their own trace that links to it, so each trace is complete.
+Untraced commands only cost one look-up of a context variable.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class _Traced(Batcher):
 
     def _submit_traced(self, request: TraceContext, key: str, item: Command) -> asyncio.Future[Verdict]:
         if isinstance(item, Reserve | Move | Extend):
-            # First, so that everything that follows from the command finds it.
+            # First, so that everything caused by the command finds it.
             self._tracing.store.note(item.reservation_id, request)
         submitted = super().submit(key, item)
         self._queued[id(item)] = _Queued(request, self._tracing.tracer.start("queue", request))

@@ -1,4 +1,4 @@
-"""Knows, without asking the store, which owners cannot have a reservation in an empty pool.
+"""Knows, without reading the store, which owners cannot have a reservation in an empty pool.
 
 The model. An attempt with an idempotency key at an empty pool may repeat one that was granted, and must then get the
 first answer. So a pool that was found empty gets a filter with a bit for each owner of a reservation in it, including
@@ -46,7 +46,7 @@ class Winners:
         self._loads: set[asyncio.Task[None]] = set()
 
     def may_include(self, sku_id: str, owner_id: str) -> bool:
-        """Whether this owner's attempt may get another answer than that of an owner who has nothing."""
+        """Whether this owner's attempt may get a different result than that of an owner who has nothing."""
         found = self._filters.get(sku_id)
         if found is None or not found.is_complete or found.term != self._term():
             return True
@@ -72,7 +72,7 @@ class Winners:
             if self._filters.get(sku_id) is filling:
                 del self._filters[sku_id]
             return
-        # If the term has changed meanwhile, it is never asked.
+        # If the term has changed meanwhile, the filter is never used.
         filling.is_complete = True
 
     def queue(self, sku_id: str, owner_id: str) -> None:
@@ -87,7 +87,7 @@ class Winners:
             found.deciding, found.queued = set(_owners_of(commands)), set(_owners_of(left))
 
     def end(self, sku_id: str, commands: Sequence[Command], verdicts: Sequence[Verdict] | None) -> None:
-        """The batch is over, and no caller knows yet; the verdicts are None if they are not known."""
+        """The batch is over, and no caller has its verdicts yet; None if they are unknown."""
         found = self._filters.get(sku_id)
         if found is None:
             return

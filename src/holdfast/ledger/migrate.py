@@ -1,7 +1,8 @@
 """Brings the database to the tables this version needs. Safe to run from many processes at once, and beside servers.
 
-On PostgreSQL a change to a table waits for the transactions that use it, and everybody else waits behind it. So a
-migration waits for a lock only as long as nobody minds, and starts again: it gives way before PostgreSQL would take it
+On PostgreSQL, changing a table waits for the transactions that use it, and all later ones queue behind the change. So a
+migration waits for a lock only briefly, and then starts again. It gives way before PostgreSQL would treat it as part of
+a deadlock and cancel the other transaction.
 for one half of a deadlock and end the other.
 """
 
@@ -19,13 +20,13 @@ log = structlog.get_logger()
 # An upgrade may rewrite a large table, or wait for a long transaction to end.
 _TIMEOUT_S = 600.0
 _PAUSE_S = 1.0
-# Alembic has one context in a process; several cells are upgraded one after the other.
+# Alembic has one context per process; several cells are upgraded one after the other.
 _one_at_a_time: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 async def migrate(database: Database) -> tuple[str | None, str]:
-    """Upgrade, and return the revision before and after. A newer database is left as it is, if this version may use
-    it."""
+    """Upgrade, and return the revision before and after. A newer database that this version may use is left
+    unchanged."""
     newest = newest_revision()
     # Usually there is nothing to do, and finding that out must not wait for the lock of a busy server.
     current = await database.read(current_revision)

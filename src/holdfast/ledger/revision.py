@@ -1,8 +1,8 @@
-"""Which revision the database is at, which this version needs, and whether this version may use it; without Alembic,
-which is slow to import.
+"""Which revision the database has, which one this version needs, and whether this version may use it. Does not load
+Alembic, which is slow to import.
 
-A rolling upgrade. Migrations only add, with defaults for programs that do not know what was added, so a program may use
-a database of a later revision. What is no longer used is removed in a later release, by a migration that also raises
+Rolling upgrades. Migrations only add tables and columns, with defaults for programs that do not know them, so a program
+may use a database of a later revision. Unused columns are removed in a later release, by a migration that also raises
 `min_reader`: programs below it are refused.
 """
 
@@ -28,14 +28,14 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def min_reader(connection: Connection) -> str | None:
-    """The oldest revision a program may have to use this database; None if the database does not say."""
+    """The lowest revision of a program that may use this database; None if the database does not say."""
     if not inspect(connection).has_table(compatibility.name):
         return None
     return connection.execute(select(compatibility.c.min_reader)).scalar()
 
 
 def is_usable(connection: Connection) -> bool:
-    """Whether it has everything this version needs, and is open to it."""
+    """Whether it has everything this version needs and admits this version."""
     current, newest = current_revision(connection), newest_revision()
     if current is None or current <= newest:
         return current == newest

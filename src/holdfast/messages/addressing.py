@@ -1,4 +1,4 @@
-"""The channels in use, and where each buyer is reached by them."""
+"""The channels in use, and each buyer's address in them."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from holdfast.ledger.messages.message_log import MAIL, PUSH
 
 class Target(Struct, frozen=True):
     channel: str
-    # Which device, where there may be several.
+    # The device, for channels in which a buyer may have several.
     device: str = ""
 
 

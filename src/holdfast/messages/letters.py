@@ -19,10 +19,10 @@ from holdfast.domain.sale.sale import Sale, digits_of
 OURS = Path(__file__).parent / "templates"
 DEFAULT_LOCALE = "en"
 _ACCENT = "#0f766e"
-# Kept in memory, those that do not exist included: buyers choose the language they ask for.
+# Kept in memory, including missing ones: buyers choose the language they ask for.
 _FILES_MAX = 500
 KINDS = ("your_turn", "order_confirmed", "payment_failed", "order_cancelled", "order_refunded", "sold_out", "next_sale")
-# What a template may name.
+# The placeholders that a template may use.
 VALUES = ("sale", "shop", "amount", "quantity", "number", "deadline", "starts_at", "url", "unsubscribe_url")
 
 

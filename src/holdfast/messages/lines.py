@@ -1,8 +1,8 @@
-"""Tells people in line that it is their turn or that everything is sold, and those who asked of the next sale.
+"""Notifies people in line that it is their turn or that everything is sold out, and announces sales to subscribers.
 
 A line that calls two thousand people per second must not wait for messages. So nothing is written when a place is
-called: once per second the cursor of each line is compared with how far its people were told, and the places between
-the two are looked up in portions, only those of people who asked for messages.
+called. Instead, once per second the cursor of each line is compared with the last notified place. The places in between
+are looked up in portions, limited to people who subscribed to messages.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,9 +33,9 @@ from holdfast.messages.addressing import Addresses, Target
 from holdfast.runtime.agent import Agent
 
 PASS_INTERVAL_S = 1.0
-# A line that was open for longer when messages were switched on: those it called are inside or gone.
+# If a line was open for longer than this when messages were switched on, the people it called are inside or gone.
 NEW_LINE_MS = 60_000
-# Longer, and a turn is most likely over.
+# After this time, a turn is most likely over.
 TURN_NEWS_MS = 15 * 60_000
 SOLD_OUT_NEWS_MS = 24 * 3_600_000
 # The next sale is announced this long before it opens.
@@ -51,7 +51,7 @@ class LineMessages:
         return Agent("line_messages", self.pass_once, PASS_INTERVAL_S)
 
     async def pass_once(self) -> int:
-        """Returns how many messages it made."""
+        """Returns how many messages it created."""
         made = 0
         for line_id, position in await self._database.read(lines_that_moved):
             made += await self._repeat(partial(self._turns, line_id=line_id, is_new=position is None))
@@ -70,7 +70,7 @@ class LineMessages:
         return made
 
     def _turns(self, connection: Connection, line_id: str, *, is_new: bool) -> int | None:
-        """One portion; None once all that were called are told."""
+        """One portion; None once everyone who was called is notified."""
         now, room, name = self._database.now_ms(connection), room_of(connection, line_id), f"{TURNS}{line_id}"
         if room is None:
             return None
@@ -80,7 +80,7 @@ class LineMessages:
         told = lock_progress(connection, name)
         if told is None or told >= room.serving:
             return None
-        # Places of a draw are all over the line: they are found by looking through it once, not once per portion.
+        # The places of a draw are scattered over the line, so it is scanned once, not once per portion.
         upto = room.serving if room.draw is not None else min(told + PORTION, room.serving)
         called = [(one.buyer_id, one.ticket_id) for one in called_people(connection, room, told, upto)]
         store_progress(connection, name, upto, now)
@@ -102,7 +102,7 @@ class LineMessages:
         return [(row.sale_id, max(row.starts_at, row.created_at)) for row in found]
 
     def _next(self, connection: Connection, sale_id: str, announced_at: int) -> int | None:
-        """Who asked while this sale was on already asked for another one."""
+        """A buyer who asked while this sale was on has already asked for another one."""
         now, name = self._database.now_ms(connection), f"{ANNOUNCED}{sale_id}"
         if lock_progress(connection, name) != 0:
             return None

@@ -1,4 +1,4 @@
-"""The settings of mail, and what follows from those that are not set."""
+"""The mail settings, and the defaults for those that are not set."""
 
 import re
 from email.utils import parseaddr
@@ -13,8 +13,8 @@ MAX_ADDRESS = 254
 
 
 def is_mail_address(text: str) -> bool:
-    """One that can be written into a header and an envelope as it is. What looks like an encoded word (RFC 2047) would
-    be decoded in a header, line breaks included."""
+    """An address that can be written verbatim into a header and an envelope. Anything that looks like an encoded word
+    (RFC 2047) would be decoded in a header, line breaks included."""
     is_plain = len(text) <= MAX_ADDRESS and text.isascii() and "=?" not in text
     return is_plain and _ADDRESS.fullmatch(text) is not None
 
@@ -29,7 +29,7 @@ def check_mail(smtp_url: str, mail_from: str, templates: str) -> None:
 
 
 def sender_of(smtp_url: str, mail_from: str) -> str:
-    """Without a setting: the user of the mail server if that is an address, else one at its host."""
+    """Default sender: the user of the mail server if that is an address, else an address at its host."""
     if mail_from:
         return mail_from
     url = parse_smtp_url(smtp_url)

@@ -1,8 +1,8 @@
 """Sends the mail that is due, a few messages per claim, over one connection.
 
-The connection is opened first: while the mail server does not answer, nothing is claimed and no attempt is used up.
-Messages are claimed before they are sent, so that two processes never send the same one, and a process that is killed
-leaves `unknown` messages rather than duplicates (`ledger/messages/message_log.py`).
+The connection is opened first: while the mail server does not respond, nothing is claimed and no attempt is used up.
+Messages are claimed before they are sent, so two processes never send the same one, and a process that is killed leaves
+`unknown` messages rather than duplicates (`ledger/messages/message_log.py`).
 """
 
 import asyncio
@@ -41,11 +41,12 @@ log = structlog.get_logger()
 PASS_INTERVAL_S = 1.0
 CLAIMED_MAX = 10
 LEASE_MS = 120_000
-# No message is begun later than this after its claim: there is time for its slowest outcome before the claim runs out.
+# No message is started later than this after its claim, so that even the slowest outcome comes before the claim
+# expires.
 BEGIN_WITHIN_S = 60.0
-# While the server does not answer.
+# While the server does not respond.
 AWAY_S = 15.0
-# A pass may wait for a slow server, message after message.
+# A pass may wait for a slow server, one message after the other.
 LONGEST_PASS_S = 300.0
 
 
@@ -81,7 +82,7 @@ class Mailer:
         )
 
     async def pass_once(self) -> int:
-        """Send what is due; returns how many were claimed."""
+        """Send due messages. Returns how many were claimed."""
         if not await self._database.read(lambda c: anything_due(c, MAIL, self._database.now_ms(c))):
             return 0
         session = SmtpSession(self._url)
@@ -117,7 +118,7 @@ class Mailer:
         return [] if ends else claim(connection, MAIL, now, now + LEASE_MS, limit=CLAIMED_MAX)
 
     async def _send_claimed(self, session: SmtpSession, claimed: Sequence[Claimed]) -> tuple[list[Outcome], bool]:
-        """What came of each. Those that were not begun wait on, also when the process is stopped."""
+        """The outcome of each. Messages that were not started keep waiting, even if the process is stopped."""
         until, outcomes, is_broken = monotonic() + BEGIN_WITHIN_S, list[Outcome](), False
         for at, one in enumerate(claimed):
             if is_broken or monotonic() > until:
@@ -138,8 +139,8 @@ class Mailer:
         return outcomes, is_broken
 
     def _written(self, one: Claimed) -> bytes | None:
-        """None if it cannot be written: that one fails, and those claimed with it are sent. What buyers, operators and
-        templates give may be what the email package does not take, and it raises whatever it likes."""
+        """None if it cannot be written: this message fails, and those claimed with it are still sent. Values from
+        buyers, operators and templates may be invalid for the email package, which can raise any exception."""
         try:
             return self._mail(one).as_bytes(policy=SMTP_POLICY)
         except Exception as exc:

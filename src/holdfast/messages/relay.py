@@ -1,7 +1,8 @@
 """Creates messages from events, one for each buyer who asked for them.
 
 The model is that of webhooks: messages are written in the transaction that advances the position, so each event becomes
-one message at most, whatever crashes. It begins with the events after its first start. One process at a time does it.
+at most one message, even after a crash. The relay begins with the events after its first start. One process runs it at
+a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ from holdfast.runtime.agent import Agent
 PASS_INTERVAL_S = 0.5
 NAME = "messages"
 EVENTS_MAX, WINDOW = 1_000, 50_000
-# News of an order is news for days; an older mail would only surprise.
+# News of an order stays relevant for days; an older mail would only be confusing.
 ORDER_NEWS_MS = 3 * 24 * 3_600_000
 
 _KINDS = {
@@ -47,7 +48,7 @@ _TYPES = sorted((*_KINDS, "pool.sold_out"))
 
 
 class _News(Struct, frozen=True):
-    """What one event tells one buyer."""
+    """The message that one event creates for one buyer."""
 
     kind: str
     buyer_id: str
@@ -72,7 +73,7 @@ class MessageRelay:
         return Agent("message_relay", self.pass_once, PASS_INTERVAL_S)
 
     async def pass_once(self) -> int:
-        """Returns how many messages it made."""
+        """Returns how many messages it created."""
         seen, has_begun = await self._database.read(self._look)
         if not has_begun:
             await self._database.write(self._begin)
@@ -92,7 +93,7 @@ class MessageRelay:
         begin_progress(connection, NAME, latest_seq(connection), self._database.now_ms(connection))
 
     def _relay(self, connection: Connection, upto: int) -> int | None:
-        """The messages of the next events; None if there are no more, or another process is at it."""
+        """The messages of the next events; None if there are no more, or if another process holds the lock."""
         position = lock_progress(connection, NAME)
         upto = min(upto, latest_seq(connection))
         if position is None or position >= upto:
@@ -119,12 +120,12 @@ class MessageRelay:
 
 
 def _position(connection: Connection) -> int:
-    """Without a lock: only to save the transaction where there is nothing new."""
+    """Read without a lock, only to avoid a transaction when there is nothing new."""
     return find_stream(connection, NAME).position
 
 
 def note_sold_out(connection: Connection, sale_id: str | None, now: int) -> None:
-    """The people in line are told portion by portion (`lines.py`)."""
+    """The people in line are notified in portions (`lines.py`)."""
     line_id = None if sale_id is None else line_sold_out(connection, sale_id)
     if line_id is not None:
         begin_progress(connection, f"{SOLD_OUT}{line_id}", 0, now)

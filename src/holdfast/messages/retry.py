@@ -1,17 +1,17 @@
-"""When a message is sent again that was not accepted."""
+"""When to resend a message that was not accepted."""
 
 from collections.abc import Sequence
 
 from holdfast.ledger.messages.message_log import Outcome
 from holdfast.runtime.backoff import jittered
 
-# Between one attempt and the next, after replies that ask for patience (greylisting, full mailboxes, limits).
+# Delays between attempts, after temporary rejections (greylisting, full mailboxes, limits).
 DELAYS_S: tuple[float, ...] = (30, 120, 600, 1_800, 3_600, 7_200)
 _JITTER = 0.2
 
 
 def due_again(outcome: Outcome, now: int, delays_s: Sequence[float], asked_s: float = 0.0) -> Outcome:
-    """`asked_s`: the receiver wants that much patience."""
+    """`asked_s`: the delay that the receiver asked for."""
     if outcome.state != "waiting" or not outcome.is_attempt:
         return outcome
     attempts = outcome.message.attempts

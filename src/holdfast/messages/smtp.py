@@ -1,9 +1,9 @@
 """Sends mail by SMTP, one message after the other on a connection.
 
-A connection is opened before messages are claimed, so that none is claimed for a server that does not answer. What a
-reply means: 2xx to the data is delivered; 5xx is final, because the same message would be refused again; 4xx is later.
-A connection that breaks before the data was sent leaves the message unsent; one that breaks after it leaves the outcome
-unknown, because the server may have accepted it.
+A connection is opened before messages are claimed, so none is claimed for a server that does not respond. Replies: 2xx
+to the data means delivered; 5xx is final, because the same message would be rejected again; 4xx means retry later. If
+the connection breaks before the data was sent, the message is unsent. If it breaks afterwards, the outcome is unknown,
+because the server may have accepted it.
 """
 
 import smtplib
@@ -20,21 +20,21 @@ _FINAL = 500
 
 
 class Reply(Struct, frozen=True):
-    """`state`: sent, failed, unknown, or waiting for another attempt. `is_broken`: the connection is of no more use."""
+    """`state`: sent, failed, unknown, or waiting for a retry. `is_broken`: the connection cannot be used any more."""
 
     state: str
     reason: str | None = None
     is_broken: bool = False
-    # Whether the server had a say.
+    # Whether the server replied.
     is_attempt: bool = True
 
 
 class SmtpUnavailable(Exception):
-    """The server cannot be reached, or refuses us. The message has no credentials in it."""
+    """The server cannot be reached, or refuses us. The error text contains no credentials."""
 
 
 class SmtpSession:
-    """Blocking: to be used on a thread."""
+    """Blocking: use it on a thread."""
 
     def __init__(self, url: SmtpUrl, *, timeout_s: float = TIMEOUT_S) -> None:
         self._url, self._timeout_s = url, timeout_s
@@ -96,7 +96,7 @@ class SmtpSession:
 
     @staticmethod
     def _data(smtp: smtplib.SMTP, content: bytes) -> Reply:
-        """From here on, silence does not mean that nothing was sent."""
+        """From here on, a missing reply does not mean that nothing was sent."""
         quoted = b"\r\n".join(b"." + line if line.startswith(b".") else line for line in content.split(b"\r\n"))
         try:
             smtp.send(quoted.rstrip(b"\r\n") + b"\r\n.\r\n")
@@ -106,7 +106,7 @@ class SmtpSession:
         return Reply("sent") if 200 <= code < 300 else _refused(code)
 
     def abort(self) -> None:
-        """Does not wait, and ends what another thread is waiting for."""
+        """Does not wait, and interrupts a thread that is waiting for the server."""
         smtp, self._smtp = self._smtp, None
         if smtp is not None and smtp.sock is not None:
             with suppress(OSError):

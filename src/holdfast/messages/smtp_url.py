@@ -27,7 +27,7 @@ class SmtpUrl(Struct, frozen=True):
     password: str = ""
 
     def __repr__(self) -> str:
-        """Without the password, so that no log ever has it."""
+        """Without the password, so that no log contains it."""
         return f"SmtpUrl({self.host}:{self.port})"
 
 

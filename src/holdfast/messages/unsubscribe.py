@@ -1,7 +1,7 @@
-"""Links that end messages without signing in: signed, and good for as long as the contact is the same.
+"""Links that end messages without signing in: signed, and valid until the contact changes.
 
-A token names the buyer and the time at which they asked for messages. Who opts out and later asks again gets new
-links, and a mail from before cannot end what was asked for since.
+A token names the buyer and the time of their subscription. A buyer who opts out and later subscribes again gets new
+links, and an older mail cannot end the new subscription.
 """
 
 import hmac
@@ -35,7 +35,7 @@ class UnsubscribeLinks:
         return f"{payload.decode()}.{base64url(self._macs[0].digest(_LABEL + payload)).decode()}"
 
     def read(self, token: str) -> Subscriber | None:
-        """None if it is not one of ours."""
+        """None if we did not issue it."""
         payload, _, given = token.partition(".")
         if len(token) > _TOKEN_MAX or not token.isascii():
             return None

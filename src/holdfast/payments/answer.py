@@ -1,18 +1,18 @@
-"""Reads a provider's answer within bounds: one that drips, never ends or unpacks to gigabytes must cost nothing more.
+"""Reads a provider's response within bounds: a slow, endless or compressed response must not use up our resources.
 
-The time of the whole call is bounded by `limits`. The size is bounded here, and nothing is unpacked: answers are asked
-for as they are, and an encoded one is refused.
+`limits` bounds the time of the whole call. The size is bounded here, and nothing is decompressed: responses are
+requested without encoding, and an encoded one is refused.
 """
 
 import aiohttp
 
-# Far above any answer of a provider, far below what would hurt if every payment in progress got one.
+# Far above any provider's response, and harmless even if every payment in progress gets one this large.
 ANSWER_MAX_BYTES = 64 * 1024
 PLAIN = {"Accept-Encoding": "identity"}
 
 
 def limits(timeout_s: float) -> aiohttp.ClientTimeout:
-    """Half of the time is enough to connect. A failure to connect must come first: then nothing was sent."""
+    """Half of the time is enough to connect. A failure to connect must come first, because then nothing was sent."""
     return aiohttp.ClientTimeout(total=timeout_s, connect=timeout_s / 2)
 
 

@@ -70,7 +70,7 @@ class GuardedProvider:
                 log.warning("payment_provider_down", provider=self.breaker.name, error=str(exc))
             raise
         except BaseException:
-            # A refused refund is an answer; a cancelled call got none.
+            # A refused refund is a response; a cancelled call got none.
             self.breaker.withdrawn()
             raise
         else:

@@ -1,6 +1,6 @@
-"""Exchange rates of a service that is asked over HTTP.
+"""Exchange rates from an HTTP service.
 
-Its answer is kept for a few seconds, so that a crowd costs one call; an answer that cannot be trusted is no rate.
+A response is cached for a few seconds, so a crowd costs one call. A response that cannot be trusted counts as no rate.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class HttpRates:
         if asking is None:
             asking = self._asking[pair] = asyncio.ensure_future(self._ask(pair))
             asking.add_done_callback(lambda _: self._asking.pop(pair, None))
-        # One caller who leaves does not end the call of the others.
+        # A caller who leaves does not end the shared call of the others.
         return await asyncio.shield(asking)
 
     async def _ask(self, pair: tuple[str, str]) -> Decimal | None:

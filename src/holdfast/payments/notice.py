@@ -1,4 +1,4 @@
-"""A provider's webhook. It only says which payment to look up; `look_up` finds the truth."""
+"""A provider's webhook. It only says which payment to look up; `look_up` determines the state."""
 
 from msgspec import Struct
 

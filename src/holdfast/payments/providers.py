@@ -6,7 +6,7 @@ from holdfast.payments.port import PaymentProvider
 def open_providers(
     *, sandbox_url: str, stripe_api_key: str, stripe_api_base: str, timeout_s: float
 ) -> dict[str, PaymentProvider]:
-    """By the name that a sale gives under `payment`. The caller closes them."""
+    """By the name that a sale has under `payment`. The caller closes them."""
     # Their libraries are slow to import, and most installations need neither.
     providers: dict[str, PaymentProvider] = {}
     if sandbox_url:

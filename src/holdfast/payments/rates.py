@@ -1,6 +1,6 @@
-"""Exchange rates behind one port, for quotes in other currencies than a sale's.
+"""Exchange rates behind one port, for quotes in currencies other than the sale's.
 
-Two providers come with it: a fixed table from the settings, and a service that is asked over HTTP (`http_rates.py`).
+There are two providers: a fixed table from the settings, and an HTTP service (`http_rates.py`).
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,15 @@ from holdfast.domain.sale.rates import parse_rates
 
 class RateProvider(Protocol):
     async def rate(self, base: str, currency: str) -> Decimal | None:
-        """What one `base` is in `currency`; None if it is not traded. Raises `Unavailable` if that is not known now."""
+        """The price of one `base` in `currency`; None if the pair is not traded. Raises `Unavailable` if currently
+        unknown."""
         ...
 
     async def close(self) -> None: ...
 
 
 class FixedRates:
-    """A table that an operator keeps: `EUR/USD=1.0842,EUR/GBP=0.853`."""
+    """A table that an operator maintains: `EUR/USD=1.0842,EUR/GBP=0.853`."""
 
     def __init__(self, table: Mapping[tuple[str, str], Decimal]) -> None:
         self._table = table
@@ -28,11 +29,11 @@ class FixedRates:
         return self._table.get((base, currency))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 def rates_from(table: str, url: str) -> RateProvider:
-    """The service if there is one, else the table, which may be empty."""
+    """The service if one is configured, else the table, which may be empty."""
     if not url:
         return FixedRates(parse_rates(table))
     # Its library is slow to import, and few installations need it.

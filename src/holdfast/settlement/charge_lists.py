@@ -1,6 +1,7 @@
-"""Reads the providers' lists of charges every few minutes, so that the ledger learns of every charge.
+"""Reads the providers' lists of charges every few minutes, so that the ledger knows every charge.
 
-Apart from the payment audit: a busy provider lists for minutes, and the audit's checks must not wait for it.
+Separate from the payment audit: a busy provider takes minutes to list its charges, and the audit's checks must not
+wait.
 """
 
 from holdfast.errors import EngineError
@@ -11,14 +12,14 @@ from holdfast.settlement.settler import Settler
 from holdfast.settlement.unknown_charges import UnknownCharge, UnknownCharges
 
 INTERVAL_S = 180.0
-# Each reading begins some time before the last one: a charge may be listed late. The first begins an hour back.
+# Each read starts some time before the last one, because a charge may be listed late. The first starts an hour back.
 OVERLAP_MS = 600_000
 FIRST_MS = 3_600_000
 
 
 class ChargeLists:
     def __init__(self, database: Database, settler: Settler, charges: UnknownCharges, *, restores: bool = True) -> None:
-        """`restores`: whether a reservation that the ledger lacks may be made again (`UnknownCharges.adopt`)."""
+        """`restores`: whether a reservation that the ledger lacks may be recreated (`UnknownCharges.adopt`)."""
         self._database, self._settler, self._charges, self._restores = database, settler, charges, restores
         self._read_until = 0
 
@@ -28,13 +29,13 @@ class ChargeLists:
         )
 
     async def read(self) -> list[PaymentFinding]:
-        """Charges that the providers have and the ledger does not: each becomes an order, a refund or a parked item."""
+        """Turns charges that the providers have and the ledger lacks into orders, refunds or parked items."""
         now = await self._database.read(self._database.now_ms)
         since = max(self._read_until - OVERLAP_MS if self._read_until else now - FIRST_MS, 0)
         try:
             unknown = (await self._charges.find(since, is_by_sale=False)).ours
         except EngineError as exc:
-            # The next reading begins where this one did.
+            # The next read starts where this one did.
             found = [PaymentFinding("provider_not_asked", "charges", str(exc), is_repaired=False)]
             log_findings(found)
             return found

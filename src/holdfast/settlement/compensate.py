@@ -2,10 +2,11 @@
 
 The model. The gate never sells more than a pool has. But stock can turn out to be missing or broken, and imported data
 can be wrong. A sale can deliver what an operator declared (`deliverable_units`), and never more than its pool has in
-all. If the standing orders exceed that, the sale's policy applies, at once when an operator declares it and in every
-payment audit: `cancel_last` cancels the newest orders, as many as necessary, and refunds them; `fulfil_first` keeps all
-of them, uses the sale's `buffer_units`, and flags the newest of the rest, whose units have to be sourced; `report` only
-reports. More than `review_above_percent` of what was sold is never cancelled automatically: that needs an operator's
+total. If the standing orders exceed that, the sale's policy applies, immediately when an operator declares it and in
+every payment audit. `cancel_last` cancels the newest orders, as many as necessary, and refunds them. `fulfil_first`
+keeps all of them, uses the sale's `buffer_units`, and flags the newest of the rest, whose units have to be sourced.
+`report` only reports. More than `review_above_percent` of what was sold is never cancelled automatically: that needs an
+operator's approval. Flags are removed when there are enough units again.
 approval. Flags are removed when there are enough units again.
 
 On failure. The affected orders are read once, each is checked again under its lock, a few per transaction, and the
@@ -35,7 +36,7 @@ from holdfast.ledger.tables.sales import orders
 from holdfast.settlement.refund import Refunder
 
 REFUND_KEY = f"{INTERNAL_KEY_PREFIX}compensation"
-# Short transactions: a refund or a purchase waits for one of them at most.
+# Short transactions, because a refund or a purchase may have to wait for one of them.
 BATCH_MAX = 16
 
 
@@ -72,7 +73,7 @@ class Compensator:
         return await self._act(short, is_approved=is_approved)
 
     async def look(self, *, is_full: bool) -> list[Compensation]:
-        """Act on every sale that is short, remove flags that are not needed any more, and return those found."""
+        """Process every sale that is short, remove obsolete flags, and return the sales found."""
         found = await self._database.read(shortage.declared)
         if is_full:
             counted = await self._database.read(shortage.found_by_counting)
@@ -139,8 +140,8 @@ class Compensator:
         return cancelled
 
     def _cancel(self, connection: Connection, sale_id: str, order_ids: Sequence[str], is_approved: bool) -> list[str]:
-        """Counted again under the sale's lock: orders may have been cancelled or refunded meanwhile, or so few units
-        declared that a person has to decide."""
+        """Counts again under the sale's lock: in the meantime, orders may have been cancelled or refunded, or so few
+        units declared that an operator has to decide."""
         lock_sale(connection, sale_id)
         cancelled, short = [], shortage.of_sale(connection, sale_id)
         must_wait = short is None or (short.needs_review and not is_approved)
@@ -152,11 +153,11 @@ class Compensator:
         return cancelled
 
     def _cancel_one(self, connection: Connection, order_id: str) -> int:
-        """How many units need not be delivered any more."""
+        """Returns how many units need not be delivered any more."""
         order, now = lock_order(connection, order_id), self._database.now_ms(connection)
         if order is None or order.status != OrderStatus.CONFIRMED:
             return 0
-        # What was refunded on request is not refunded again.
+        # An amount that was refunded on request is not refunded again.
         if left_of(connection, order):
             enter(connection, f"rfd_{order_id[4:]}", Wanted(order_id, REFUND_KEY), now)
         values = {"status": OrderStatus.CANCELLED.value, "updated_at": now}

@@ -39,8 +39,8 @@ from holdfast.settlement.together import Together
 
 log = structlog.get_logger()
 
-# A transaction at a pool keeps its purchases waiting, so it must stay short: this many orders take some ten
-# milliseconds, and fewer would mostly pay for the transaction itself.
+# A transaction at a pool blocks its purchases, so it must stay short. This many orders take some ten milliseconds; with
+# fewer, most of the cost would be the transaction itself.
 BATCH_MAX = 64
 MOVES_MAX = 512
 # The buyer was admitted when the first reservation was made.
@@ -65,11 +65,11 @@ class Interpreter:
         self._moves: Together[Move, Verdict] = Together(self._apply_all, most=MOVES_MAX)
 
     async def settle(self, lease: Lease, event: Event) -> None:
-        """Walk a leased case as far as it goes now. Never raises."""
+        """Walk a leased case as far as it can go now. Never raises."""
         await self._guarded(lease, self._settle(lease, event))
 
     async def proceed(self, record: Record) -> None:
-        """As `settle`, for a case that is already posted."""
+        """Like `settle`, for a case that is already posted."""
         await self._guarded(record.lease, self._walk(record))
 
     async def _guarded(self, lease: Lease, work: Awaitable[None]) -> None:
@@ -78,7 +78,7 @@ class Interpreter:
         except Fenced:
             log.warning("settlement_fenced", reservation_id=lease.reservation_id)
         except EngineError as exc:
-            # The ledger is away. The lease expires, and another worker continues from what is stored.
+            # The ledger is unavailable. The lease expires, and another worker continues from the stored state.
             log.warning("settlement_interrupted", error=str(exc), reservation_id=lease.reservation_id)
         except Exception as exc:
             log.exception("settlement_failed", reservation_id=lease.reservation_id)
@@ -129,7 +129,7 @@ class Interpreter:
                 case _:
                     return await self._call_provider(effect, record)
         except EngineError as exc:
-            # Not reached, or outcome unknown: either way the next worker continues from what is stored.
+            # Not reached, or outcome unknown: in either case the next worker continues from the stored state.
             return EffectFailed(effect, str(exc) or type(exc).__name__)
         except Exception as exc:
             log.exception("settlement_effect_failed", reservation_id=record.reservation_id, effect=effect)

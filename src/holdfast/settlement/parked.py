@@ -1,4 +1,4 @@
-"""What needs an operator: everything that failed too often, with its history, to be retried or dropped.
+"""Work that needs an operator: everything that failed too often, with its history, to be retried or dropped.
 
 A drop keeps the promise that no charge is without an order or a refund. A settlement is dropped only once it is certain
 that no money was taken: the provider is asked, an authorisation is voided, and then the units return. If money was
@@ -68,11 +68,11 @@ class Parked:
     async def items(
         self, *, kind: str | None = None, limit: int = LIST_MAX, starting_after: str | None = None
     ) -> tuple[list[ParkedItem], bool]:
-        """By kind and id. Returns one page, and whether there is more."""
+        """By kind and ID. Returns one page, and whether there is more."""
         return await self._database.read(lambda c: _page(c, kind, limit, starting_after))
 
     async def retry_all(self, kind: str) -> int:
-        """Retry everything of a kind that is parked now. Returns how many there were."""
+        """Retry all items of a kind that are parked now. Returns how many there were."""
         retried, after = 0, None
         while True:
             page, has_more = await self.items(kind=kind, starting_after=after)
@@ -148,7 +148,7 @@ class Parked:
         await self._settler.interpreter.settle(lease, discarded)
 
     async def _void(self, payment: Any) -> Payment | None:
-        """The payment, if its money was taken. What is only authorised is voided."""
+        """The payment, if its money was taken. A payment that is only authorised is voided."""
         if payment.state == PaymentStatus.CAPTURED:
             return Payment(payment.payment_key, PaymentState.CAPTURED, payment.reference, amount=payment.amount)
         if payment.state not in _MAYBE_TAKEN:
@@ -235,7 +235,7 @@ def _has_sale(connection: Connection, reservation_id: str) -> bool:
 
 
 def _payments(connection: Connection, reservation_id: str) -> list[Any]:
-    """Wherever its money may be: its own payment, one it took over, and the one its replacement has."""
+    """All payments that may have its money: its own, one it took over, and its replacement's."""
     successor = select(settlements.c.successor_id).where(settlements.c.reservation_id == reservation_id)
     is_of_it = or_(
         payments.c.payment_key.in_(own_keys(connection, reservation_id)),
@@ -259,7 +259,7 @@ def _refund(connection: Connection, refund_id: str) -> tuple[Row[Any], PaymentKi
 
 
 def _drop_refund_if_unchanged(connection: Connection, refund: Row[Any]) -> None:
-    """Unless it changed since the provider was asked."""
+    """Only if it has not changed since the provider was asked."""
     order = None if refund.order_id is None else lock_order(connection, refund.order_id)
     if order is None or order.status == OrderStatus.CANCELLED:
         raise DropRefused("The buyer's order does not stand, so the money must go back. Retry it.")

@@ -49,10 +49,10 @@ FULL_INTERVAL_S = 3_600.0
 NOTE_KEPT_MS = 3_600_000
 # A settlement takes seconds; one that is open for this long is blocked by something.
 STUCK_AFTER_MS = 300_000
-# How far back, and how many payments, a thorough pass asks the providers about.
+# How far back a thorough pass asks the providers, and about how many payments.
 ASKED_SINCE_MS = 3_600_000
 ASKED_MAX = 200
-# Orders that a finding names; the rest can be listed with the API.
+# Orders listed in a finding; the rest can be listed with the API.
 NAMED_MAX = 10
 
 
@@ -97,7 +97,7 @@ class PaymentAudit:
         return PaymentReport(now, found, parked)
 
     async def hint(self, payment_key: str) -> bool:
-        """The provider says that something happened: check now. Safe to repeat."""
+        """The provider reports that something happened: check now. Safe to repeat."""
         if await self._is_only_declined(payment_key):
             return True
         known = await self._database.write(lambda c: self._hint(c, payment_key))

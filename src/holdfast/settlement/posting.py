@@ -1,13 +1,13 @@
 """The ledger's part of settlement: any number of settlements of one pool, in one transaction.
 
 The model. Under the pool's lock each case is built from the ledger and advanced by its event
-(`domain/sale/settling.py`). Then everything the ledger has to do for all of them is written at once: payments, wallet
-entries, orders, endings, refunds owed, the work itself. What is left is at most one call to the provider or the gate
-per case (`Record.pending`), for the interpreter. So no ledger effect is ever half done, and one commit serves everyone
-waiting at the same pool.
+(`domain/sale/settling.py`). Then all ledger writes for all of them are done at once: payments, wallet entries, orders,
+endings, refunds owed, the work itself. After that, at most one call to the provider or the gate is left per case
+(`Record.pending`), for the interpreter. So no ledger effect is ever half done, and one commit serves everyone waiting
+at the same pool.
 
 Where the database is the gate, the reservation ends in this same transaction. Where Redis is, the ledger claims the
-units, which makes them sold whatever Redis believes, and the gate is notified afterwards.
+units, which makes them sold whatever the state of Redis, and the gate is notified afterwards.
 
 On failure nothing is written. A worker that has lost its lease finds another fence on the row, and its event is not
 applied.
@@ -44,7 +44,7 @@ Posted = tuple[Lease, Event]
 
 
 class SettlementBatch:
-    """One transaction: what its cases share, and what they leave to be written."""
+    """One transaction: the state that its cases share, and the writes they collect."""
 
     def __init__(self, locked: LockedPool, now: int, claimed: dict[str, int], *, notifies_gate: bool) -> None:
         self.locked = locked
@@ -143,7 +143,7 @@ class Posting:
         return self._resume(connection, locked, due, now)
 
     def settle_these(self, connection: Connection, sku_id: str, ids: Sequence[str]) -> list[Record]:
-        """As `settle_due`, for these only."""
+        """Like `settle_due`, for these settlements only."""
         locked = self._pools.lock(connection, sku_id, ())
         now = locked.now(connection, self._database)
         return self._resume(connection, locked, self.queries.due_of(connection, sku_id, ids, now), now)

@@ -1,13 +1,13 @@
 """Settles the purchases that intents name (`HOLDFAST_SETTLEMENT_SOURCE=kafka`).
 
-The model. An intent is a wake-up: what there is to do is the settlement's row in the ledger, which is claimed under its
-pool's lock or by a lease. So an intent that arrives twice, or at two workers, settles nothing twice. Each product has a
-queue of its own, with one batch in flight, so a hot product does not delay the others. What the ledger can pay by
-itself (wallets) is settled in bulk; what a provider pays is leased and walked, and the product's next batch does not
-wait for the provider's answers.
+The model. An intent is a wake-up. The work itself is the settlement's row in the ledger, which is claimed under its
+pool's lock or by a lease. So an intent that arrives twice, or at two workers, settles nothing twice. Each product has
+its own queue, with one batch in flight, so a hot product does not delay the others. Payments that need no provider
+(wallets) are settled in bulk. Payments through a provider are leased and walked one by one, and the product's next
+batch does not wait for the provider's responses.
 
-On failure. A settlement that has to wait for its next attempt, or whose intent was lost, is found by the settler, which
-looks for what was due some seconds ago.
+On failure. The settler finds a settlement that has to wait for its next attempt, or whose intent was lost: it looks for
+work that has been due for some seconds.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ log = structlog.get_logger()
 
 # The caller bounds how many purchases it hands over at once.
 QUEUE_MAX = 100_000
-# Transactions at once: a worker has eight connections by default, and others need some of them.
+# Concurrent transactions: a worker has eight connections by default, and others need some of them.
 TRANSACTIONS_MAX = 4
-# Of the calls that a provider may have in flight, this many are left for other products.
+# This many of the calls that a provider may have in flight are left for other products.
 LEFT_FOR_OTHERS = 4
 
 Walk = asyncio.Task[None]
@@ -70,7 +70,7 @@ class Purchases:
         )
 
     async def settle(self, sku_id: str, reservation_id: str) -> None:
-        """Settle as far as possible now. Raises an EngineError if the ledger does not answer; then the result is
+        """Settle as far as possible now. Raises an EngineError if the ledger does not respond; the result is then
         unknown."""
         walk = await self._batcher.submit(sku_id, reservation_id)
         if walk is not None:
@@ -106,7 +106,7 @@ class Purchases:
         await asyncio.gather(*[self._interpreter.proceed(record) for record in records if record.pending])
 
     async def _start(self, product: str, group: _Group) -> dict[str, Walk]:
-        """Slots are taken before the leases, which must not expire while they wait for one."""
+        """Slots are taken before the leases, which must not expire while waiting for a slot."""
         own, walks, left = self._own_slots[product], dict[str, Walk](), group.ids
         while left:
             taken = await self._take(own, len(left))

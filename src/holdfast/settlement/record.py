@@ -20,9 +20,9 @@ from holdfast.settlement.retry import deferred
 CHECK_AGAIN_MS = 1_000
 # Units may be waiting to return, so a gate that is back is notified within this.
 NOTIFY_AGAIN_MS = 10_000
-# How long a buyer has to answer the bank, at least: a hold may end sooner. Banks give between five and ten minutes.
+# The minimum time a buyer has to authenticate with the bank; a hold may end sooner. Banks give five to ten minutes.
 ANSWER_WITHIN_MS = 300_000
-# Usually the webhook or the buyer's return comes first. This finds what they missed, at one call to the provider.
+# Usually the webhook or the buyer's return comes first. This check finds what they missed, at one provider call.
 ANSWER_LOOK_MS = 30_000
 
 _COUNTED_AS = {
@@ -78,7 +78,7 @@ class Record:
             reference=None if payment is None else payment.reference,
             funding=_funding(sale, self._amount),
             amount=self._amount,
-            # The ledger has sold it, and the journal has not said so yet.
+            # The ledger has sold it, but the journal does not say so yet.
             reservation=Status.CONFIRMED if is_claimed and work.state == Work.WAITING else status,
             order=_order_source(order, sale),
             has_replacement=has_replacement,
@@ -133,7 +133,7 @@ class Record:
 
     @property
     def pending(self) -> Effect | None:
-        """The call to the provider or the gate that comes next, if it does not have to wait."""
+        """The next call to the provider or the gate, if it does not have to wait."""
         is_paused = not self.effects or self.effects[-1] in _PAUSES
         return None if is_paused or not self.case.is_open else self.effects[-1]
 
@@ -144,12 +144,13 @@ class Record:
 
     @property
     def answer_until(self) -> int:
-        """Until when the bank's question may be open: its payment was last changed when the bank asked."""
+        """Until when the bank's authentication may be pending: the payment was last changed when the bank requested
+        it."""
         asked_at = 0 if self.payment is None else int(self.payment["updated_at"])
         return max(0 if self.reservation is None else self.reservation.expires_at, asked_at + ANSWER_WITHIN_MS)
 
     def advance(self, event: Event, now: int, **facts: bool) -> None:
-        """`facts` are what the case needs from the ledger: `has_units`, `has_funds`, and so on."""
+        """`facts` are the inputs that the case needs from the ledger: `has_units`, `has_funds`, and so on."""
         before = self.case
         self.case, self.effects = advance(replace(before, **facts), event)
         self.outcome = _outcome(before, self.case, self.effects)
@@ -166,7 +167,7 @@ class Record:
         row |= {"state": case.payment.value, "reason": case.payment_reason, "reference": case.reference}
         row["updated_at"] = now
         if before.payment in (None, PaymentStatus.NEW):
-            # A note has the amount that was requested. The charge is for what was granted.
+            # A note has the requested amount. The charge is for the granted units.
             row |= {"amount": case.amount, "currency": self.account[1]}
         if case.is_reacquiring != before.is_reacquiring:
             row["reservation_id"] = self._replacement_id or self.reservation_id
@@ -220,7 +221,7 @@ class Record:
 def _current(
     payments: Sequence[Row[Any]], spendable: Sequence[Row[Any]], reservation: Reservation | None
 ) -> Row[Any] | None:
-    """The payment to work on: one with an open outcome, one that was captured and does not go back, or the one of the
+    """The payment to work on: one with an open outcome, one that was captured and is not being returned, or that of the
     latest attempt. None if the latest attempt has none yet."""
     if found := [row for row in payments if row.state in _UNDECIDED] or spendable:
         return found[0]
@@ -232,7 +233,7 @@ def _current(
 
 
 def _is_paid_otherwise(payment: Row[Any] | None, spendable: Sequence[Row[Any]]) -> bool:
-    """What to do with two captures is decided when the second becomes known."""
+    """If there are two captures, what to do is decided when the second becomes known."""
     return payment is not None and payment.state != PaymentStatus.CAPTURED and bool(spendable)
 
 

@@ -1,11 +1,11 @@
 """Pays refunds back, each exactly once.
 
 The model. A refund is a row, written while the order is locked, so that all refunds together never exceed what was
-paid. The refunder leases it and pays the money back under the refund's own key: to a wallet in the transaction that
-ends the refund, or first through a provider, with retries. In a sale that is paid externally it only records the
-caller's refund; in any other sale an order without a payment has nothing to pay back, and is parked. Units
-return exactly once: in the transaction that ends the refund where the database is the gate; where Redis is, by a
-restock that carries the refund's id (`Restocker`).
+paid. The refunder leases it and pays the money back under the refund's own key. A wallet is paid in the transaction
+that ends the refund; a provider is called first, with retries. In a sale that is paid externally, the refunder only
+records the caller's refund. In any other sale, an order without a payment has nothing to pay back, and its refund is
+parked. Units return exactly once: in the transaction that ends the refund where the database is the gate; where Redis
+is, by a restock that carries the refund's ID (`Restocker`).
 
 On failure it is retried later and parked after some attempts; a provider that refuses parks it at once. A worker that
 has lost its lease writes nothing.
@@ -87,7 +87,7 @@ class Refunder:
         )
 
     async def pass_once(self) -> int:
-        """Pay what is due. Returns how many there were. Usually there is nothing, and then no write is needed."""
+        """Pay due refunds. Returns how many there were. Usually there are none, and then no write is needed."""
         if not await self._database.read(lambda c: ledger.is_any_due(c, self._database.now_ms(c))):
             return 0
         return await self._pass(only=None)
@@ -167,7 +167,8 @@ class Refunder:
             attempts = refund.attempts + 1
             now = self._database.now_ms(connection)
             values = deferred(refund.history, "refund", error, attempts, now)
-            # Once the money is back only units have to return, and no operator can help with that: retry indefinitely.
+            # Once the money is back, only units have to return. No operator can help with that, so it is retried
+            # indefinitely.
             if refund.state == "waiting" and (is_final or attempts >= self._attempts_max):
                 values["state"] = "parked"
             ledger.store_if_leased(connection, refund, **values)

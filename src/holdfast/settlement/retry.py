@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.runtime.backoff import exponential_ms
 
-# Most replies are lost for a moment only, so the first retry comes soon.
+# Most failures are brief, so the first retry comes soon.
 FIRST_RETRY_MS = 200
 LONGEST_RETRY_MS = 60_000
 HISTORY_MAX = 20
@@ -12,7 +12,7 @@ ERROR_MAX = 500
 
 
 def deferred(history: str | None, step: str, error: str, attempts: int, now: int) -> dict[str, object]:
-    """The columns to write; `history` is what the row had."""
+    """The columns to write; `history` is the row's previous history."""
     return {
         "attempts": attempts,
         "due_at": now + exponential_ms(attempts, FIRST_RETRY_MS, LONGEST_RETRY_MS),

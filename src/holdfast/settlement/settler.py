@@ -1,15 +1,15 @@
 """Turns reservations that must be paid for into orders.
 
-The model. Work is a row in the ledger (`settlements`), written with the move to settling. The settler visits the pools
-that have work due side by side, a few transactions at a time, and looks for others meanwhile, so that a large sale, or
-one whose pool is locked, does not delay a small one. What the ledger can pay by itself (wallets) it settles in bulk,
-many in one transaction, without a lease: the transaction is all there is. What a provider pays is leased, and each case
-is walked through its effects (`Interpreter`), many at once.
+The model. Work is a row in the ledger (`settlements`), written with the move to settling. The settler serves all pools
+with due work side by side, a few transactions at a time, and meanwhile looks for more. So a large sale, or one whose
+pool is locked, does not delay a small one. Payments that need no provider (wallets) are settled in bulk, many in one
+transaction and without a lease. Payments through a provider are leased, and each case is walked through its effects
+(`Interpreter`), many concurrently.
 
 On failure. An effect that fails is retried later with backoff, and parked after `attempts_max`, with its history; the
-others continue. A worker that dies leaves leases that expire; the next one continues from what is stored, and asks the
-provider where that does not tell enough. One that slept past its lease is fenced: its number is not on the row any
-more, and its events are not applied.
+others continue. A worker that dies leaves leases that expire. The next one continues from the stored state, and asks
+the provider if that is insufficient. A worker that slept past its lease is fenced: its number is no longer on the row,
+and its events are not applied.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.5
 # After a full bulk transaction, purchases that wait for the pool get this share of its time.
 REST_SHARE = 0.5
-# Finding due work counts all of it, so pools with much work get several turns before the next search, and meanwhile the
-# searches are at least this far apart.
+# Finding due work counts all of it. So pools with much work get several turns before the next search, and searches are
+# at least this far apart.
 ROUNDS = 8
 LOOK_S = 0.05
-# Far beyond the longest call to a provider: a worker that is still alive then has been asleep.
+# Far beyond the longest provider call: a worker that returns after this was suspended.
 LEASE_MS = 30_000
 
 
@@ -59,7 +59,7 @@ class Settler:
         lease_ms: int = LEASE_MS,
         grace_ms: int = 0,
     ) -> None:
-        """`grace_ms`: what is due for less than that is left to `Purchases`, unless its pool has older work."""
+        """`grace_ms`: work that became due more recently is left to `Purchases`, unless its pool has older work."""
         self._database = database
         self._posting = posting
         self.interpreter = interpreter
@@ -69,7 +69,7 @@ class Settler:
         self._grace_ms = grace_ms
         # By provider: one that hangs must not occupy the slots of the others.
         self._under_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
-        # Pools that are being served. Of those with a provider one at a time, which takes its share of the free places.
+        # Pools being served. Pools with a provider are served one at a time, each taking its share of the free slots.
         self._serving: dict[tuple[str, str | None], asyncio.Task[int]] = {}
         self._transactions, self._leasing = asyncio.Semaphore(TRANSACTIONS_MAX), asyncio.Lock()
         self._wake = asyncio.Event()
@@ -101,17 +101,17 @@ class Settler:
         return [task for tasks in self._under_way.values() for task in tasks]
 
     async def settle_all(self) -> None:
-        """Until nothing is due any more; deferred work is left."""
+        """Settle until nothing is due any more; deferred work is left."""
         while await self.pass_once() or self._all_under_way():
             if under_way := self._all_under_way():
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def pass_once(self) -> int:
-        """Several turns for every pool that has work due. Returns how much was started."""
+        """Several turns for every pool that has due work. Returns how much was started."""
         return sum(await asyncio.gather(*await self._start_due()))
 
     async def _look(self) -> int:
-        """The same, and back as soon as there may be others to serve. Returns 0 if nothing could be started."""
+        """The same, but returns as soon as there may be other pools to serve. Returns 0 if nothing could be started."""
         await self._start_due()
         serving = list(self._serving.values())
         if not serving:
@@ -120,12 +120,12 @@ class Settler:
         return sum(task.result() for task in done) + len(waiting)
 
     async def _start_due(self) -> list[asyncio.Task[int]]:
-        """Start to serve what is due, except what is still being served."""
+        """Start to serve pools with due work, except those still being served."""
         queries, now_ms = self._posting.queries, self._database.now_ms
         due = await self._database.read(lambda c: queries.due_pools(c, now_ms(c) - self._grace_ms))
         if not due:
             return []
-        # The first may use up the rate or the parallelism, so pools take turns at being first.
+        # The first pool may use up the rate or the parallelism, so pools take turns at being first.
         self._turn += 1
         start = self._turn % len(due)
         started = []
@@ -151,7 +151,7 @@ class Settler:
         return taken
 
     async def _serve(self, pool: DuePool, pools: int) -> int:
-        """One pool that fails must not keep the others waiting."""
+        """A failing pool must not block the others."""
         try:
             if pool.payment in PAID_BY_PROVIDER:
                 return await self._start_some(pool, pools)
@@ -172,7 +172,7 @@ class Settler:
         except EngineError:
             raise
         except Exception:
-            # Something in the batch cannot be settled, and must not keep the rest from it.
+            # Something in the batch cannot be settled, and must not block the rest.
             log.exception("settlement_batch_failed", sku_id=pool.sku_id)
             return await self._start_leased(pool, BATCH_MAX)
         self.interpreter.note_outcomes(records)

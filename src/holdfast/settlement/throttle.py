@@ -1,4 +1,4 @@
-"""Bounds how much is started per second."""
+"""Limits how many items are started per second."""
 
 import asyncio
 from time import monotonic
@@ -7,7 +7,7 @@ from time import monotonic
 class Throttle:
     def __init__(self, rate_per_second: float) -> None:
         self._rate = rate_per_second
-        # What may start at once after a pause: enough for short bursts, too little to overload a provider.
+        # The burst after a pause: enough for short peaks, too little to overload a provider.
         self._burst = max(rate_per_second / 4, 1.0)
         self._left = self._burst
         self._at = monotonic()

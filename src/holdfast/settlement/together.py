@@ -1,6 +1,6 @@
 """Settlement work for one pool, done in batches (`runtime/batching.py`).
 
-If one item makes the whole batch fail, each is done by itself, so that only that item fails.
+If one item makes the whole batch fail, each item is processed on its own, so that only that item fails.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

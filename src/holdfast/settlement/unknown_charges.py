@@ -1,8 +1,8 @@
 """Charges that a provider has and the ledger lacks, because it went back in time or they were made elsewhere.
 
-Each becomes work for the settler, which looks the payment up under its key and finishes it: an order where there are
-units for it, else a refund or a void. A charge that cannot be matched with a sale is parked for a person. The key of
-the purchase comes back too, so a buyer who retries finds the purchase and is not charged again.
+Each becomes work for the settler, which looks the payment up under its key and finishes it: as an order if there are
+units for it, else as a refund or a void. A charge that cannot be matched with a sale is parked for an operator. The key
+of the purchase is restored too, so a buyer who retries finds the purchase and is not charged again.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -44,7 +44,7 @@ class UnknownCharge(Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, str | int]:
-        """The facts with which a person finds it at the provider."""
+        """The facts that identify it at the provider for an operator."""
         charge, incarnation = self.listed.charge, "" if self.mark is None else self.mark.incarnation
         return {
             "provider": self.provider,
@@ -56,7 +56,7 @@ class UnknownCharge(Struct, frozen=True):
 
 
 class FoundCharges(Struct, frozen=True):
-    """`of_others` seem to belong to another ledger at the same provider, and are left to it."""
+    """`of_others`: charges that seem to belong to another ledger at the same provider, and are left to it."""
 
     ours: list[UnknownCharge] = []
     of_others: list[UnknownCharge] = []
@@ -69,11 +69,11 @@ class UnknownCharges:
         self._queries = batch_queries(database.dialect_name)
 
     async def find(self, since: int, incarnations: Collection[str] = (), *, is_by_sale: bool = True) -> FoundCharges:
-        """Raises if a provider does not answer: it may have charges that nobody would look for.
+        """Raises if a provider does not respond, because it may have charges that would otherwise be missed.
 
-        A charge of an incarnation that is neither listed in the ledger nor given here is of another ledger, unless it
-        is for a sale of this one: a backup may be older than an incarnation of its own. Without a person who looks at
-        what is found, that is not enough (`is_by_sale`): two ledgers may have sales of one name.
+        A charge of an incarnation that is neither listed in the ledger nor given here belongs to another ledger, unless
+        it is for a sale of this one: a backup may predate one of its own incarnations. Unless an operator reviews the
+        findings, that is not sufficient evidence (`is_by_sale`), because two ledgers may have sales with the same name.
         """
         listed = await self._database.read(read_incarnations)
         own = {*incarnations, *(each.incarnation for each in listed)}
@@ -88,10 +88,11 @@ class UnknownCharges:
         return found
 
     async def lacking_mark(self, since: int) -> Mark | None:
-        """A mark that a charge carries and the ledger lacks. It finds a ledger that went back and lost every other.
+        """A mark that a charge carries and the ledger lacks. It detects a ledger that went back and lost all other
+        marks.
 
-        An incarnation that the ledger does not list may be of another ledger that shares the account with the provider.
-        That is for `holdfast recover` to show and a person to decide; a server starts all the same.
+        An incarnation that the ledger does not list may belong to another ledger that shares the provider account.
+        Showing that is left to `holdfast recover`, and the decision to an operator; a server starts anyway.
         """
         async for _, page in self._pages(since):
             marks = [mark for listed in page if (mark := parse_mark(listed.charge.ledger_mark)) is not None]
@@ -109,8 +110,9 @@ class UnknownCharges:
                     break
 
     async def adopt(self, unknown: UnknownCharge, *, restores: bool = True) -> str:
-        """What became of it: `settling`, `returning` (no units are left for it), `parked`, or `known` by now. Without
-        `restores`, a reservation that the ledger lacks is not made again: a gate outside it would not know."""
+        """The result: `settling`, `returning` (no units are left for it), `parked`, or `known` by now. Without
+        `restores`, a reservation that the ledger lacks is not recreated, because a gate outside the ledger would not
+        know it."""
         return await self._database.write(lambda c: self._adopt(c, unknown, restores))
 
     def _adopt(self, connection: Connection, unknown: UnknownCharge, restores: bool) -> str:
@@ -173,7 +175,7 @@ def _is_open(listed: ListedPayment) -> bool:
 def _ours(
     connection: Connection, unknown: Collection[UnknownCharge], incarnations: Collection[str], is_by_sale: bool
 ) -> list[UnknownCharge]:
-    """A charge without a mark was made before there were any."""
+    """A charge without a mark dates from before marks existed."""
     return [
         each
         for each in unknown

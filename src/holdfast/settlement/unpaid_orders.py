@@ -1,9 +1,9 @@
 """Orders without a payment: repaired if the money is there after all, parked for an operator if not.
 
-The settler writes an order in the transaction that knows of its money, so one without has lost its payment since: by a
+The settler writes an order in the transaction that records its payment, so an order without one has lost it since: by a
 defect, a restored backup, or a manual change in the database. The provider is asked by the payment's key. If it has the
-money, the payment is written again. If it has none, or another amount, the order is parked: a retry asks again, and a
-drop lets the order stand as paid externally. A provider that does not answer is asked in the next pass.
+money, the payment is written again. If it has none, or another amount, the order is parked. A retry then asks again,
+and a drop lets the order stand as paid externally. A provider that does not respond is asked in the next pass.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from holdfast.settlement.payment_report import PaymentFinding
 
 
 class _Answer(Struct, frozen=True):
-    """Where the money is, or why there is none. `is_final`: asking again is pointless."""
+    """The payment that has the money, or why there is none. `is_final`: asking again is pointless."""
 
     detail: str
     key: str | None = None

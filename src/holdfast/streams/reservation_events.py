@@ -2,8 +2,8 @@
 
 A stream ends when the reservation ends, after about a minute, or when the server stops. A client reconnects with the
 last event it saw and misses nothing. Servers hang on SIGTERM while a stream is open, so all streams are ended first.
-The number of streams is limited per process and per owner, because each one uses memory for as long as it lasts. A
-client that gets none can still poll the reservation.
+The number of streams is limited per process and per owner, because each one uses memory while it is open. A rejected
+client can still poll the reservation.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from holdfast.ledger.events.watcher import Seen, Watcher
 
 STREAMS_MAX = 1_000
 STREAMS_PER_OWNER = 4
-# Waiting for one answer costs little beside a stream. Beyond these, it comes at once.
+# A long poll costs little compared to a stream. Beyond these limits, the response comes immediately.
 WAITS_MAX = 20_000
 WAITS_PER_OWNER = 8
 SHORTEST_S, LONGEST_S = 45.0, 60.0
@@ -53,7 +53,7 @@ class ReservationEvents:
 
     @contextmanager
     def counted(self, owner_id: str) -> Iterator[None]:
-        """For as long as a stream of theirs is open."""
+        """Counts a stream of an owner while it is open."""
         self._owners[owner_id] += 1
         try:
             yield
@@ -76,7 +76,7 @@ class ReservationEvents:
     async def wait(self, watched: Reservation, look: Look, within_s: float) -> Reservation:
         """The reservation once it has changed, after this time, or when the server stops.
 
-        The watcher says when to look, so that however many wait, the ledger is read a few times a second.
+        The watcher triggers each read, so the ledger is read a few times a second however many callers wait.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), aclosing(self._until_stopping(watched.reservation_id)) as news:
@@ -86,7 +86,7 @@ class ReservationEvents:
         return await look() or watched
 
     async def _until_stopping(self, reservation_id: str) -> AsyncGenerator[None, None]:
-        """Yields whenever there are events, the first time for those so far."""
+        """Yields whenever there are events; the first time, the existing ones."""
         news = self._watcher.watch(reservation_id, 0)
         stopping = asyncio.create_task(self._stopping.wait())
         following = asyncio.create_task(anext(news))

@@ -1,4 +1,4 @@
-"""The conformance suite for engines: run it against a gate of your own. Needs pytest and pytest-asyncio.
+"""The conformance suite for engines: run it against your own gate. Needs pytest and pytest-asyncio.
 
 Subclass `GateConformance` and provide a `harness` fixture, which opens your gate on an empty ledger:
 

@@ -88,7 +88,7 @@ class DeadlineConformance:
 
     @pytest.mark.parametrize("ahead_ms", [CLOCK_SKEW_MS + 1, HOUR, 25 * HOUR])
     async def test_a_pools_time_does_not_stand_still(self, harness: GateHarness, ahead_ms: int) -> None:
-        """Its last decision was made by a clock that was wrong."""
+        """The last decision was made by a clock that was wrong."""
         harness.clock.advance(ahead_ms)
         await harness.gate.apply(SKU, [Provision(1)])
         harness.clock.advance(-ahead_ms)
@@ -113,7 +113,7 @@ class DeadlineConformance:
         assert await harness.outcomes(Extend("a", MINUTE)) == [ILLEGAL]
 
     async def test_hope_is_the_earliest_deadline_that_is_left(self, harness: GateHarness) -> None:
-        """Some of the holds are overdue, and the batch itself moves the ones that would come next."""
+        """Some of the holds are overdue, and the batch itself moves those that would come next."""
         holds = [hold(f"h{n}", due_in=n * 1_000) for n in range(-2, 9)]
         await harness.put_state(state_of(len(holds), *holds))
         moves: list[Command] = [Extend("h1", MINUTE), Move(Transition.SETTLE, "h2"), Move(Transition.CONFIRM, "h3")]

@@ -19,7 +19,7 @@ class Clock(Protocol):
 
 
 class GateHarness:
-    """What the conformance suite needs of an engine. Every batch applied here must leave a consistent ledger."""
+    """What the conformance suite needs from an engine. Every batch applied here must leave a consistent ledger."""
 
     def __init__(
         self,

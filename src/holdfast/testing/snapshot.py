@@ -1,4 +1,4 @@
-"""Everything a ledger holds about one pool, and the invariants that hold whatever happened."""
+"""Everything a ledger holds about one pool, and the invariants that always hold."""
 
 from collections import defaultdict
 
@@ -46,7 +46,7 @@ class LedgerSnapshot(Struct):
             _check_history(self.reservations[reservation_id], types)
 
     def sorted_events(self) -> list[Event]:
-        """Overdue holds of one owner end at one moment in no promised order."""
+        """Overdue holds of one owner end at the same time, in no defined order."""
         return sorted(self.events, key=lambda e: (e.at, e.type, e.reservation_id or "", e.quantity or 0))
 
 
@@ -64,7 +64,7 @@ def _check_history(reservation: Reservation, types: list[str]) -> None:
 
 
 def replay(events: list[Event]) -> tuple[int, int, int]:
-    """Total, held and sold, from nothing but what was recorded."""
+    """Total, held and sold, computed only from the recorded events."""
     total = held = sold = 0
     for event in events:
         quantity = event.quantity or 0

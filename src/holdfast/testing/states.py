@@ -1,4 +1,4 @@
-"""States for a gate to decide on, described by what matters and filled in consistently."""
+"""States for a gate to decide on. Tests describe the relevant parts; the rest is filled in consistently."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ def state_of(
     ready: bool = True,
     remembered: Sequence[Remembered] = (),
 ) -> State:
-    """A pool with these reservations and the counts that follow from them."""
+    """A pool with these reservations and the counts that result from them."""
     return State(
         SKU,
         pool_of(SKU, total, reservations, rules, ready=ready),

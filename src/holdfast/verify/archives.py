@@ -1,7 +1,7 @@
-"""Archives are what the ledger was: their files are intact, and every event in them is in the history.
+"""Archives match the ledger: their files are intact, and every event in them is in the history.
 
-The hash of an event is in the chain, or kept where the event was deleted. So an archive that was changed does not
-match, however carefully that was done, and nothing but the ledger has to be trusted.
+The hash of an event is in the chain, or was kept when the event was deleted. So no modified archive can match, and
+nothing but the ledger has to be trusted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from holdfast.verify.check import EXAMPLES_MAX, Finding, Level
 Found = list[dict[str, Any]]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-# Below the number of parameters that every engine accepts.
+# Below the parameter limit of every engine.
 _IDS = 5_000
 
 
@@ -61,7 +61,7 @@ def _damage(directory: Path, file: ArchivedFile) -> dict[str, Any] | None:
 def _compare_events(
     connection: Connection, directory: Path, files: Sequence[tuple[ArchiveRun, ArchivedFile]]
 ) -> tuple[Found, dict[str, tuple[str, int]], int]:
-    """What differs, how each archived reservation ended, and how many archived events the ledger has deleted."""
+    """The differences, how each archived reservation ended, and how many archived events the ledger has deleted."""
     differing: Found = []
     endings: dict[str, tuple[str, int]] = {}
     deleted = 0
@@ -76,7 +76,7 @@ def _compare_events(
 
 
 def _known_hashes(connection: Connection, seqs: Sequence[int]) -> tuple[dict[int, bytes], int]:
-    """By number, and how many of them are all that was kept of a deleted event."""
+    """The hashes by number, and how many of these events are deleted except for their hash."""
     kept: dict[int, bytes] = {}
     for part in (seqs[at : at + _IDS] for at in range(0, len(seqs), _IDS)):
         found = select(pruned_events.c.seq, pruned_events.c.hash).where(pruned_events.c.seq.in_(part))
@@ -94,7 +94,7 @@ def _left_by_erasures(connection: Connection, seqs: Sequence[int]) -> set[tuple[
 
 
 def _is_known(row: Mapping[str, Any], known: Mapping[int, bytes], left: set[tuple[int, bytes]]) -> bool:
-    """Its hash is the ledger's, and its columns say the same as what is hashed."""
+    """Whether its hash is the ledger's, and its columns match the hashed content."""
     content, seq, digest = _decode(row[CONTENT]), row["seq"], leaf_hash(row[CONTENT].encode())
     return (known.get(seq) == digest or (seq, digest) in left) and all(
         row[name] == content.get(name) for name in row if name != CONTENT

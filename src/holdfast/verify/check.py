@@ -12,12 +12,12 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection, Select, Table, func, select
 
-# Enough to see what is wrong. The count says how often.
+# Enough to see the problem. The count has the total number.
 EXAMPLES_MAX = 5
 
 
 class Level(StrEnum):
-    # A single one fails the verification.
+    # A single counter-example fails the verification.
     FAILURE = "failure"
     # Work in progress: it is counted, and will complete or become a failure.
     OPEN = "open"

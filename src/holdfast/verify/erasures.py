@@ -1,4 +1,4 @@
-"""Erased buyers: what an erasure left of the events is what it recorded, and nothing else was replaced."""
+"""Erased buyers: the remaining events are exactly as the erasure recorded them, and no others were replaced."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ def _wrong(connection: Connection) -> Iterator[dict[str, Any]]:
 
 
 def _replaced_by_nobody(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Events that are there although only their hashes should be."""
+    """Events that still exist although only their hashes should."""
     is_redacted = exists().where(redacted_events.c.seq == events.c.seq)
     found = select(events.c.seq).join(pruned_events, pruned_events.c.seq == events.c.seq).where(~is_redacted)
     yield from ({"seq": seq, "wrong": "replaced"} for seq in connection.execute(found).scalars())
@@ -44,7 +44,7 @@ def _changed_since(connection: Connection) -> Iterator[dict[str, Any]]:
     last = select(redacted_events.c.seq, func.max(redacted_events.c.erased_by).label("by")).group_by("seq").subquery()
     is_last = (redacted_events.c.seq == last.c.seq) & (redacted_events.c.erased_by == last.c.by)
     rows = connection.execute(select(redacted_events.c.seq, redacted_events.c.hash).join(last, is_last)).all()
-    # One that was pruned since is no longer there.
+    # An event that was pruned since then no longer exists.
     found = hashes_of(connection, sorted(row.seq for row in rows))
     yield from (
         {"seq": row.seq, "wrong": "changed"} for row in rows if found.get(row.seq, b"").hex() not in ("", row.hash)

@@ -1,6 +1,6 @@
-"""The columns that may have any value: what they say is no record of a sale, each with the reason.
+"""The columns that may have any value because they record nothing about a sale, each with the reason.
 
-`holdfast verify` compares every other column with what the events say. A new column is compared unless it is here.
+`holdfast verify` compares every other column with the events. A new column is compared unless it is listed here.
 """
 
 from collections.abc import Mapping

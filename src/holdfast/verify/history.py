@@ -1,7 +1,7 @@
-"""History is what it was: the events match the chain, and the chain matches the checkpoints that were kept elsewhere.
+"""History is unchanged: the events match the chain, and the chain matches checkpoints that were stored elsewhere.
 
-The chain alone shows that events were changed by someone who did not think of it. Someone who did has computed it anew;
-only a checkpoint that they could not change shows that.
+The chain alone detects changes by someone who did not recompute it. If it was recomputed, only a checkpoint out of that
+person's reach can show the change.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Proof that the events of a reservation are in the history of a checkpoint, for someone without the database.
 
 For each event: the row, the hashes of the events in its group, the path from the group to the root of its link, and the
-path from that link to the root of the checkpoint. All but the row are hashes, so nothing else is disclosed.
+path from that link to the root of the checkpoint. Everything except the row is hashes, so nothing else is disclosed.
 """
 
 import binascii
@@ -24,7 +24,7 @@ from holdfast.verify.check import EXAMPLES_MAX, Finding, Level
 
 
 class ProvenEvent(Struct, frozen=True):
-    """`content` is what is hashed (`ledger/chain/leaves.py`). `number` says which group of its link it is in."""
+    """`content` is the hashed content (`ledger/chain/leaves.py`). `number` determines its group within the link."""
 
     content: str
     group: list[str]
@@ -34,7 +34,7 @@ class ProvenEvent(Struct, frozen=True):
     link_path: list[str]
 
     def root(self, links: int) -> str | None:
-        """The root of that many links that this event is in; None if the paths do not lead there."""
+        """The root over that many links that this event belongs to; None if the paths do not lead there."""
         if leaf_hash(self.content.encode()).hex() not in self.group:
             return None
         [leaf], count = groups_of([bytes.fromhex(each) for each in self.group]), -(-self.link.events // GROUP)
@@ -75,7 +75,7 @@ def prove_inclusion(
 
 
 def check_inclusion(proof: InclusionProof, checkpoints: Sequence[Checkpoint]) -> list[Finding]:
-    """Without the ledger."""
+    """Needs no ledger."""
     roots = {each.root for each in checkpoints if each.links == proof.links}
     strangers = [{"event": each.content} for each in proof.events if not _is_included(each, proof, roots)]
     others = [] if proof.receipt is None else list(_contradictions(proof.receipt, proof))
@@ -86,7 +86,7 @@ def check_inclusion(proof: InclusionProof, checkpoints: Sequence[Checkpoint]) ->
 
 
 def parse_receipt(text: str) -> dict[str, Any]:
-    """What a receipt says. Its signature is symmetric: only the server can check that."""
+    """The contents of a receipt. Its signature is symmetric: only the server can check it."""
     try:
         payload = text.split(".")[1]
         claims = msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=dict[str, Any])

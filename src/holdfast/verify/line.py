@@ -1,8 +1,8 @@
 """The line: everyone has one place, in the order of arrival or of the draw, and nobody was admitted too early.
 
-Places are deleted only if the operator set a retention, long after the sale; an event says how many, and with it the
-counts of the line still match. Until then the result of a lottery is recomputed from the seed, the length and the
-digest of the list, as anyone can do (docs/LOTTERY.md).
+Places are deleted only if the operator set a retention, long after the sale. An event records how many, so the counts
+of the line still match. Until then the result of a lottery is recomputed from the seed, the length and the digest of
+the list, as anyone can do (docs/LOTTERY.md).
 """
 
 from bisect import bisect_right
@@ -26,8 +26,8 @@ from holdfast.verify.stock import kept_hashes
 # Time synchronisation may set the engine's clock back by this much. Arrivals within it have no defined order.
 CLOCK_MS = 1_000
 AT_ONCE = 5_000
-# Requests that reach different processes within this time have no defined order: each waits in the queue of its
-# process, for two seconds at most, and then for the lock of the room.
+# Requests that reach different processes within this time have no defined order: each waits in its process's queue, for
+# two seconds at most, and then for the lock of the room.
 ARRIVAL_SKEW_MS = 3_000
 
 _is_given = places.c.place.is_not(None)
@@ -160,7 +160,7 @@ def _wrong_places(connection: Connection) -> Iterator[dict[str, Any]]:
 
 
 def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Places, passes and used passes of every line of which a part was deleted, by the events and what is left."""
+    """For each partly deleted line: its places, passes and used passes, according to events and remaining rows."""
     found: dict[str, list[int]] = {}
     told = select(events.c.seq, events.c.subject).where(events.c.type == PRUNED).order_by(events.c.seq)
     for seq, subject in connection.execute(told):
@@ -187,8 +187,8 @@ def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
 
 
 def _wrongly_merged(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Places behind somebody who arrived later, by more than the skew, although the ledger knew of the earlier arrival
-    when it gave the later one a place; or although it was recorded in time."""
+    """Places behind a buyer who arrived later by more than the skew, if the earlier arrival was recorded in time, or if
+    the ledger knew of it when the later one got a place."""
     columns = (places.c.sale_id, places.c.arrival, places.c.arrived_at, places.c.joined_at, places.c.staged_at)
     wanted = select(*columns).where(places.c.arrived_at.is_not(None)).order_by(places.c.sale_id, places.c.arrival)
     for sale_id, rows in groupby(connection.execute(wanted.execution_options(yield_per=AT_ONCE)), itemgetter(0)):
@@ -203,8 +203,8 @@ def _wrongly_merged(connection: Connection) -> Iterator[dict[str, Any]]:
 
 
 class Predecessors:
-    """The latest arrival among the places ahead, of all of them or of those joined after some moment. Only places
-    that arrived later than all that follow them are kept."""
+    """The latest arrival among the places ahead: among all of them, or among those joined after a given time. Keeps
+    only places that arrived later than all that follow them."""
 
     def __init__(self) -> None:
         self._joined_at: list[int] = []

@@ -18,7 +18,7 @@ _charged_once = Check(
     select(payments.c.reservation_id, func.count().label("charges"), func.sum(payments.c.amount).label("amount"))
     .where(
         payments.c.state.in_((*_asked, "captured")),
-        # What a provider took although it had declined it goes back.
+        # Money that a provider took although it had declined the payment is returned.
         ~is_returned,
     )
     .group_by(payments.c.reservation_id)

@@ -1,16 +1,17 @@
-"""Replays the events into the rows that there must be, and compares every column of every table with them.
+"""Replays the events into the rows that must exist, and compares every column of every table with them.
 
-The model. Each event has the facts it gave to rows (`ledger/engine/facts.py`). Folded in order they are the rows of the
-whole ledger, without a look at any other table. A row that differs, that no event made, or that is missing was not
-written by Holdfast. What may have any value is in `free_columns.py`. Payments, settlements and refunds are compared
-once they are decided: on the way there they change without an event, and other checks know what is in progress.
+The model. Each event has the facts that it gave to rows (`ledger/engine/facts.py`). Folded in order, they yield the
+rows of the whole ledger, without reading any other table. If a row differs, is missing, or was created by no event,
+the change was not made by Holdfast. Columns that may have any value are listed in `free_columns.py`. Payments,
+settlements and refunds are compared once they are decided: until then they change without events, and other checks know
+what is in progress.
 
-A ledger that an earlier release began has events without facts, the first one among them. What only those could say is
-counted as a note. So is a row that differs, if an event without facts is later than all that the row has: during an
-upgrade, processes of both releases write.
+A ledger that was created by an earlier release has events without facts, including the first one. Rows that only those
+events could explain are counted as a note. So is a row that differs, if there is an event without facts after the row's
+last event: during an upgrade, processes of both releases write.
 
-Memory: rows are compared in parts, each a share of all primary keys, so that a part has about as many rows as there are
-events in `EVENTS_MAX`. The events are read once for each part.
+Memory: rows are compared in parts. Each part is a share of all primary keys, sized to have about as many rows as there
+are events in `EVENTS_MAX`. The events are read once for each part.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,7 @@ class _Part:
         self._number, self._of = number, of
         self.rows = ReplayedRows(self._is_mine)
         self.unreadable: list[dict[str, Any]] = []
-        # The last event without facts, in a ledger that an earlier release began.
+        # The last event without facts, in a ledger that an earlier release created.
         self._old_until: int | None = None
         self._latest = 0
 
@@ -103,7 +104,7 @@ _PRUNED_EARLY_MS = 3_600_000
 
 @cache
 def _compared(table: Table) -> list[tuple[int, str, object]]:
-    """The columns of a row that events give values to, each with its index and its default."""
+    """The columns of a row that events set, each with its index and its default."""
     columns = [(index, c) for index, c in enumerate(table.c) if not c.primary_key and c not in SUMMED]
     return [(index, c.name, _default_of(c)) for index, c in columns if not FREE.is_free(table, c.name)]
 
@@ -122,7 +123,7 @@ def _key_of(table: Table) -> Callable[[Sequence[Any]], Key]:
 
 
 def count_parts(connection: Connection) -> int:
-    # One event may stand for hundreds of places, also of places that were deleted since.
+    # One event may stand for hundreds of places, including some that were deleted since.
     has_events = (rooms.c.pruned < rooms.c.joined) | rooms.c.unpruned_before.is_not(None)
     joined = select(func.coalesce(func.sum(rooms.c.joined), 0)).where(has_events)
     counts = select(func.count()).select_from(events), joined
@@ -138,7 +139,7 @@ def _differences(connection: Connection) -> Iterator[tuple[Level, dict[str, Any]
 
 
 def _pages(connection: Connection, table: Table) -> Iterator[Row[Any]]:
-    """All rows by primary key. Nothing stays open in between."""
+    """All rows by primary key. Nothing stays open between pages."""
     columns = list(table.primary_key)
     query, after = select(table).order_by(*columns).limit(PAGE), None
     while True:
@@ -154,7 +155,7 @@ def _failures(connection: Connection) -> Iterator[dict[str, Any]]:
 
 
 def _notes(connection: Connection) -> Iterator[dict[str, Any]]:
-    """None in a ledger whose first event has facts, which takes no replay to know."""
+    """None in a ledger whose first event has facts, which can be checked without a replay."""
     first = connection.execute(select(events.c.facts).order_by(events.c.seq).limit(1)).scalar()
     if first is None:
         yield from (found for level, found in _differences(connection) if level is Level.NOTE)

@@ -1,4 +1,4 @@
-"""The rows that events stand for."""
+"""The rows that result from the events."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ _BUYER = "buyer:"
 _DECIDED_PAYMENT = ("captured", "declined", "voided")
 # Not decided by the gate.
 _BESIDES_STOCK = ("pool.counted_anew", "pool.drift", "pool.in_sale")
-# Beside the columns of a row: the number of the last event that wrote to it.
+# Stored beside the columns of a row: the number of the last event that wrote to it.
 LAST_EVENT = "last event"
 _NOT_CALLED = dict.fromkeys(CHANGED_COLUMNS[1:])
 
@@ -50,7 +50,7 @@ SUMMED = {pools.c.total, pools.c.held, pools.c.sold, pools.c.active_reservations
 
 
 def is_in_progress(table: Table, row: Row[Any], expected: Values | None) -> bool:
-    """Whether neither the row nor the events say that it is decided."""
+    """Whether both the row and the events leave it undecided."""
     said = {} if expected is None else expected.get("state")
     if table is payments:
         return row.state not in _DECIDED_PAYMENT and said not in _DECIDED_PAYMENT
@@ -63,7 +63,7 @@ def is_in_progress(table: Table, row: Row[Any], expected: Values | None) -> bool
 
 class ReplayedRows:
     def __init__(self, is_mine: Callable[[Key], bool]) -> None:
-        """`is_mine`: which primary keys are wanted."""
+        """`is_mine`: selects the primary keys."""
         self._is_mine = is_mine
         self._seq = 0
         self._rows: dict[str, dict[Key, Values]] = defaultdict(dict)
@@ -146,7 +146,7 @@ class ReplayedRows:
         self._update(settlements, (event.reservation_id,), begun | buyer)
 
     def _decide(self, event: Row[Any], facts: Mapping[str, Any]) -> None:
-        """What every batch does to its pool, and a change of rules besides."""
+        """Every batch updates its pool; some also change the rules."""
         values: Values = {}
         if event.type == PRUNED:
             values["pruned_seq"] = event.seq
@@ -178,7 +178,7 @@ class ReplayedRows:
     def _prune_places(self, event: Row[Any]) -> None:
         pruned = PrunedPlaces.parse(event.subject)
         if pruned is None:
-            return  # Another check names it.
+            return  # Another check reports it.
         upto = pruned.first + pruned.count
         for arrival in range(pruned.first, upto):
             self._rows[places.name].pop((pruned.sale_id, arrival), None)

@@ -1,6 +1,6 @@
 """Compares the ledger with the independent records of the payment sandbox.
 
-The sandbox is read before the ledger, so the ledger knows any payment that moves in between as in progress.
+The sandbox is read before the ledger, so a payment that moves in between is in progress for the ledger.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ class Refunded(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """The sandbox's record of one payment, as far as it matters here."""
+    """The relevant part of the sandbox's record of one payment."""
 
     key: str
     state: str

@@ -1,8 +1,8 @@
 """Reads a ledger, live or a copy, in one consistent snapshot without changing it.
 
 SQLite: a read-only connection and one read transaction. A copy on a read-only medium has no place for the shared-memory
-files of readers, so it is opened as immutable. A live database is copied first: a long read would keep its write-ahead
-log from being checkpointed, and the log would grow for as long. PostgreSQL: one read-only transaction with repeatable
+files of readers, so it is opened as immutable. A live database is copied first, because a long read would prevent its
+write-ahead log from being checkpointed, and the log would grow. PostgreSQL: one read-only transaction with repeatable
 read, which blocks no writer.
 """
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 async def look(url: str, work: Callable[[Connection], T]) -> T:
-    """Run `work` on the ledger, which must have the tables of this version."""
+    """Run `work` on the ledger, whose tables must be those of this version."""
 
     def checked(connection: Connection) -> T:
         _require_tables(connection)

@@ -59,7 +59,7 @@ _by_events = (
     .subquery("by_events")
 )
 
-# A claim is a sale that is not in the journal yet. Once it is, the reservation itself counts as sold.
+# A claim is a sale that is not in the journal yet. After that, the reservation itself counts as sold.
 _not_drained = ~exists().where(
     reservations.c.reservation_id == claims.c.reservation_id, reservations.c.status == Status.CONFIRMED
 )
@@ -211,7 +211,7 @@ def _wrongly_pruned(connection: Connection) -> Iterator[dict[str, Any]]:
     for row in connection.execute(found.order_by(events.c.sku_id, events.c.seq)).all():
         pruned = Pruned.parse(row.subject or "")
         hashes = kept_hashes(connection, row.seq)
-        # Before hashes were kept, there are none.
+        # There are none from before hashes were kept.
         is_as_kept = pruned is not None and (
             not hashes or pruned.digest == pruning_digest(before.get(row.sku_id, ""), hashes)
         )
@@ -240,7 +240,7 @@ _pruned = Computed(
 
 # --- the limit per buyer across the sales of a drop
 
-# A claim may have read the limit this long before it was written: no transaction lasts longer.
+# A claim may have read the limit this long before it was written: no transaction takes longer.
 CLAIM_MS = 10_000
 
 _in_drops = (

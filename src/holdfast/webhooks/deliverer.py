@@ -74,7 +74,7 @@ class Deliverer:
         if not answers and not await self._database.read(self._is_due):
             return 0
         leased = await self._database.write(lambda c: self._settle_and_lease(c, answers, in_flight))
-        # Only now: after a failure the answers have to be stored by the next pass.
+        # Only now: after a failure, the next pass has to store the results.
         del self._answers[: len(answers)]
         for result in leased.results:
             metrics.WEBHOOK_ATTEMPTS.labels(result.delivery.webhook_id, result.state).inc()

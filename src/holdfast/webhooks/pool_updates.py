@@ -12,7 +12,7 @@ INTERVAL_S = SPACING_MS / 1000 + 0.02
 
 class PoolUpdates:
     def __init__(self, database: Database, *, has_stream: bool = False) -> None:
-        """`has_stream`: someone other than webhooks wants them."""
+        """`has_stream`: someone other than webhooks needs the updates."""
         self._database = database
         self._has_stream = has_stream
         self._queries = pool_update_queries(database.dialect_name)
@@ -21,7 +21,7 @@ class PoolUpdates:
         return Agent("pool_updates", self.pass_once, INTERVAL_S, jitter=0.0)
 
     async def pass_once(self) -> int:
-        """Write down what changed since the last pass; returns for how many pools."""
+        """Record what changed since the last pass. Returns for how many pools."""
         if not await self._database.read(self._is_due):
             return 0
         return await self._database.write(lambda c: self._queries.write(c, self._database.now_ms(c)))

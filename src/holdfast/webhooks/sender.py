@@ -32,7 +32,8 @@ class Sender:
         timeout_s: float = SEND_TIMEOUT_S,
         checkpoint: Callable[[], Checkpoint | None] = lambda: None,
     ) -> None:
-        """`checkpoint` is the latest of the ledger. Receivers keep it where nobody who can rewrite the ledger can."""
+        """`checkpoint` is the latest of the ledger. Receivers can keep it out of reach of anyone who can rewrite the
+        ledger."""
         self._checkpoint = checkpoint
         self._poster = Poster(private=private, timeout_s=timeout_s)
 

@@ -1,4 +1,4 @@
-"""Deliveries that go on with the trace of their event, and pass it on to the receiver."""
+"""Deliveries that continue the trace of their event and pass it on to the receiver."""
 
 from collections.abc import Callable
 
@@ -49,5 +49,5 @@ class TracedSender(Sender):
 
 
 def _trace_of(body: str) -> TraceContext | None:
-    """Most bodies have none, and are not decoded for it."""
+    """Most bodies have no trace and are not decoded."""
     return stored_context(_decode(body).traceparent) if TRACEPARENT in body else None

@@ -1,11 +1,11 @@
 /**
- * Passes, verified before they reach Holdfast. What follows from it, the maps of `nginx.conf` decide: njs costs more than
- * the rest of a refusal, so it runs for nothing else.
+ * Verifies passes before they reach Holdfast. The maps of `nginx.conf` decide based on the result: njs costs more than
+ * the rest of a refusal, so it does nothing else.
  *
  * It knows two things: the header `Holdfast-Sale` of the cached `now` (state, room, the server's time), and the secrets
- * that edge tags of passes are made with. The edge only ever refuses. Whatever it lets through is verified again by
- * Holdfast, so a mistake here is never a sale too many, and a refusal is wrong for as long as `now` is cached at most.
- * What it does not know for certain goes to Holdfast.
+ * for the edge tags of passes. The edge can only refuse. Holdfast verifies everything that it lets through. So a
+ * mistake here never leads to an oversell, and a wrong refusal lasts no longer than `now` is cached. Anything uncertain
+ * is forwarded to Holdfast.
  */
 import crypto from 'crypto';
 
@@ -13,7 +13,7 @@ const ORIGIN = '@edge_origin';
 const PASS_MAX = 2000;
 const TAG_BYTES = 18;
 
-/** A pass signed with a key that this configuration does not have. Holdfast decides, if it publishes such a key. */
+/** For a pass signed with a key that is missing in this configuration. If Holdfast publishes that key, it decides. */
 async function unknownKey(r) {
     const reply = await r.subrequest('/_edge/jwks');
     const kid = keyIdOf(r.headersIn['Holdfast-Pass']);
@@ -26,7 +26,7 @@ async function unknownKey(r) {
     r.internalRedirect(isPublished ? ORIGIN : '@edge_admission_required');
 }
 
-/** What the pass of a request is worth in this sale: 'good', 'refused', 'expired' or 'unknown_key'. */
+/** The verdict on the pass of a request in this sale: 'good', 'refused', 'expired' or 'unknown_key'. */
 function passVerdict(r) {
     const token = r.headersIn['Holdfast-Pass'];
     const first = token.indexOf('.');
@@ -44,7 +44,7 @@ function passVerdict(r) {
     if (claims === null) {
         return 'refused';
     }
-    // Which sales a pass of a drop is good for, the server knows.
+    // Only the server knows for which sales a pass of a drop is valid.
     if (!hasTag(claims, secret) || (claims.sale !== r.variables.sale && !claims.sale.startsWith('drop/'))) {
         return 'refused';
     }
@@ -63,7 +63,7 @@ function keyIdOf(token) {
     return header !== null && header.typ === 'holdfast-pass' && typeof header.kid === 'string' ? header.kid : null;
 }
 
-/** `keys` is `head secret head secret …`: every pass that is signed with a key begins with the same encoded header. */
+/** `keys` is `head secret head secret …`: all passes signed with a key begin with the same encoded header. */
 function secretOf(head, keys) {
     const at = ` ${keys}`.indexOf(` ${head} `);
     if (at < 0) {
@@ -74,12 +74,12 @@ function secretOf(head, keys) {
     return keys.slice(from, to < 0 ? keys.length : to);
 }
 
-/** Whether it is one of ours, so that a pass of it could only begin with the header that `keys` has for it. */
+/** Whether this key is in `keys`. If so, its passes can only begin with the header there. */
 function hasKey(kid, keys) {
     return keys.split(' ').some((part, at) => at % 2 === 0 && parse(part).kid === kid);
 }
 
-/** What a pass says, or null if Holdfast would not say it so: whoever forges one may write anything. */
+/** The claims of a pass, or null if Holdfast would not have written them: a forged pass may contain anything. */
 function claimsIn(part) {
     const claims = parse(part);
     const isOurs =
@@ -89,7 +89,7 @@ function claimsIn(part) {
     return isOurs ? claims : null;
 }
 
-/** The object that a part of a token encodes, or null. */
+/** The object encoded in a part of a token, or null. */
 function parse(part) {
     try {
         const value = JSON.parse(Buffer.from(part, 'base64url').toString());
@@ -99,7 +99,7 @@ function parse(part) {
     }
 }
 
-/** Takes the same time whatever differs. A loop over the characters would take njs longer than all the rest. */
+/** Constant time. In njs, a loop over the characters would take longer than all the rest. */
 function hasTag(claims, secret) {
     const given = Buffer.from(claims.edge, 'base64url');
     if (given.length !== TAG_BYTES) {
@@ -116,7 +116,7 @@ function difference(left, right, at) {
     return Math.abs(left.readUIntBE(at, 6) - right.readUIntBE(at, 6));
 }
 
-/** Who asks, as part of a cache key: cache files must not contain credentials. */
+/** Identifies the caller in a cache key: cache files must not contain credentials. */
 function callerDigest(r) {
     return crypto.createHash('sha256').update(String(r.headersIn.Authorization)).digest('hex');
 }

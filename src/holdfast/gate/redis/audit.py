@@ -1,12 +1,12 @@
 """Whether a pool in Redis agrees with the ledger; if not, it is rebuilt from the ledger.
 
-The model. Five things must hold beyond what the ledger checks of itself: the pool exists, open, under the ledger's
+The model. Five conditions must hold in addition to the ledger's own checks: the pool exists, open, under the ledger's
 epoch; it is not behind what the ledger has read of its journal; the journal continues where the ledger stopped; once
-the ledger has read all of it, both count the same; and the journal has told of every claim. Within Redis, the keys of a
-pool must be as long as its manifest says, and its holds must add up to its counts (`upkeep.py`).
+the ledger has read all of it, both have the same counts; and the journal has confirmed every claim. Within Redis, the
+keys of a pool must be as long as its manifest says, and its holds must add up to its counts (`upkeep.py`).
 
-What happens when it fails. The ledger is right, and the pool is rebuilt. Conditions that come and go in normal
-operation (an entry in transit, a rebuild by another process) are believed only if a second check finds them again.
+What happens when it fails. The ledger is authoritative, and the pool is rebuilt. Conditions that come and go in normal
+operation (an entry in transit, a rebuild by another process) count only if a second check finds them again.
 
 A pool whose sale was closed hours ago is dropped from Redis; its next command loads it again.
 """
@@ -38,9 +38,9 @@ from holdfast.ledger.stock.transfers import expected_transfers
 log = structlog.get_logger()
 
 INTERVAL_S = 0.5
-# Configurations of Redis under which no pool may be open.
+# Redis configurations under which no pool may be open.
 UNSAFE = frozenset({"redis_may_evict", "redis_not_synced"})
-# A drainer that works needs tens of milliseconds.
+# A working drainer needs tens of milliseconds.
 STALLED_AFTER_S = 2.0
 # Longer than any process takes from closing a pool to the next step of rebuilding it.
 STUCK_AFTER_S = 3.0
@@ -106,8 +106,8 @@ class RedisAudit:
         return PoolReport(sku_id, now, finding or fault or stalled or unsafe, ledger, gate)
 
     async def _returned(self, sku_id: str, ledger: LedgerPool, gate: GatePool | None) -> str | None:
-        """A pool that was dropped comes back with an old copy of Redis, and processes that knew it then would sell from
-        it. Under a new epoch, they notice; then it is dropped again."""
+        """An old copy of Redis may restore a dropped pool, and processes that knew it then would sell from it. Under a
+        new epoch they notice; then it is dropped again."""
         if gate is None:
             self._seen_before.pop(sku_id, None)
             return None
@@ -117,7 +117,7 @@ class RedisAudit:
         return fault
 
     async def _close(self, sku_id: str, gate: GatePool | None) -> None:
-        """Nothing is promised that Redis may evict or lose. Once it is safe again, the pool is rebuilt."""
+        """Nothing that Redis may evict or lose may be granted. Once Redis is safe again, the pool is rebuilt."""
         self._closed.add(sku_id)
         if gate is not None and gate.is_open:
             await self._client.call_function("holdfast_close_v2", [Keys(sku_id).pool], [gate.at.epoch])
@@ -138,7 +138,7 @@ class RedisAudit:
         return found
 
     async def _fault(self, sku_id: str, ledger: LedgerPool, gate: GatePool | None, reason: str | None) -> str | None:
-        """What is certainly wrong with a pool."""
+        """A certain fault of a pool."""
         if gate is None:
             return self._confirmed(sku_id, "missing", ledger.at, reason)
         if gate.state == "torn":
@@ -179,7 +179,7 @@ class RedisAudit:
         return monotonic() - since >= STALLED_AFTER_S
 
     async def _loaded(self, sku_id: str, gate: GatePool) -> Position:
-        """How far the rebuild of a pool is: one that makes progress is not stuck, however long it takes."""
+        """The progress of a rebuild: one that advances is not stuck, however long it takes."""
         key = Keys(sku_id).pool
         [loads] = await self._client.call(key, ["HGET", key, "loads"])
         return Position(gate.at.epoch, int(loads or 0))
@@ -187,7 +187,8 @@ class RedisAudit:
     def _confirmed(
         self, sku_id: str, fault: str, at: Position, reason: str | None, *, after_s: float = 0.0
     ) -> str | None:
-        """Another process may be repairing it: the fault counts if it was seen before, or a caller reported it too."""
+        """Another process may be repairing it, so a fault counts if it was seen before, or if a caller reported it
+        too."""
         seen = self._seen_before.get(sku_id)
         if seen is None or seen[:2] != (fault, at):
             self._seen_before[sku_id] = seen = (fault, at, monotonic())
@@ -214,8 +215,8 @@ class RedisAudit:
 
 
 def _is_of_no_use(sku_id: str, ledger: LedgerPool, gate: GatePool, now: int) -> bool:
-    """The pool of a sale that was closed hours ago, if nobody has it in use and the ledger has all of it. Shards stay:
-    what they have is counted together."""
+    """Whether the sale of this pool was closed hours ago, nobody uses the pool, and the ledger has all of it. Shards
+    stay, because they are counted together."""
     rules, since = gate.pool.rules, now - RETIRED_AFTER_MS
     is_over = not rules.is_in_sale and rules.ends_at is not None and max(rules.ends_at, ledger.decided_at) <= since
     is_drained = gate.at == ledger.at and not gate.pool.held and not ledger.unconfirmed_claims

@@ -1,7 +1,8 @@
 """Names for calls, so that Redis keeps one reply per caller instead of one per call.
 
-A caller has one call in flight at a pool, and its numbers grow. So a retry finds the reply to its first try, and a call
-that is overtaken by a later one is not executed. A process is as many callers as it has calls in flight at a pool.
+A caller has one call in flight at a pool, and numbers its calls in ascending order. So a retry finds the reply to its
+first attempt, and a call that is overtaken by a later one is not executed. A process has as many callers as calls in
+flight at a pool.
 """
 
 from collections import defaultdict

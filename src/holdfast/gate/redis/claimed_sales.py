@@ -1,8 +1,8 @@
 """Confirmed sales whose order the ledger does not have yet.
 
-A confirm is answered once the ledger has claimed its units; the order follows with the journal. Until then the claim
-says which pool's journal has it, so a buyer who asks for their orders finds them, and drains no other pool. If the
-ledger cannot have the order in time, the request fails and can be retried: a list without the order would be wrong.
+A confirm returns once the ledger has claimed its units; the order follows with the journal. Until then the claim tells
+which pool's journal has the sale. So a request for a buyer's orders drains that pool only, and includes the order. If
+the ledger cannot have the order in time, the request fails and can be retried: a list without the order would be wrong.
 """
 
 from collections.abc import Iterable

@@ -1,13 +1,13 @@
 """The Redis client: commands and function calls, with health checks, library loading and one safe retry.
 
-Health. While Redis does not answer, calls are refused at once (`runtime/store_health.py`). That covers a single server
-and a service behind sentinels. A cluster has no health check of its own: each of its servers fails independently, and
-one that is down must not stop calls to the others.
+Health. While Redis does not respond, calls are refused immediately (`runtime/store_health.py`). That covers a single
+server and a service behind sentinels. A cluster has no health check of its own: each of its servers fails
+independently, and one that is down must not stop calls to the others.
 
 Library. A function that is not found means the library is missing (an empty restart, a promoted replica, FUNCTION
 FLUSH). Nothing was executed, so the library is loaded and the call is sent again.
 
-Retry. Only a batch is retried, because it carries an id: the second call either finds the first answer or is decided
+Retry. Only a batch is retried, because it carries an ID: the second call either finds the first reply or is decided
 now. If the retry fails too, the outcome is unknown.
 """
 
@@ -37,7 +37,7 @@ BEAT = "holdfast:beat"
 
 class RedisClient:
     def __init__(self, link: RedisLink, *, library: str | None = None, health: StoreHealth | None = None) -> None:
-        """`library` is the text of the function library; tests pass one with a clock of their own."""
+        """`library` is the text of the function library; tests pass one with their own clock."""
         self._link = link
         self._library = library or source()
         self._health = health
@@ -69,7 +69,8 @@ class RedisClient:
         return reply
 
     async def beat(self, *, replicas_min: int = 0) -> list[BaseException | None]:
-        """One write on every primary, which costs and proves what a batch does; for each, how it failed, if it did."""
+        """One write on every primary, which costs and proves as much as a batch. Returns for each how it failed, or
+        None."""
         keys = await self.key_per_primary()
         calls = [self.call_function("holdfast_beat_v2", [key], [], replicas_min=replicas_min) for key in keys]
         results = await asyncio.gather(*calls, return_exceptions=True)
@@ -80,7 +81,7 @@ class RedisClient:
         return await self._link.key_per_primary(BEAT) if isinstance(self._link, ClusterLink) else [BEAT]
 
     async def decide(self, batch: BatchCall, *, replicas_min: int = 0) -> Any:
-        """The decoded reply to a batch, which is retried once if its answer was lost."""
+        """The decoded reply to a batch, which is retried once if its reply was lost."""
         try:
             return await self._decide_once(batch, replicas_min)
         except OutcomeUnknown as exc:

@@ -1,18 +1,18 @@
 """Copies the journal of a gate in Redis into the ledger.
 
-The model. Each pool has one journal, whose entries are numbered without gaps within an epoch. A drain reads what
-follows the ledger's position, stores it together with the new position in one transaction under the pool's lock, and
-only then trims it in Redis. So an entry is stored exactly once and in order, wherever a drainer dies. Several may run,
-because the lock admits one at a time and the next one finds the position moved.
+The model. Each pool has one journal, whose entries are numbered without gaps within an epoch. A drain reads the entries
+after the ledger's position, stores them together with the new position in one transaction under the pool's lock, and
+only then trims them in Redis. So an entry is stored exactly once and in order, wherever a drainer dies. Several may
+run, because the lock admits one at a time and the next one finds that the position has moved.
 
-Pools do not wait for one another. Each is drained by itself, in transactions of its own, because a transaction with two
-pools would hold the lock of one while it waits for that of the other. They take turns at the stores (`turns.py`): one
-turn is one transaction, and a pool with more to do asks again, behind the others. Callers that ask for a pool during a
-drain share its next transaction.
+Pools do not wait for one another. Each is drained in its own transactions, because a transaction with two pools would
+hold the lock of one while it waits for that of the other. They take turns at the stores (`turns.py`): one turn is one
+transaction, and a pool with more to do queues again behind the others. Callers that request a pool during a drain share
+its next transaction.
 
-What happens when it fails. Only committed entries are trimmed, so the next drain continues from there. What the ledger
-refuses of an entry is parked (`parked_entries.py`). Entries that do not follow the ledger's position are left to the
-reconciler.
+What happens when it fails. Only committed entries are trimmed, so the next drain continues from there. The parts of an
+entry that the ledger refuses are parked (`parked_entries.py`). Entries that do not follow the ledger's position are
+left to the reconciler.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ from holdfast.runtime.log import log_failure
 
 log = structlog.get_logger()
 
-# A pool with entries is read again at once; one without, less and less often.
-# A confirm waits for the journal, so the drainer is back soon after an outage.
+# A pool with entries is read again immediately; one without, less and less often. A confirm waits for the journal, so
+# the drainer is back soon after an outage.
 LONGEST_BACKOFF_S = 0.2
 SHORTEST_REST_S = 0.02
 LONGEST_REST_S = 0.32
-# What fits in a transaction of some tens of milliseconds if entries are small; large ones end it earlier.
+# How many small entries fit in a transaction of some tens of milliseconds; large ones end it earlier.
 ENTRIES_MAX = 100
 CHANGES_MAX = 4_000
 
 CATCH_UP_S = 0.5
-# Most pools have nothing new, and asking them one after another would take the time that the others need.
+# Most pools have nothing new, and reading them one after another would take time from the others.
 READ_AT_ONCE = 16
 STORED_AT_ONCE = 3
 # Above the number of requests that a process accepts.
@@ -75,7 +75,7 @@ class _Rest:
 
 class Drainer:
     def __init__(self, database: Database, client: RedisClient, *, at_once: int = STORED_AT_ONCE) -> None:
-        """`at_once`: how many pools may be in a transaction at the same time, not counting one that failed before."""
+        """`at_once`: how many pools may be in a transaction concurrently, not counting one that failed before."""
         self._database = database
         self._client = client
         self._journal = ParkingJournal(batch_queries(database.dialect_name))
@@ -86,20 +86,20 @@ class Drainer:
         )
         self._rests: dict[str, _Rest] = {}
         self._draining: dict[str, asyncio.Task[int]] = {}
-        # Pools whose journal had more than one transaction takes when it was last read.
+        # Pools whose journal had more than one transaction's worth when it was last read.
         self._behind: set[str] = set()
-        # Set if traces are on.
+        # Set if tracing is on.
         self.on_stored: JournalObserver | None = None
 
     def agent(self) -> Agent[list[asyncio.Task[int]]]:
         return Agent("drainer", self._start_due, SHORTEST_REST_S, longest_backoff_s=LONGEST_BACKOFF_S, close=self._stop)
 
     async def pass_once(self) -> int:
-        """Drain every pool that is due; returns how many entries were stored."""
+        """Drain every due pool. Returns how many entries were stored."""
         return sum(await asyncio.gather(*await self._start_due()))
 
     async def _start_due(self) -> list[asyncio.Task[int]]:
-        """Start to drain what is due, except what is still being drained."""
+        """Start to drain due pools, except those still being drained."""
         at = await self._ask(positions)
         now = monotonic()
         due = [sku_id for sku_id in at if sku_id not in self._draining and self._rest(sku_id).until <= now]
@@ -122,7 +122,7 @@ class Drainer:
         return stored
 
     async def _drain_or_log(self, sku_id: str, at: Position) -> int:
-        """One failing pool must not end what is done for the others."""
+        """A failing pool must not affect the others."""
         try:
             return await self._drain_present(sku_id, at)
         except Exception as exc:
@@ -130,8 +130,8 @@ class Drainer:
             return 0
 
     async def _drain_present(self, sku_id: str, at: Position) -> int:
-        """Drain at least what the journal has now; returns how many entries were stored. During a sale the journal
-        grows meanwhile, so waiting for its end could take as long as the sale."""
+        """Drain at least the current journal. Returns how many entries were stored. During a sale the journal keeps
+        growing, so waiting for its end could take as long as the sale."""
         stored = 0
         while count := await self._drains.submit(sku_id, at):
             stored, at = stored + count, _after(at, count)
@@ -148,22 +148,22 @@ class Drainer:
             at = _after(at, count)
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
-        """Drain a pool at least up to a position that was seen, if it exists; the journal may grow meanwhile."""
+        """Drain a pool, if it exists, at least up to a known position; the journal may grow meanwhile."""
         while (at := await self._database.read(lambda c: position(c, sku_id))) is not None and at.epoch == seen.epoch:
             stored = await self._drains.submit(sku_id, at) if at.seq < seen.seq else 0
             if not stored or at.seq + stored >= seen.seq:
                 return
 
     async def catch_up(self, sku_id: str | None) -> None:
-        """Drain what is there now, of one pool or all, for as long as a caller can reasonably wait; no longer, and not
-        if it fails: a list that is slightly behind is better than none."""
+        """Drain the current entries of one pool or all, for as long as a caller can reasonably wait. Stops after that,
+        and on failure, because a list that is slightly behind is better than none."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
                 found = await self._ask(positions)
                 await self._drain_together({n: at for n, at in found.items() if sku_id in (None, whole_of(n))})
 
     async def catch_up_pools(self, names: Iterable[str], *, within_s: float) -> None:
-        """As `catch_up`, of these pools or shards."""
+        """Like `catch_up`, for these pools or shards."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._drain_together(await self._ask(lambda c: positions(c, list(names))))
@@ -184,7 +184,7 @@ class Drainer:
             return 0
         has_to_wait = self._storing.has_to_wait(sku_id)
         if has_to_wait:
-            # As many may wait as there are pools, so they hold no resources meanwhile.
+            # As many may wait as there are pools, so waiting holds no resources.
             left, entries = [], []
         async with self._storing.turn(sku_id):
             if has_to_wait:
@@ -210,7 +210,7 @@ class Drainer:
         return await self._database.write(lambda c: self._journal.store(c, sku_id, entries))
 
     async def _read(self, sku_id: str, at: Position) -> tuple[list[Entry], list[Entry]]:
-        """Entries that a dead drainer stored but did not trim, and those that follow: about a transaction's worth."""
+        """Entries that a dead drainer stored but did not trim, and the next ones: about a transaction's worth."""
         journal = Keys(sku_id).journal
         until_here: Command = ["XRANGE", journal, f"{at.epoch}-0", f"{at.epoch}-{at.seq}", "COUNT", ENTRIES_MAX]
         from_here = f"{at.epoch}-{at.seq + 1}", f"{at.epoch}-18446744073709551615"
@@ -222,7 +222,7 @@ class Drainer:
         return _decoded(sku_id, left), entries
 
     async def unread(self, sku_id: str, at: Position) -> list[Entry]:
-        """Every entry of the epoch that is still in the journal, also those that do not follow what the ledger has."""
+        """Every entry of the epoch still in the journal, including those that do not follow the ledger's position."""
         journal, entries, start = Keys(sku_id).journal, list[Entry](), 0
         while True:
             ids = f"{at.epoch}-{start}", f"{at.epoch}-18446744073709551615"

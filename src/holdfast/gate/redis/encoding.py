@@ -35,7 +35,7 @@ from holdfast.ledger.stock.queries import KEYS_KEPT_MS
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
 
-# Looking up an enum member by value or attribute takes longer than everything else done for a command.
+# Looking up an enum member by value or attribute takes longer than everything else for a command.
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STATUSES = {status.value: status for status in Status}
 _RESERVED, _REPLAYED, _ACTIVE, _SETTLING = Outcome.RESERVED, Outcome.REPLAYED, Status.ACTIVE, Status.SETTLING
@@ -43,7 +43,7 @@ _RESERVED, _REPLAYED, _ACTIVE, _SETTLING = Outcome.RESERVED, Outcome.REPLAYED, S
 # Longer than in the ledger: a key that the ledger still has must not look new in Redis.
 REDIS_KEYS_KEPT_MS = KEYS_KEPT_MS + 3_600_000
 POOL_KEYS = ("pool", "holds", "deadlines", "owners", "journal", "keys")
-# How many entries (one per batch) the ledger may lag: far more than a healthy drainer leaves, and far from filling
+# How many entries (one per batch) the ledger may lag: far more than a healthy drainer leaves, but far from filling the
 # memory.
 JOURNAL_MAX = 100_000
 
@@ -61,13 +61,13 @@ POOL_PATTERN = "hf:{*}:pool"
 
 
 def pool_of(key: str) -> str:
-    """The pool whose key this is; the inverse of `Keys(…).pool`."""
+    """The pool of this key; the inverse of `Keys(…).pool`."""
     tag = key.removeprefix("hf:{").removesuffix("}:pool")
     return tag.rpartition(".")[0] if is_shard(tag) else tag
 
 
 def key_field(owner_id: str, key: str) -> str:
-    """The field of an idempotency key. The length keeps owner and key apart, whatever characters they have."""
+    """The field of an idempotency key. The length separates owner and key, whatever characters they contain."""
     return f"{len(owner_id)}:{owner_id}:{key}"
 
 
@@ -84,14 +84,14 @@ def hash_tag(shard: str) -> str:
 
 
 class CallId(Struct, frozen=True):
-    """A call of a caller who sends one at a time, each under a higher number, so that only the last reply is kept."""
+    """A call of a caller who sends one at a time, with ascending numbers, so that only the last reply is kept."""
 
     caller: str
     number: int
 
 
 class BatchCall(Struct, frozen=True):
-    """A batch as it is sent, under an id of its own."""
+    """A batch as sent, with its own ID."""
 
     function: str
     keys: list[str]
@@ -107,7 +107,7 @@ def batch_call(
     *,
     journal_max: int = JOURNAL_MAX,
 ) -> BatchCall:
-    """`now` is None if the time is not known yet; then Redis's is used."""
+    """`now` is None if the time is not known yet; Redis's time is used then."""
     encoded = encode([_command(command) for command in commands])
     limits = [MAX_TOTAL_UNITS, REDIS_KEYS_KEPT_MS, journal_max]
     who = call.caller, call.number
@@ -186,7 +186,8 @@ def pool_from(sku_id: str, values: Sequence[Any]) -> Pool:
 
 
 def reservation_from(sku_id: str, reservation_id: str, values: Sequence[Any]) -> Reservation:
-    """The last two may be missing: attempts from before they were counted, and when it was confirmed if it was not."""
+    """The last two may be missing: attempts in records from before they were counted, and the time of an unconfirmed
+    one."""
     owner_id, quantity, status, created_at, expires_at, *rest = values
     attempts, *confirmed_at = rest or (int(status == _SETTLING),)
     return Reservation(

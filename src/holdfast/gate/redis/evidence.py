@@ -1,6 +1,6 @@
 """What Redis knows about a ledger that went back in time: how far it was seen, and the active holds.
 
-While the ledger is closed no pool is rebuilt from it, so Redis keeps what it has until a person has decided.
+While the ledger is closed no pool is rebuilt from it, so Redis keeps its data until an operator has decided.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class RedisEvidence:
         await self._client.call(MARK_KEY, ["SET", MARK_KEY, msgspec.json.encode(kept)])
 
     async def holds(self) -> list[Acknowledged]:
-        """Everything that Redis holds, also in pools that the ledger lost."""
+        """All holds in Redis, including those in pools that the ledger lost."""
         found: list[Acknowledged] = []
         for sku_id in await self._pools():
             keys = Keys(sku_id)
@@ -46,8 +46,8 @@ class RedisEvidence:
         return found
 
     async def close_pools(self) -> None:
-        """Whatever epoch they are under: what they would grant could not be read into the ledger. Those that the ledger
-        lost are forgotten: they would never be rebuilt, and would block a new pool."""
+        """Closes pools of any epoch, because their grants could not be read into the ledger. Pools that the ledger lost
+        are removed: they would never be rebuilt, and would block a new pool."""
         known = await self._database.read(positions)
         for sku_id in await self._pools():
             keys = Keys(sku_id)
@@ -71,7 +71,7 @@ class RedisEvidence:
         return sorted(found)
 
     async def _fields(self, name: str) -> list[tuple[str, list[Any]]]:
-        """The fields of a hash, in portions small enough not to delay other commands."""
+        """The fields of a hash, read in portions small enough not to delay other commands."""
         found: dict[str, Any] = {}
         cursor: Any = b"0"
         while True:

@@ -1,13 +1,12 @@
-"""The gate in Redis or Valkey: a batch is one function call, on disk when it is answered.
+"""The gate in Redis or Valkey: a batch is one function call, and on disk when its reply is sent.
 
 The function decides, takes the stock and writes the journal in one step (`lua/`). Every call names the epoch of the
-pool and the sequence this process has seen of it. A Redis that has lost data (a stale snapshot, a truncated file, a
-lagging replica, a flush) cannot match both, changes nothing and says so. The pool is then `not_ready` and is rebuilt
-from the ledger.
+pool and the highest sequence this process has seen of it. A Redis that has lost data (a stale snapshot, a truncated
+file, a lagging replica, a flush) cannot match both; it changes nothing and reports that. The pool is then `not_ready`
+and is rebuilt from the ledger.
 
-The ledger has the final say. Before a confirm is answered, the ledger claims its units, on condition that what is sold
-stays within the total. A confirm that Redis granted and the ledger does not is answered `not_ready`, and the pool is
-rebuilt.
+The ledger has the final say. Before a confirm returns, the ledger claims its units, provided that sold units stay
+within the total. If Redis grants a confirm and the ledger does not, the result is `not_ready`, and the pool is rebuilt.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +64,8 @@ class RedisGate:
         # Redis could continue to sell, but the sales could not be stored.
         self._database.guard.ensure_open()
         started = perf_counter()
-        # A pool may have left Redis and returned with an old copy. Nothing that opens it or adds to it may go there.
+        # A pool may have left Redis and returned with an old copy. Commands that open it or add to it must not go
+        # there.
         is_changed = any(isinstance(command, Provision | Restock) for command in commands)
         seen = await self._learn(sku_id) if is_changed else self._seen.get(sku_id) or await self._learn(sku_id)
         if seen is None:
@@ -76,11 +76,11 @@ class RedisGate:
         return verdicts
 
     def seen(self, sku_id: str) -> Position:
-        """How far this process has seen the journal of a pool."""
+        """The highest position in the pool's journal that this process has seen."""
         return self._seen.get(sku_id) or Position()
 
     async def _learn(self, sku_id: str) -> Position | None:
-        """The ledger's position is the lowest this process may have seen."""
+        """The ledger's position is a lower bound for what this process has seen."""
         at = await self._database.read(lambda c: position(c, sku_id))
         if at is None:
             self._seen.pop(sku_id, None)
@@ -133,7 +133,7 @@ class RedisGate:
         return [NOT_READY] * len(commands)
 
     async def _decide_without_reserves(self, sku_id: str, commands: Sequence[Command]) -> list[Verdict]:
-        """The ledger is too far behind for more holds. What is held can still end."""
+        """The ledger is too far behind for more holds. Existing holds can still end."""
         others = [command for command in commands if not isinstance(command, Reserve)]
         if not others:
             raise Busy("the ledger is too far behind the journal")
@@ -141,7 +141,7 @@ class RedisGate:
         return [NOT_READY if isinstance(command, Reserve) else next(verdicts) for command in commands]
 
     async def _catch_up(self, sku_id: str, epoch: int) -> bool:
-        """Whether the ledger agrees that the pool is under this epoch now."""
+        """Whether the ledger agrees that this is the pool's current epoch."""
         at = await self._learn(sku_id)
         return at is not None and at.epoch == epoch
 
@@ -173,7 +173,7 @@ class RedisGate:
     async def _look_up_forgotten(
         self, sku_id: str, commands: Sequence[Command], verdicts: list[Verdict], now: int
     ) -> None:
-        """Redis drops an ended reservation once the ledger has it; then the ledger knows how it ended."""
+        """Redis drops an ended reservation once the ledger has it; the ledger then knows how it ended."""
         unknown = {
             index: command
             for index, command in enumerate(commands)
@@ -208,7 +208,7 @@ class RedisGate:
     async def _claim(
         self, sku_id: str, at: Position, commands: Sequence[Command], verdicts: list[Verdict], now: int
     ) -> None:
-        """A confirm is answered only after the ledger has claimed its units."""
+        """A confirm returns only after the ledger has claimed its units."""
         sold = {
             index: verdict.reservation
             for index, (command, verdict) in enumerate(zip(commands, verdicts, strict=True))
@@ -239,7 +239,7 @@ class RedisGate:
 
         granted = await self._database.write(claim)
         if granted < len(wanted):
-            # The ledger may not have read yet that units were added. It has once it reaches this batch.
+            # The ledger may not have read yet that units were added. It will have when it reaches this batch.
             await self._rebuilder.drain_until(sku_id, at)
             granted = await self._database.write(claim)
         return granted

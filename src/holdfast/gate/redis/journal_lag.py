@@ -1,4 +1,4 @@
-"""How much of the journals in Redis the ledger lacks, read from both, so that it is right without a drainer, too."""
+"""How far the ledger is behind the journals in Redis. It reads both, so it is right even if no drainer runs."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.stock.batch import Position
 from holdfast.ledger.stock.journal import positions
 
-# Journals that are read at the same time.
+# Journals read concurrently.
 AT_ONCE = 32
 
 

@@ -1,6 +1,6 @@
 """Confirms refusals where Redis is the gate (`gate/confirmed_refusals.py`).
 
-The journal names every owner who gets something, in order and without gaps, until the ledger has it. So a read is two
+The journal names every owner who gets units, in order and without gaps, until the ledger has it. So a read is two
 commands: a view of the pool, then the entries after the last one that was read. If the ledger has copied and trimmed
 some of them meanwhile, they are read from its events (`ledger/events/new_owners.py`), and the journal is followed from
 the ledger's position. Parts of entries that the ledger refused are in neither, so pools with such entries are left to
@@ -37,7 +37,7 @@ _CREATED, _OWNER = 3, 1
 
 
 class RedisOwnersMark(Struct, frozen=True):
-    """Up to where all owners are known: an event of the ledger, and an entry of the journal."""
+    """The position up to which all owners are known: an event of the ledger, and an entry of the journal."""
 
     ledger: OwnersMark
     journal: Position
@@ -83,7 +83,7 @@ class RedisOwners:
         return await self._database.read(read)
 
     async def _look_in_journal(self, sku_id: str, mark: RedisOwnersMark, attempt: Reserve) -> Seen | None:
-        """None if entries are missing, or it is not the journal that the mark belongs to."""
+        """None if entries are missing, or if the mark belongs to another journal."""
         keys, now = Keys(sku_id), self._database.known_now_ms() or 0
         after = f"({mark.journal.epoch}-{mark.journal.seq}"
         entries: list[str | bytes | int] = ["XRANGE", keys.journal, after, "+", "COUNT", ENTRIES_MAX]
@@ -108,7 +108,7 @@ def _has_parked(connection: Connection, sku_id: str, epoch: int) -> bool:
 
 
 def _last_without_gap(after: Position, entry_ids: Sequence[bytes]) -> int | None:
-    """The sequence of the last entry, or None if one is missing before it."""
+    """The sequence of the last entry, or None if an earlier one is missing."""
     seq = after.seq
     for entry_id in entry_ids:
         epoch, _, number = entry_id.partition(b"-")

@@ -1,14 +1,14 @@
 """Rebuilds a pool in Redis from the ledger.
 
-A pool that is missing, behind what was seen of it, or inconsistent with the ledger is closed, so that its journal does
-not grow; the rest of its journal is read into the ledger; what is in transfer to it arrives, and grants that do not
-follow what is there are adopted; a new epoch begins in the ledger, which settles claims; what is held then is loaded
-into Redis under the new epoch, in portions; checked; opened. Once the ledger is at the new epoch, nothing of the old
-one counts. So it does not matter how many processes try this at once, where one of them dies, or what a partitioned
-server still believes.
+The steps. A pool that is missing, behind what was seen of it, or inconsistent with the ledger is closed, so that its
+journal does not grow. The rest of its journal is read into the ledger. Units in transfer to it arrive, and grants that
+do not follow the ledger's state are adopted. A new epoch begins in the ledger, which settles claims. The current holds
+are loaded into Redis under the new epoch, in portions, and checked; then the pool is opened. Once the ledger is at the
+new epoch, nothing of the old one counts. So it does not matter how many processes try this concurrently, where one of
+them dies, or what a partitioned server still assumes.
 
-Rules that need data Redis does not keep (a limit set on a pool that never counted its owners), and pools that do not
-exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
+Commands that need data Redis does not keep (a limit set on a pool that never counted its owners), and those for pools
+that do not exist yet, are decided in the ledger on the way, in the transaction that begins the epoch.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Rebuilder:
         self._unread = ParkingJournal(self._queries)
 
     async def rebuild(self, sku_id: str, at: Position, reason: str) -> None:
-        """Rebuild a pool, unless another process has started to since its position was `at`."""
+        """Rebuild a pool, unless another process has started to rebuild it since its position was `at`."""
         started = monotonic()
         _, start = await self._begin(sku_id, at, (), lambda c: record_drift(c, self._database, sku_id))
         if start is None:
@@ -81,7 +81,7 @@ class Rebuilder:
         log.warning("pool_rebuilt", sku_id=sku_id, reason=reason, epoch=start.epoch, seconds=round(seconds, 3))
 
     async def reload(self, sku_id: str) -> None:
-        """Load a pool that is in order from the ledger, because rows of the ledger were changed by hand."""
+        """Reload a consistent pool from the ledger, because rows of the ledger were changed by hand."""
         at = await self._database.read(lambda c: position(c, sku_id))
         if at is not None and at.epoch > 0:
             _, start = await self._begin(sku_id, at, (), lambda _: None)
@@ -91,7 +91,8 @@ class Rebuilder:
     async def decide_in_ledger(
         self, sku_id: str, at: Position, commands: Sequence[DomainCommand]
     ) -> list[Verdict] | None:
-        """Decide a batch in the ledger and rebuild the pool from it; None if another process has begun to."""
+        """Decide a batch in the ledger and rebuild the pool from it; None if another process has begun to rebuild
+        it."""
         decided, start = await self._begin(
             sku_id, at, commands, lambda c: decide_batch(c, self._queries, self._database, sku_id, commands)
         )
@@ -104,8 +105,8 @@ class Rebuilder:
         return None if decided is None else decided.verdicts
 
     async def retire(self, sku_id: str, at: Position) -> None:
-        """Drop a pool from Redis that has no holds. The next command loads it again, under a new epoch. First in Redis:
-        a process that dies in between leaves a pool that is missing, and rebuilt."""
+        """Drop a pool without holds from Redis. The next command loads it again, under a new epoch. Redis comes first:
+        if a process dies in between, the pool is merely missing, and is rebuilt."""
         self._database.guard.ensure_open()
         await self._close(sku_id, at)
         drained = await self._database.read(lambda c: position(c, sku_id))
@@ -123,7 +124,7 @@ class Rebuilder:
         log.info("pool_retired", sku_id=sku_id, epoch=drained.epoch)
 
     async def drain_until(self, sku_id: str, seen: Position) -> None:
-        """Read the journal into the ledger at least up to a position that was seen, if it exists."""
+        """Read the journal into the ledger at least up to a known position, if it exists."""
         await self._drainer.drain_until(sku_id, seen)
 
     async def _begin(
@@ -160,7 +161,7 @@ class Rebuilder:
             decide_batch(connection, self._queries, self._database, sku_id, takes)
 
     async def _heard(self, sku_id: str, at: Position) -> Position:
-        """What Redis knows of the ledger: the epoch, and how far the ledger has the journal."""
+        """What Redis knows of the ledger: the epoch, and the ledger's position in the journal."""
         key = Keys(sku_id).pool
         try:
             [(epoch, trimmed)] = await self._client.call(key, ["HMGET", key, "epoch", "trimmed"])
@@ -172,8 +173,8 @@ class Rebuilder:
         return Position(int(epoch or 0), int(trimmed or 0))
 
     def _check_is_not_behind(self, locked: LockedPool, heard: Position) -> None:
-        """Redis only learns of committed positions, so a ledger that has less went back in time. A process that was
-        just started would not notice otherwise."""
+        """Redis only learns of committed positions, so a ledger with a lower one went back in time. A newly started
+        process would not notice otherwise."""
         at, sku_id = locked.position, locked.sku_id
         if not locked.last_epoch and heard.epoch:
             # This ledger may be new, or lack the pool; either way, what Redis has is not replaced.
@@ -196,7 +197,7 @@ class Rebuilder:
         names, epoch = Keys(sku_id).all, start.epoch
         pool, counters = encode(pool_values(start.pool)), encode(counter_values(start.counters))
         await self._succeed("begin_v2", names, epoch, start.decided_at, pool, counters)
-        # At the same time, because each call waits for the disk.
+        # Concurrently, because each call waits for the disk.
         read = holds_and_owners_after if start.pool.rules.count_owners else holds_after
         await asyncio.gather(self._load_holds(sku_id, epoch, read), self._load_keys(sku_id, epoch))
         await self._succeed("open_v2", names, epoch)
@@ -213,8 +214,8 @@ class Rebuilder:
             await self._succeed("load_v2", Keys(sku_id).all, epoch, 0, 0, 0, 0, *stored)
 
     async def _portions(self, sku_id: str, read: Read[T]) -> AsyncIterator[T]:
-        """Everything there is, in portions that do not delay other pools. A portion may be empty while there is more to
-        read: loading it shows other processes that the rebuild makes progress."""
+        """All holds, in portions that do not delay other pools. A portion may be empty while there is more to read:
+        loading it shows other processes that the rebuild makes progress."""
         mark = START
         while True:
             found, mark = await self._database.read(partial(_read_after, read, sku_id, mark))
@@ -233,7 +234,7 @@ def _read_after(read: Read[T], sku_id: str, mark: Mark, connection: Connection) 
 
 
 def _as_stored(portion: Portion) -> list[int | str | bytes]:
-    """Encoded here rather than in Redis, where all other commands would wait meanwhile."""
+    """Encoded here rather than in Redis, where all other commands would have to wait."""
     units = 0
     holds: list[int | str | bytes] = []
     deadlines: list[int | str | bytes] = []

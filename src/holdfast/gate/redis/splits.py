@@ -18,7 +18,7 @@ class Splits:
         return self._known.get(sku_id) or await self._learn(sku_id)
 
     async def choose(self, sku_id: str, shards: int, total: int) -> int:
-        """Split a new SKU; returns how many shards it has, which another process may have chosen."""
+        """Split a new SKU. Returns how many shards it has, which another process may have chosen."""
 
         def work(connection: Connection) -> int:
             return choose(connection, sku_id, shards, total, self._database.now_ms(connection))

@@ -1,8 +1,9 @@
-"""Maintenance of a pool in Redis, in portions because it may have a million holds: compare, and delete what expired.
+"""Maintenance of a pool in Redis, in portions because it may have a million holds: compares holds, deletes expired
+data.
 
-A pool with few holds is added up at once and compared with its counts. Of a larger one, each check compares some holds
-with their deadlines and owners, until all have been; within a portion nothing changes, so a hold that disagrees is
-certainly wrong. Idempotency keys, and replies kept for retries, are forgotten when their time is over.
+A pool with few holds is added up in one call and compared with its counts. For a larger one, each check compares some
+holds with their deadlines and owners, until all are covered. Within a portion nothing changes, so a hold that disagrees
+is certainly wrong. Idempotency keys, and replies kept for retries, are deleted when they expire.
 """
 
 from time import monotonic
@@ -17,7 +18,7 @@ AUDIT_HOLDS_MAX = 20_000
 PORTION = 2_000
 # Keys are kept for a day.
 SWEEP_INTERVAL_S = 3_600.0
-# A call is retried at once, after a timeout of seconds.
+# A call is retried immediately, after a timeout of seconds.
 CALLS_KEPT_MS = 60_000
 
 _DONE = "0"
@@ -32,7 +33,7 @@ class Upkeep:
         self._swept_at: dict[str, float] = {}
 
     async def contradiction(self, sku_id: str, *, is_due: bool, thorough: bool) -> str | None:
-        """What is wrong with the holds of a pool, as far as it is checked now."""
+        """A problem with the holds of a pool, as far as they are checked now."""
         if is_due:
             is_wrong = await self._add_up(sku_id)
             if is_wrong is None:
@@ -47,7 +48,7 @@ class Upkeep:
         return None
 
     async def _add_up(self, sku_id: str) -> bool | None:
-        """Whether the holds contradict the counts; None if there are too many of them."""
+        """Whether the holds contradict the counts; None if there are too many holds."""
         match decode(await self._client.call_function("holdfast_audit_v2", Keys(sku_id).all, [AUDIT_HOLDS_MAX])):
             case [_, _, held, active, units, active_holds, deadlines]:
                 return (held, active, active) != (units, active_holds, deadlines)

@@ -143,7 +143,7 @@ class RedisViews:
         return known
 
     async def _ensure_nothing_is_missing(self, name: str) -> None:
-        """What neither Redis nor the ledger has does not exist, unless Redis has lost part of the pool."""
+        """A reservation in neither Redis nor the ledger does not exist, unless Redis has lost part of the pool."""
         pool = await self.pool(name)
         if pool is not None and not pool.is_open:
             raise Unavailable("the pool is being rebuilt")

@@ -38,7 +38,7 @@ async def open_redis_engine(
     journal_max: int,
     connections: int,
 ) -> AsyncIterator[Engine]:
-    """`connections`: how many the database has, of which the drainer uses half."""
+    """`connections`: the size of the database's pool, half of which the drainer uses."""
     client = open_client(url, timeout_s=timeout_s)
     at_once = max(connections // 2 - FAILED_AT_ONCE, 1)
     try:
@@ -61,7 +61,7 @@ async def redis_engine(
     await check_durability(client, fsync=fsync, replicas_min=replicas_min)
     await client.load_library()
     watch = DurabilityWatch(client, fsync=fsync)
-    # What changes later is compared with this.
+    # The baseline for later comparisons.
     await watch.finding()
     drainer = Drainer(database, client, at_once=drained_at_once)
     return _redis_engine(database, client, drainer, watch, replicas_min, journal_max)

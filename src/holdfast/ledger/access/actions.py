@@ -1,7 +1,7 @@
 """The record of operators' actions: append-only, two rows for each action.
 
-The first row is written before the action is carried out, so that nothing can be done without a record; the second has
-its outcome. An action without an outcome was interrupted, and may or may not have been carried out.
+The first row is written before the action is carried out, so no action can happen without a record. The second row has
+the outcome. An action without an outcome was interrupted and may or may not have been carried out.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ _HIDDEN = frozenset(
         "note",
     }
 )
-# By action: fields of the request that are hidden there only.
+# By action: request fields that are hidden for that action only.
 _HIDDEN_SENT = dict.fromkeys(("refund_order", "revoke_buyer", "revoke_token"), frozenset({"reason"}))
 _encode = msgspec.json.Encoder(order="deterministic").encode
-# By the name of the path parameter: the tables that have its state, and the column it is found by.
+# By path parameter: the tables that hold its state, and the column to look it up by.
 _SUBJECTS: Mapping[str, tuple[tuple[Table, str], ...]] = {
     "sale_id": ((sales, "sale_id"), (pools, "sale_id")),
     "sku_id": ((pools, "sku_id"),),
@@ -41,7 +41,7 @@ _SUBJECTS: Mapping[str, tuple[tuple[Table, str], ...]] = {
     "session_id": ((console_sessions, "session_id"),),
 }
 
-# By the kind that a parked ID begins with.
+# By the prefix of a parked ID.
 _PARKED: Mapping[str, tuple[Table, str]] = {
     "settlement": (settlements, "reservation_id"),
     "refund": (refunds, "refund_id"),
@@ -79,7 +79,7 @@ class RecordedAction(Struct, frozen=True):
     request: Any
     before: Any
     after: Any
-    # None: it was interrupted.
+    # None: the action was interrupted.
     status: int | None
     reason: str | None
     request_id: str | None
@@ -91,7 +91,7 @@ def begin_action(connection: Connection, action: Action, state: str | None, requ
 
 
 def _sent(action: Action, body: bytes | None) -> str | None:
-    """The fields of a body that was accepted."""
+    """The fields of an accepted body."""
     given = msgspec.json.decode(body) if body else None
     if not isinstance(given, dict):
         return None
@@ -115,7 +115,7 @@ def _write(connection: Connection, action: Action, phase: str, now: int, **more:
 
 
 def read_state(connection: Connection, subjects: Mapping[str, str]) -> str | None:
-    """The rows of everything that the path names, as JSON."""
+    """The rows of everything the path names, as JSON."""
     found = dict[str, object]()
     for name, value in subjects.items():
         for table, column in _tables_of(name, value):
@@ -149,7 +149,7 @@ def list_actions(
     subject: str | None = None,
     starting_after: str | None = None,
 ) -> tuple[list[RecordedAction], bool]:
-    """The newest first, each with its outcome."""
+    """Newest first, each with its outcome."""
     c = operator_actions.c
     wanted = select(operator_actions).where(c.phase == BEGUN).order_by(c.seq.desc()).limit(limit + 1)
     if operator_id is not None:

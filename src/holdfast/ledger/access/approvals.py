@@ -1,12 +1,12 @@
 """Requests that wait for a second operator.
 
-A request is stored as it was sent, and carried out once another operator has approved it. Deciding is one guarded
-update, so it is decided once. A request whose outcome is not known stays approved without a status: approving it again
-carries it out again, and everything that waits here may be repeated.
+A request is stored as it was sent and carried out once another operator has approved it. The decision is one guarded
+update, so it is made once. A request whose outcome is unknown stays approved without a status: approving it again
+carries it out again, which is safe because every request stored here is idempotent.
 
-A request by a key that nobody made in person (the admin key, above all) or by the command line may be anyone's, the
-approver's own included. So two operators have to approve it, where there are two: the first is kept on the pending
-request.
+A request from the command line, or with a key that no named operator made (above all the admin key), could come from
+any operator, including the approver. If there are two operators, both must approve it: the first is stored on the
+pending request.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ class Approval(Struct, frozen=True):
 
 
 def ask(connection: Connection, asked: Asked, by: Actor, now: int) -> Approval:
-    """A repeat finds the one that is pending."""
+    """A repeated request returns the pending one."""
     _forget_expired(connection, now)
     fingerprint = _fingerprint(asked)
     same = (approvals.c.fingerprint == fingerprint, approvals.c.requested_by == by.name, _is_pending(now))
@@ -91,7 +91,7 @@ def ask(connection: Connection, asked: Asked, by: Actor, now: int) -> Approval:
 
 
 def _forget_expired(connection: Connection, now: int) -> None:
-    """A body may have personal data."""
+    """Bodies may contain personal data."""
     is_over = (approvals.c.state == ApprovalState.PENDING, approvals.c.expires_at <= now, approvals.c.body.is_not(None))
     connection.execute(update(approvals).where(*is_over).values(body=None))
 
@@ -108,7 +108,7 @@ def find_approval(connection: Connection, approval_id: str, now: int) -> Approva
 def list_approvals(
     connection: Connection, now: int, *, limit: int, state: ApprovalState | None = None
 ) -> list[Approval]:
-    """The newest first."""
+    """Newest first."""
     wanted = select(approvals).order_by(approvals.c.requested_at.desc(), approvals.c.approval_id.desc()).limit(limit)
     if state is ApprovalState.PENDING:
         wanted = wanted.where(_is_pending(now))
@@ -120,14 +120,14 @@ def list_approvals(
 
 
 def approve(connection: Connection, approval_id: str, by: Actor, now: int, *, has_others: bool) -> Approval | None:
-    """The approval as it is now: one that is not approved needs another operator. None if it was decided before.
-    `has_others`: operators beside this one who could approve."""
+    """The updated approval; if it is still pending, it needs another operator. None if it was decided before.
+    `has_others`: other operators could approve it, too."""
     locked = select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
     connection.execute(locked)
     found = find_approval(connection, approval_id, now)
     assert found is not None
     if found.state is ApprovalState.APPROVED and found.status is None:
-        # Whoever approved it stays on the record; this one has it carried out again.
+        # The original approver stays on the record; this one only repeats the execution.
         return found
     if found.state is ApprovalState.PENDING and found.requested_by_id is None:
         is_theirs = found.decided_by_id == by.operator_id
@@ -156,8 +156,8 @@ def _decide(connection: Connection, approval_id: str, state: ApprovalState, by: 
 
 
 def finish(connection: Connection, approval_id: str, status: int, reason: str | None) -> None:
-    """It was carried out, or refused when it was to be. Of two operators who approve it at the same time, the first
-    outcome counts: the second may only say that it is done already."""
+    """Store the outcome: carried out, or refused at execution. If two operators approve it at the same time, the first
+    outcome is kept, because the second may only say that it is already done."""
     own = (approvals.c.approval_id == approval_id, approvals.c.status.is_(None))
     connection.execute(update(approvals).where(*own).values(status=status, reason=reason, body=None))
 
@@ -188,7 +188,7 @@ def _from_row(row: Row[Any], now: int) -> Approval:
 
 
 def person_behind(connection: Connection, operator_id: str | None, key_id: str | None) -> str | None:
-    """The operator, also if they act by a key that they made, or that such a key made."""
+    """The operator, even if they act through a key that they made, or that such a key made."""
     maker = operator_id or key_id
     for _ in range(_DEPTH_MAX):
         made = select(service_keys.c.created_by).where(service_keys.c.key_id == maker)
@@ -200,14 +200,14 @@ def person_behind(connection: Connection, operator_id: str | None, key_id: str |
 
 
 def deciders(connection: Connection, admits: Callable[[frozenset[Scope]], bool]) -> Sequence[str]:
-    """The operators who may decide: they have joined, are not disabled, and could do it themselves."""
+    """The operators who may decide: they have joined, are not disabled, and may carry out the action themselves."""
     joined = (operators.c.joined_at.is_not(None), operators.c.disabled_at.is_(None))
     rows = connection.execute(select(operators.c.operator_id, operators.c.role).where(*joined))
     return [row.operator_id for row in rows if admits(SCOPES_OF_ROLE[Role(row.role)])]
 
 
 def count_actions(connection: Connection, action: str, name: str, since: int) -> int:
-    """The number of an operator's actions of a kind, without refused ones."""
+    """How many actions of a kind an operator took, not counting refused ones."""
     c = operator_actions.c
     own = (c.action == action, c.at >= since, c.operator == name)
     begun = select(func.count()).where(*own, c.phase == BEGUN)

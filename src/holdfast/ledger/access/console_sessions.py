@@ -1,6 +1,6 @@
 """Console sessions. Only a hash of each session's secret is stored.
 
-A session may do what its key or its operator may do now: it ends when the key is revoked, the operator is disabled, or
+A session has the current rights of its key or operator. It ends when the key is revoked, the operator is disabled, or
 the admin key changes.
 """
 
@@ -76,7 +76,7 @@ def begin_session(connection: Connection, used: SignedIn, now: int, lasts_ms: in
 
 
 def _end_oldest(connection: Connection, used: SignedIn) -> None:
-    """Make room for one more: sessions that are never ended must not accumulate."""
+    """Make room for one more, so that sessions that nobody ends do not accumulate."""
     c = console_sessions.c
     if used.operator_id is not None:
         of_key = c.operator_id == used.operator_id
@@ -119,7 +119,7 @@ def _of_operator(connection: Connection, row: Row[Any], left_s: float) -> Sessio
 
 
 def list_sessions(connection: Connection, now: int, operator_id: str | None = None) -> list[ListedSession]:
-    """The newest first; of everybody, or of one operator."""
+    """Newest first; all sessions, or those of one operator."""
     c = console_sessions.c
     joined = console_sessions.outerjoin(service_keys, service_keys.c.key_id == c.key_id)
     joined = joined.outerjoin(operators, operators.c.operator_id == c.operator_id)
@@ -132,7 +132,7 @@ def list_sessions(connection: Connection, now: int, operator_id: str | None = No
 
 
 def revoke_session(connection: Connection, session_id: str, operator_id: str | None = None) -> bool:
-    """Whether there was one; only of this operator, if one is given."""
+    """Whether there was one. With an operator given, only that operator's sessions count."""
     is_it = [console_sessions.c.session_id == session_id]
     if operator_id is not None:
         is_it.append(console_sessions.c.operator_id == operator_id)
@@ -140,7 +140,7 @@ def revoke_session(connection: Connection, session_id: str, operator_id: str | N
 
 
 def is_standing_session(connection: Connection, session_id: str) -> bool:
-    """It was not ended."""
+    """Whether the session has not ended."""
     wanted = console_sessions.c.session_id == session_id
     return connection.execute(select(console_sessions.c.session_id).where(wanted)).scalar() is not None
 

@@ -22,7 +22,7 @@ class Scope(StrEnum):
 
 
 EVERY_SCOPE = frozenset(Scope)
-# Since `money` and `admin` are scopes of their own.
+# `money` and `admin` became scopes of their own in this version.
 SCOPES_VERSION = 2
 
 
@@ -39,7 +39,7 @@ class ServiceKey(Struct, frozen=True):
     created_at: int
     revoked_at: int | None
     created_by: str | None = None
-    # Made with `operate` before `money` and `admin` were split off: it keeps them until it is rotated.
+    # Made with `operate` before `money` and `admin` were split off: it keeps both until it is rotated.
     is_legacy: bool = False
 
 
@@ -62,7 +62,7 @@ def create_key(
 
 
 def find_key(connection: Connection, text: str) -> ServiceKey | None:
-    """The key with this text, unless there is none or it was revoked."""
+    """The key with this text; None if it does not exist or was revoked."""
     prefix, _, rest = text.partition("_")
     key_id, _, secret = rest.partition("_")
     if prefix != "hf" or not secret:
@@ -78,9 +78,9 @@ def list_keys(connection: Connection) -> list[ServiceKey]:
 
 
 def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
-    """Revoke a key and the keys made by it. False if there is none by that id; revoking twice keeps the first time."""
+    """Revoke a key and the keys made by it. False if there is no such key; a repeat keeps the first time."""
     lost: set[str] = set()
-    # Again while there are more: one of them may have been making another, and held its row until that was there.
+    # Repeat until none is left: one of these keys may have been creating another while it held its row lock.
     while (found := lineage(connection, key_id)) != lost:
         lost = found
         unrevoked = service_keys.c.key_id.in_(lost) & service_keys.c.revoked_at.is_(None)
@@ -96,12 +96,12 @@ def lineage(connection: Connection, key_id: str) -> set[str]:
 
 
 def is_standing_key(connection: Connection, key_id: str) -> bool:
-    """It is not revoked."""
+    """Whether the key is not revoked."""
     return connection.execute(_STANDING, {"key_id": key_id}).scalar() is not None
 
 
 def lock_standing_key(connection: Connection, key_id: str) -> bool:
-    """As `is_standing_key`, and it stays so until the transaction ends."""
+    """Like `is_standing_key`, and locks the key until the transaction ends."""
     return connection.execute(_STANDING.with_for_update(), {"key_id": key_id}).scalar() is not None
 
 

@@ -60,7 +60,7 @@ class Operator(Struct, frozen=True):
 def invite(
     connection: Connection, email: str, name: str, role: Role, now: int, created_by: str | None
 ) -> tuple[Operator, str]:
-    """A new operator, or a new invitation for a known one, who may sign in again, with this role.
+    """Create an operator, or re-invite a known one, who may then sign in again with this role.
 
     The token of the invitation is returned once.
     """
@@ -75,10 +75,11 @@ def invite(
         connection.execute(insert(operators).values(**made, **values))
     else:
         if known.disabled_at is not None:
-            # Others may know the old password or have the old identity: that may be why they were disabled.
+            # Someone else may know the old password or own the old identity, which may be why the operator was
+            # disabled.
             values |= {"password_hash": None, "issuer": None, "subject": None}
         connection.execute(update(operators).where(operators.c.operator_id == operator_id).values(**values))
-        # Sessions have the role they were begun with no longer.
+        # Existing sessions still have the old role.
         end_sessions_of(connection, operator_id)
         _revoke_keys_beyond(connection, operator_id, role, now)
     operator = find_operator(connection, operator_id)
@@ -87,7 +88,7 @@ def invite(
 
 
 def _revoke_keys_beyond(connection: Connection, operator_id: str, role: Role, now: int) -> None:
-    """The keys they made that may do more than this role."""
+    """Revoke the operator's keys that may do more than this role."""
     made = select(service_keys).where(service_keys.c.created_by == operator_id, service_keys.c.revoked_at.is_(None))
     for key in connection.execute(made).all():
         if not scopes_of(key) <= SCOPES_OF_ROLE[role]:
@@ -134,7 +135,7 @@ def find_by_subject(connection: Connection, issuer: str, subject: str) -> Operat
 
 
 def link_subject(connection: Connection, operator_id: str, issuer: str, subject: str, now: int) -> bool:
-    """Whether it is linked now: an operator has one identity, and keeps it."""
+    """Returns whether it is linked now. An operator has one identity, which never changes."""
     values: dict[str, Any] = {
         "issuer": issuer,
         "subject": subject,
@@ -150,7 +151,7 @@ def list_operators(connection: Connection) -> list[Operator]:
 
 
 def disable(connection: Connection, operator_id: str, now: int) -> Operator | None:
-    """End their sessions, revoke the keys they made, and refuse them from now on. A repeat keeps the first time."""
+    """End their sessions, revoke the keys they made, and reject them from now on. A repeat keeps the first time."""
     is_it = operators.c.operator_id == operator_id
     values = {"disabled_at": func.coalesce(operators.c.disabled_at, now), "invitation_hash": None}
     connection.execute(update(operators).where(is_it).values(**values, invitation_expires_at=None))
@@ -166,7 +167,7 @@ def end_sessions_of(connection: Connection, operator_id: str) -> None:
 
 
 def lock_enabled_operator(connection: Connection, operator_id: str) -> bool:
-    """Whether they may still sign in; it stays so until the transaction ends."""
+    """Whether they may still sign in; locked until the transaction ends."""
     is_it = (operators.c.operator_id == operator_id, operators.c.disabled_at.is_(None))
     return connection.execute(select(operators.c.operator_id).where(*is_it).with_for_update()).scalar() is not None
 

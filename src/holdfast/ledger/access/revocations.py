@@ -18,7 +18,7 @@ class RevocationKind(StrEnum):
 _TABLES: dict[RevocationKind, Table] = {RevocationKind.BUYER: revoked_buyers, RevocationKind.TOKEN: revoked_tokens}
 # No token is valid for longer (`access/identity.py`).
 KEPT_MS = 30 * 24 * 3_600_000
-# Changes with every row that is added, changed, removed or expires.
+# Changes whenever a row is added, changed, removed or expires.
 Revision = tuple[tuple[int, int, int], ...]
 
 
@@ -34,7 +34,7 @@ class Revocation(Struct, frozen=True):
 
 
 def revoke(connection: Connection, revocation: Revocation) -> None:
-    """A repeat replaces the first."""
+    """A repeat replaces the existing revocation."""
     table = _TABLES[revocation.kind]
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     values = {
@@ -56,7 +56,7 @@ def lift(connection: Connection, kind: RevocationKind, id_: str) -> bool:
 
 
 def revocations(connection: Connection, now: int, *, limit: int) -> list[Revocation]:
-    """Those that are in force, the newest first."""
+    """The revocations in force, newest first."""
     found = list[Revocation]()
     for kind, table in _TABLES.items():
         wanted = select(table).where(table.c.expires_at > now).order_by(table.c.revoked_at.desc()).limit(limit)
@@ -65,7 +65,7 @@ def revocations(connection: Connection, now: int, *, limit: int) -> list[Revocat
 
 
 def revision(connection: Connection, now: int) -> Revision:
-    """The revocations in force."""
+    """Identifies the set of revocations in force."""
     return tuple(_revision_of(connection, table, now) for table in _TABLES.values())
 
 
@@ -87,7 +87,7 @@ def revoked_ids(connection: Connection, now: int) -> tuple[frozenset[str], froze
 
 
 def prune_revocations(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Those that expired before."""
+    """Delete the revocations that expired before this time."""
     count = 0
     for table in _TABLES.values():
         key = next(iter(table.primary_key.columns))

@@ -1,6 +1,6 @@
 """Deletes archived reservations that ended unsold and are old enough (`ledger/stock/pruning.py`).
 
-Only while the archive's files exist and are intact: afterwards they are the only copy.
+Only while the archive's files exist and are intact, because afterwards they are the only copy.
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ async def drop_archived(database: Database, directory: Path, keep_days: int) -> 
 
 
 def _ensure_intact(directory: Path, runs: list[ArchiveRun], first_month: str) -> None:
-    """Files of earlier months have nothing that could be deleted now."""
+    """Files of earlier months contain nothing that could be deleted now, so they are not checked."""
     for file in [file for run in runs for file in run.files if file.month >= first_month]:
         damage = file.damage_in(directory)
         if damage is not None:

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Integer
 
 from holdfast.errors import SettingsError
 
-# Rows that are in memory at a time.
+# Rows in memory at a time.
 PAGE = 20_000
 
 
@@ -25,7 +25,7 @@ def load_pyarrow() -> tuple[Any, Any]:
 
 
 def schema_of(columns: Sequence[Column[Any]], *texts: str) -> Any:
-    """The columns of a table, and further ones with text."""
+    """The columns of a table, plus further text columns."""
     arrow, _ = load_pyarrow()
     fields = [(column.name, _type_of(arrow, column)) for column in columns]
     return arrow.schema([*fields, *[(name, arrow.string()) for name in texts]])
@@ -38,7 +38,7 @@ def _type_of(arrow: Any, column: Column[Any]) -> Any:
 
 
 class ParquetFile:
-    """Written page by page; on disk when `close` returns."""
+    """Written page by page, and on disk when `close` returns."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self.path, self.rows = path, 0
@@ -69,7 +69,7 @@ def digest_of(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """A file, or a directory with the names in it, is on disk when this returns."""
+    """Sync a file, or a directory's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

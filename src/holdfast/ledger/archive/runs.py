@@ -1,7 +1,7 @@
 """The contents of an archive: one manifest for each run that added to it.
 
 After a run the archive has every event up to `upto_seq` that is older than `until_at`. Both only grow, so the last run
-says what the next has to add, whatever order events came in.
+determines what the next one must add, in whatever order events arrived.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ class ArchivedFile(Struct, frozen=True):
     sha256: str
 
     def damage_in(self, directory: Path) -> str | None:
-        """What is wrong with it; None if it is as it was written."""
+        """What is wrong with the file; None if it is intact."""
         path = directory / self.path
         if not path.is_file():
             return "missing"
@@ -37,11 +37,11 @@ class ArchiveRun(Struct, frozen=True):
     number: int
     upto_seq: int
     until_at: int
-    # Before the first event that the run had to leave out; the next one begins there.
+    # Just before the first event that the run had to leave out; the next run begins there.
     resume_after: int
     archived_at: int
     files: list[ArchivedFile]
-    # Of the history that was copied, up to `upto_seq`. Runs of earlier versions have none.
+    # Of the copied history, up to `upto_seq`. Runs of earlier versions have none.
     head: Head = Head()
 
     def has(self, seq: int, at: int) -> bool:
@@ -59,8 +59,8 @@ def read_runs(directory: Path) -> list[ArchiveRun]:
 
 
 def write_run(directory: Path, run: ArchiveRun) -> None:
-    """Last of all: files without a run do not count, and the next run writes over them. On disk with all directories
-    when this returns: rows are deleted from the ledger after it."""
+    """Written last: files without a manifest do not count, and the next run overwrites them. The manifest and all
+    directories are on disk when this returns, because rows are deleted from the ledger afterwards."""
     place = directory / "runs"
     place.mkdir(parents=True, exist_ok=True)
     sync(directory)

@@ -1,14 +1,14 @@
 """Copies ended months from the ledger to Parquet files, a page at a time.
 
-The model. Events are copied as they are hashed for the chain (`content`), so that `holdfast verify` finds them in the
-history although the ledger no longer has them. Only events that a link covers are copied: no transaction that could
-add one before them is still running. A reservation is copied with the event that ended it, and an order with every
-event that changed it; of several copies of an order the one of the latest run counts. A month is copied once it is
-over for a day, and events that reached the ledger even later are added by the next run.
+The model. Events are copied in the form in which the chain hashes them (`content`), so that `holdfast verify` finds
+them in the history after the ledger has deleted them. Only events that a link covers are copied, because no running
+transaction can still add an event before them. A reservation is copied with the event that ended it, and an order with
+every event that changed it; if there are several copies of an order, the one from the latest run counts. A month is
+copied one day after it ends. Later runs add events that reach the ledger after that.
 
-When it fails. Files count once the manifest of their run is written, so a run that broke off is simply done again. A
-ledger that no longer has the history that was copied, because it is another one or was restored from an older backup,
-is refused: its events would be taken for those that are in the archive.
+When it fails. Files count only once the manifest of their run is written, so an interrupted run is simply repeated. A
+ledger without the history that was copied (another ledger, or one restored from an older backup) is refused: its events
+would be mistaken for those in the archive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,13 +43,13 @@ def month_of(at: int) -> str:
 
 
 def month_began(at: int) -> int:
-    """When the month of this moment began."""
+    """When the month that contains this moment began."""
     first = datetime.fromtimestamp(at / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return round(first.timestamp() * 1000)
 
 
 async def archive_months(database: Database, directory: Path) -> ArchiveRun | None:
-    """Add everything that ended since the last run. None if there is nothing to add."""
+    """Add everything that ended since the last run. Returns None if there is nothing to add."""
     runs = read_runs(directory)
     last = runs[-1] if runs else ArchiveRun(0, 0, 0, 0, 0, [])
     now, head, first = await database.read(lambda c: (database.now_ms(c), read_head(c), _first_seq(c)))

@@ -1,1 +1,1 @@
-"""Queries on the map of cells, and on what a cell knows about itself. Bootstrap and above may import it."""
+"""Queries on the map of cells, and on a cell's own identity and load. Bootstrap and above may import it."""

@@ -1,4 +1,4 @@
-"""What a cell's own ledger has: its name, its SKUs and sales, and how full it is."""
+"""What a cell's own ledger holds: its name, its SKUs and sales, and its load."""
 
 from msgspec import Struct
 from sqlalchemy import Connection, func, insert, select
@@ -12,14 +12,14 @@ from holdfast.ledger.tables.stock import pools
 
 
 class Load(Struct, frozen=True, order=True):
-    """The smaller, the emptier."""
+    """Compares by how full a cell is; the smallest is the emptiest."""
 
     sales: int
     units: int
 
 
 def claim_identity(connection: Connection, cell: str, now: int) -> None:
-    """The first start names the ledger. Under another name it is refused: the map would lead to the wrong sales."""
+    """The first start names the ledger. Any other name is refused afterwards: the map would lead to the wrong sales."""
     known = connection.execute(select(cell_identity.c.cell)).scalar()
     if known is None:
         connection.execute(insert(cell_identity).values(cell=cell, since=now))
@@ -28,14 +28,14 @@ def claim_identity(connection: Connection, cell: str, now: int) -> None:
 
 
 class Owned(Struct, frozen=True):
-    """The SKUs of a cell with their sales, and the new cells of SKUs that were moved."""
+    """The SKUs of a cell with their sales, and the new cells of SKUs that were moved away."""
 
     sales: dict[str, list[str]]
     moved: dict[str, PlacedSku]
 
 
 def owned_by(connection: Connection, cell: str) -> Owned:
-    """A sale that is not closed is where its SKU is, even if a move that was interrupted left a copy."""
+    """A sale that is not closed is in the cell of its SKU, even if an interrupted move left a copy."""
     moved = noted_moves(connection)
     found: dict[str, list[str]] = {sku_id: [] for sku_id in connection.execute(select(pools.c.sku_id)).scalars()}
     wanted = select(sales.c.sku_id, sales.c.sale_id, sales.c.state).order_by(sales.c.created_at)
@@ -48,7 +48,7 @@ def owned_by(connection: Connection, cell: str) -> Owned:
 
 
 def load_of(connection: Connection) -> Load:
-    """How many sales are not closed, and how many units of them are not sold."""
+    """How many sales are not closed, and how many of their units are unsold."""
     is_live = sales.c.state != SaleState.CLOSED
     count = connection.execute(select(func.count()).select_from(sales).where(is_live)).scalar_one()
     live = select(sales.c.sku_id).where(is_live)
@@ -57,5 +57,5 @@ def load_of(connection: Connection) -> Load:
 
 
 def skus_on_sale(connection: Connection) -> list[str]:
-    """Those in a sale that is not closed."""
+    """The SKUs in a sale that is not closed."""
     return sorted(connection.execute(select(sales.c.sku_id).where(sales.c.state != SaleState.CLOSED)).scalars())

@@ -15,18 +15,18 @@ _DROP = "drop/"
 
 
 def drop_key(drop_id: str) -> str:
-    """A drop is on the map like a SKU, under a name that no SKU can have."""
+    """A drop is on the map like a SKU, under a key that no SKU can have."""
     return f"{_DROP}{drop_id}"
 
 
 def drop_of(key: str) -> str | None:
-    """The drop that is under this name on the map; None for a SKU."""
+    """The drop with this key on the map; None for a SKU."""
     return key.removeprefix(_DROP) if key.startswith(_DROP) else None
 
 
 class Amounts(Struct, frozen=True):
-    """What a move does, decided once nothing is held. The totals are absolute, so that a step that was interrupted can
-    tell whether it was done."""
+    """The effects of a move, decided once nothing is held. The totals are absolute, so that an interrupted step can
+    tell whether it was already done."""
 
     units: int
     # The total of the old cell's pool afterwards: the units sold there.
@@ -34,15 +34,15 @@ class Amounts(Struct, frozen=True):
     # The total of the new cell's pool afterwards.
     total: int
     rules: Rules
-    # Reservations made before are in the old cell.
+    # Reservations made before this are in the old cell.
     until: int
-    # The sales that have not begun. They go with the SKU; all others stay, with their orders.
+    # The sales that have not begun. They move with the SKU; all others stay, with their orders.
     sale_ids: list[str]
 
 
 class Move(Struct, frozen=True):
     to: str
-    # None while held units are waited for. Until then a move can be abandoned.
+    # None while waiting for held units. Until it is set, the move can be abandoned.
     amounts: Amounts | None = None
 
 
@@ -51,14 +51,14 @@ class PlacedSku(Struct, frozen=True):
     cell: str
     pinned: bool = False
     move: Move | None = None
-    # The cells that it was in before, each with the time until when, oldest first.
+    # Earlier cells, oldest first, each with the time until which the SKU was there.
     past: list[tuple[int, str]] = []
 
     def cell_at(self, at: int) -> str:
         return next((cell for until, cell in self.past if at < until), self.cell)
 
     def moved(self, move: Move, amounts: Amounts) -> "PlacedSku":
-        """Where it is afterwards."""
+        """The cell of the SKU after the move."""
         return PlacedSku(self.sku_id, move.to, past=[*self.past, (amounts.until, self.cell)])
 
     def is_newer_than(self, other: "PlacedSku") -> bool:
@@ -82,7 +82,7 @@ class PlacedElsewhere(Exception):
 
 
 def read_changes(connection: Connection, after: int) -> MapChanges:
-    """The changes after a version; after 0, everything."""
+    """The changes since a version; since 0, everything."""
     version = connection.execute(select(cell_map.c.version).where(cell_map.c.name == _NAME)).scalar() or 0
     if version <= after:
         return MapChanges(after, [], [])
@@ -115,8 +115,8 @@ def find_sku(connection: Connection, sku_id: str) -> PlacedSku | None:
 
 
 def place(connection: Connection, sku_id: str, sale_ids: list[str], cell: str) -> PlacedSku:
-    """Put a SKU into a cell, unless it is somewhere already, and sales into the cell of their SKU. Returns where it is
-    now. Raises `PlacedElsewhere` for a sale that is in another cell."""
+    """Put a SKU into a cell, unless it already has one, and sales into the cell of their SKU. Returns the SKU's current
+    cell. Raises `PlacedElsewhere` for a sale that is in another cell."""
     version = _next_version(connection)
     found = find_sku(connection, sku_id)
     if found is None:
@@ -133,7 +133,7 @@ def place(connection: Connection, sku_id: str, sale_ids: list[str], cell: str) -
 
 
 def adopt(connection: Connection, sku_id: str, sale_ids: list[str], cell: str, known: PlacedSku | None) -> None:
-    """Put on the map what a cell has and the map has not. `known`: what the cell noted when the SKU was moved."""
+    """Add to the map what a cell holds and the map lacks. `known`: what the cell noted when the SKU was moved."""
     version = _next_version(connection)
     found = find_sku(connection, sku_id)
     if found is None or (known is not None and known.is_newer_than(found)):
@@ -145,8 +145,8 @@ def adopt(connection: Connection, sku_id: str, sale_ids: list[str], cell: str, k
 
 
 def note_move(connection: Connection, moved: PlacedSku) -> None:
-    """In a cell's own ledger: where a SKU is that was moved into it or out of it. If the map is lost, it is made again
-    from these."""
+    """Note in a cell's own ledger where a SKU is that was moved into or out of the cell. A lost map is rebuilt from
+    these notes."""
     _write(connection, moved, 0)
 
 
@@ -162,7 +162,7 @@ def _write(connection: Connection, placed: PlacedSku, version: int) -> None:
 
 
 def set_pinned(connection: Connection, sku_id: str, cell: str, *, pinned: bool) -> None:
-    """The SKU has the cell to itself. One that is in another cell has to be moved first."""
+    """Reserve the cell for this SKU. A SKU in another cell must be moved first."""
     version = _next_version(connection)
     found = find_sku(connection, sku_id)
     if found is None:
@@ -174,8 +174,8 @@ def set_pinned(connection: Connection, sku_id: str, cell: str, *, pinned: bool) 
 
 
 def change_move(connection: Connection, placed: PlacedSku, move: Move | None) -> PlacedSku | None:
-    """While there is a move, nobody is served. None: nothing was moved, and all is as before. Returns None if the SKU
-    is not as it was read any more: another command is at it."""
+    """Set the move of a SKU, which is not served until the move ends; with None, abandon it with nothing changed.
+    Returns None if the SKU changed since it was read, because another command is working on it."""
     version = _next_version(connection)
     if find_sku(connection, placed.sku_id) != placed:
         return None
@@ -186,7 +186,8 @@ def change_move(connection: Connection, placed: PlacedSku, move: Move | None) ->
 
 
 def end_move(connection: Connection, placed: PlacedSku, moved: PlacedSku, sale_ids: list[str]) -> None:
-    """The SKU and the sales that go with it are in the other cell. Nothing, if another command said so already."""
+    """Record that the SKU and its sales are now in the other cell. Does nothing if another command recorded it
+    before."""
     version = _next_version(connection)
     if find_sku(connection, placed.sku_id) != placed:
         return

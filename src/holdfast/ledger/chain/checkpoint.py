@@ -1,7 +1,7 @@
 """A checkpoint: the signed head of the chain, to be stored out of reach of anyone who can write to the ledger.
 
-It is signed with Ed25519, so that the public key is enough to check it and not enough to make one. The key is derived
-from the signing key, as is the one that seals (`runtime/sealing.py`).
+It is signed with Ed25519, so the public key can verify a checkpoint but not make one. The key is derived from the
+signing key, like the one used for sealing (`runtime/sealing.py`).
 """
 
 import msgspec
@@ -33,7 +33,7 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_signed(self) -> bool:
-        """By the key that it names."""
+        """Whether the key that it names signed it."""
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
             key.verify(bytes.fromhex(self.signature), _encode(replace(self, signature="")))
@@ -65,7 +65,7 @@ def parse_checkpoints(content: bytes, source: str, public_key: str | None = None
 
 
 def _parse(line: bytes) -> Checkpoint | None:
-    """None for a line that a crash cut off."""
+    """None for a line that was truncated by a crash."""
     try:
         return msgspec.json.decode(line, type=Checkpoint)
     except msgspec.MsgspecError:

@@ -1,15 +1,15 @@
 """How far events can be read without missing one.
 
 The model. PostgreSQL assigns sequence numbers before transactions commit: event 8 may be visible while the transaction
-that took number 7 is still running. A reader that continues after 8 would never see 7. So the reader notes, in one
-snapshot, the last event it sees and a transaction ID of its own (`xmax`), which is above all that were assigned before.
-Numbers up to that event were taken by transactions below that ID: a writer locks the pool or changes the sale before it
-writes an event, so it has a transaction ID by then. Once a later snapshot says that all of those transactions have
-ended (`xmin`), every event up to the noted one is visible. The snapshot's own upper end would not do: it is above the
-transactions that have ended, and one that runs may be beyond it.
+with number 7 is still running. A reader that continues after 8 would never see 7. So the reader notes, in one snapshot,
+the last event it sees and a transaction ID of its own (`xmax`), which is above all that were assigned before. Every
+event up to that one belongs to a transaction below that ID: a writer locks the pool or changes the sale before it
+writes an event, so it already has a transaction ID. Once a later snapshot says that all of those transactions have
+ended (`xmin`), every event up to the noted one is visible. The snapshot's own upper bound would not do: it only exceeds
+the IDs of transactions that have ended, and a running one may have a higher ID.
 
 What happens when it fails. A hanging transaction, in any database of the server, holds the horizon back until it ends:
-events are late, never lost. SQLite has one writer, so its horizon is its last event.
+events are delayed, never lost. SQLite has one writer, so its horizon is its last event.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, bindparam, c
 
 from holdfast.ledger.tables.stock import events
 
-# More notes would not help: the oldest one is the one to wait for.
+# More notes would not help: the reader waits for the oldest one.
 NOTES_MAX = 100
 
 
@@ -44,14 +44,14 @@ class HorizonQueries:
         if dialect_name == "postgresql":
             snapshot = func.pg_current_snapshot()
             is_new = last > bindparam("known", type_=BigInteger)
-            # Without news nothing is noted, and an idle server uses no transaction IDs.
+            # If there is no new event, nothing is noted, so an idle server uses no transaction IDs.
             upper = case((is_new, func.pg_current_xact_id()), else_=func.pg_snapshot_xmax(snapshot))
             # A 64-bit transaction id can be converted to a number only through its text.
             edges = [cast(cast(edge, Text), BigInteger) for edge in (func.pg_snapshot_xmin(snapshot), upper)]
         self._seen = select(last, *edges)
 
     def look(self, connection: Connection, known: int) -> Seen:
-        """In one statement, so in one snapshot. `known` is what the horizon knows."""
+        """In one statement, hence in one snapshot. `known` is the last event that the horizon has noted."""
         return Seen(*map(int, connection.execute(self._seen, {"known": known}).one()))
 
 
@@ -65,13 +65,13 @@ class Horizon:
 
     @property
     def known(self) -> int:
-        """The last event that was noted."""
+        """The last noted event."""
         return self._notes[-1].seq if self._notes else self._seq
 
     def reached(self, seen: Seen) -> int:
-        """The event up to which all events are visible, given this snapshot."""
+        """The event up to which every event is visible, given this snapshot."""
         if seen.seq < self._seq or seen.xmax < self._xmax:
-            # The ledger went back. What was noted of its future would let a reader skip what happens instead.
+            # The ledger went back. Notes from before would make a reader skip new events.
             self._notes.clear()
             self._seq, self._xmax = 0, seen.xmax
             return 0

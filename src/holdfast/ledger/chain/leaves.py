@@ -1,10 +1,10 @@
-"""The hash of an event, and the hashes of a stretch of history.
+"""The hashes of single events and of ranges of the history.
 
-What is hashed is the row as compact JSON, with every column, as the database encodes it. A column that is added later
-must add nothing where it is empty, so that older hashes stay.
+The input of a hash is the row as compact JSON, with every column, as the database encodes it. A column that is added
+later must contribute nothing where it is empty, so that older hashes stay valid.
 
-While events are linked, SQLite joins thousands of them to one value: reading them row by row takes twice as long and
-holds the interpreter lock, which requests wait for. PostgreSQL hashes them too, and sends only the hashes.
+For linking, SQLite joins thousands of events into one value: reading them row by row takes twice as long and holds the
+interpreter lock, which requests need. PostgreSQL computes the hashes itself and sends only those.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ NAMES = ("seq", "sku_id", "reservation_id", "type", "at", "quantity", "expires_a
 _COLUMNS = [events.c[name] for name in NAMES]
 # Between two rows. In JSON it is always escaped.
 _SEPARATOR = b"\x1e"
-# Rows in one statement, below the number of parameters that every engine accepts.
+# Rows per statement, below the parameter limit of every engine.
 PART = 10_000
-# Events that a thread hashes at a stretch: while it computes, the event loop waits for the interpreter lock.
+# Events that a thread hashes in one go: meanwhile the event loop waits for the interpreter lock.
 HASHED_MAX = 2_000
 
 
@@ -51,10 +51,10 @@ def read_contents(connection: Connection, *conditions: ColumnElement[bool]) -> l
 
 
 def read_hashes(connection: Connection, after: int | None, upto: int) -> list[tuple[int, bytes]]:
-    """The hashes of these events in order, with their numbers; of those that were pruned, what was kept of them."""
+    """The hashes of these events in order, with their numbers; for pruned events, the stored hashes."""
     found = [(seq, leaf_hash(text.encode())) for seq, text in read_contents(connection, *_between(events, after, upto))]
     kept = select(pruned_events.c.seq, pruned_events.c.hash).where(*_between(pruned_events, after, upto))
-    # An event that is pruned between the two statements is in both, with the same hash.
+    # An event that is pruned between the two statements appears in both, with the same hash.
     return sorted((dict(found) | {row.seq: bytes.fromhex(row.hash) for row in connection.execute(kept)}).items())
 
 
@@ -67,7 +67,7 @@ class HashQueries:
     """The statements of one engine, built once."""
 
     def __init__(self, dialect_name: str) -> None:
-        # PostgreSQL computes hashes. SQLite cannot: there our thread does, and must not block others.
+        # PostgreSQL computes the hashes. For SQLite our thread does, and must not block others.
         self._hashes_itself = dialect_name == "postgresql"
         self._limit = PART if self._hashes_itself else HASHED_MAX
         self._next = _next_events(dialect_name)
@@ -85,8 +85,8 @@ class HashQueries:
 
 
 def _next_events(dialect_name: str) -> Select[int, Any, bytes, bool]:
-    """How many of the next events there are, the last of them, what is hashed of them or their hashes, all as one
-    value, and whether events of this range were pruned. Both engines join rows in the order in which they come."""
+    """How many of the next events there are, the last of them, their hashed contents or their hashes joined into one
+    value, and whether events in this range were pruned. Both engines join rows in the order of their arrival."""
     after, upto = bindparam("after", type_=BigInteger), bindparam("upto", type_=BigInteger)
     is_next = events.c.seq > after, events.c.seq <= upto
     rows = select(*_COLUMNS).where(*is_next).order_by(events.c.seq).limit(bindparam("limit")).subquery("chosen")
@@ -110,7 +110,7 @@ def _content(dialect_name: str, rows: Subquery) -> ColumnElement[str]:
 
 
 def hashes_of(connection: Connection, seqs: Sequence[int]) -> dict[int, bytes]:
-    """By number, which are given in order."""
+    """Keyed by event number. The numbers are given in order."""
     found: dict[int, bytes] = {}
     for part in (seqs[at : at + PART] for at in range(0, len(seqs), PART)):
         found |= {seq: leaf_hash(text.encode()) for seq, text in read_contents(connection, events.c.seq.in_(part))}
@@ -118,7 +118,7 @@ def hashes_of(connection: Connection, seqs: Sequence[int]) -> dict[int, bytes]:
 
 
 def unkept(connection: Connection, seqs: Sequence[int]) -> list[int]:
-    """Without events whose hashes are stored already, because a buyer was erased from them."""
+    """Leaves out events whose hashes are already stored, because a buyer was erased from them."""
     kept = set[int]()
     for part in (seqs[at : at + PART] for at in range(0, len(seqs), PART)):
         kept |= set(connection.execute(select(pruned_events.c.seq).where(pruned_events.c.seq.in_(part))).scalars())
@@ -126,7 +126,7 @@ def unkept(connection: Connection, seqs: Sequence[int]) -> list[int]:
 
 
 def prune_events(connection: Connection, seqs: Sequence[int], hashes: dict[int, bytes], pruned_by: int) -> None:
-    """Delete events and keep their hashes, those that are given. `pruned_by` is the event that stands for them."""
+    """Delete events and keep the given hashes of them. `pruned_by` is the event that stands for them."""
     rows = [{"seq": seq, "hash": digest.hex(), "pruned_by": pruned_by} for seq, digest in hashes.items()]
     if rows:
         connection.execute(insert(pruned_events), rows)

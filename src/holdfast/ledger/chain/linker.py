@@ -1,12 +1,12 @@
-"""Links events soon after they were committed.
+"""Links events soon after they are committed.
 
 The model. A pass reads the events after the last link that are certain to be complete (`horizon.py`) and appends a
-link. It costs writers nothing: no lock, no statement, no byte in their transactions. It covers events of all writers,
-also of servers of the version before. Any number of linkers may run: a link has a number, and of two with the same
-number the database refuses one.
+link. Writers pay nothing for it: no lock, no statement and no byte in their transactions. It covers the events of all
+writers, including servers of the previous version. Any number of linkers may run: links are numbered, and the database
+rejects a second link with the same number.
 
-What it leaves open. Until the next pass, at most about a second, an event is in no link. That loses nothing: a link
-proves something only once a checkpoint with it is elsewhere, and those are written once a second (ADR 15).
+What it leaves open. Until the next pass, at most about a second, an event is in no link. Nothing is lost by that: a
+link proves something only once a checkpoint with it is stored elsewhere, and those are written once a second (ADR 15).
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from holdfast.ledger.engine.database import Database
 from holdfast.runtime.agent import Agent
 
 INTERVAL_S = 1.0
-# Until events that were seen are known to be complete.
+# Between seeing events and knowing that they are complete.
 HORIZON_S = 0.1
-# Less than agents get to stop.
+# Less than the time agents have to stop.
 LAST_PASSES_S = 0.5
-# Events in a link.
+# Events per link.
 LINKED_MAX = 10_000
 
 
@@ -67,13 +67,13 @@ class Linker:
         return Linked(len(hashes))
 
     def _settled(self, seen: Seen) -> Seen:
-        """On PostgreSQL, the events of the pass before: a transaction that took a number by then has an ID by now, even
-        if writing the event is the first thing it does."""
+        """On PostgreSQL, the events of the previous pass: a transaction that took a number by then has an ID by now,
+        even if writing the event is its first statement."""
         before, self._seen_before = self._seen_before, seen.seq
         return seen if seen.xmax == 0 else replace(seen, seq=min(before, seen.seq))
 
     async def _link_the_rest(self) -> None:
-        """A server that stops leaves a complete chain, if its database answers at once."""
+        """Leave a complete chain when a server stops, if its database responds quickly."""
         with suppress(EngineError, TimeoutError):
             async with asyncio.timeout(LAST_PASSES_S):
                 while (linked := await self.pass_once()).events or linked.is_waiting:

@@ -1,11 +1,11 @@
 """Links of the hash chain, which fix the history.
 
-The model. A link covers the events after the link before it, in the order of their numbers, up to `last_seq`. It has
-the root of a Merkle tree over their hashes. The links are the leaves of another tree, which is only appended to. Its
-root, the head, fixes every event of every link. Each link stores the largest complete part of the tree that ends with
-it, so the head of any number of links takes a few rows to compute.
+The model. A link covers the events after the previous link, in the order of their numbers, up to `last_seq`. It has the
+root of a Merkle tree over their hashes. The links are the leaves of another, append-only tree. Its root, the head,
+fixes every event of every link. Each link stores the largest complete subtree that ends with it, so the head of any
+number of links can be computed from a few rows.
 
-Anyone who can write to the database can compute all of it anew. What makes it proof is a head kept elsewhere
+Anyone who can write to the database can recompute all of it. The proof is a head that is stored elsewhere
 (`checkpoint.py`).
 """
 
@@ -19,14 +19,14 @@ from holdfast.domain.chain.merkle import Frontier, leaf_hash, peak_sizes, root_o
 from holdfast.ledger.chain.leaves import read_hashes
 from holdfast.ledger.tables.chain import links
 
-# Events whose hashes are in memory at a time while a history is read, give or take a link.
+# Hashes in memory at a time while a history is read, to within one link.
 READ_MAX = 20_000
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-# Events hashed together, as one leaf of the tree of their link: that saves most of its nodes, and with them a third of
-# the time. The proof of one event has the hashes of the others.
+# Events hashed together as one leaf of a link's tree: this saves most of its nodes, and a third of the time. In turn,
+# the proof of one event includes the hashes of the others in its leaf.
 GROUP = 16
 
 
@@ -43,7 +43,7 @@ class Link(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """The root over the first so many links, and the last event they cover."""
+    """The root over the first `links` links, and the last event they cover."""
 
     links: int = 0
     seq: int = 0
@@ -85,7 +85,7 @@ def frontier_at(connection: Connection, size: int) -> Frontier:
 
 
 def append_link(connection: Connection, after: Link | None, upto: int, hashes: Sequence[bytes], now: int) -> Link:
-    """Link these events, which follow the link `after`. Fails if another process has appended that number."""
+    """Link these events, which follow the link `after`. Fails if another process has already appended that number."""
     number = 1 if after is None else after.number + 1
     link = Link(number, upto, len(hashes), root_of(groups_of(hashes)).hex(), now)
     peak = frontier_at(connection, number - 1).append(link.hash)
@@ -94,7 +94,7 @@ def append_link(connection: Connection, after: Link | None, upto: int, hashes: S
 
 
 class Replayed(Struct, frozen=True):
-    """A stored link, and the same computed from the events."""
+    """A stored link, and the same link computed from the events."""
 
     link: Link
     after: int | None

@@ -1,17 +1,17 @@
 """The clock of the embedded engine.
 
-SQLite has no clock of its own: it would use the host's, and a host's clock can be changed. This one reads the host's
-clock once and then counts elapsed time, so that setting the clock an hour forward neither expires every hold nor
-extends one by an hour. PostgreSQL has a clock that all API processes share; see `runtime/engine_clock.py`.
+SQLite has no clock of its own: it would use the host's, which can be changed. This clock reads the host's once and then
+counts elapsed time, so setting the host's clock forward by an hour neither expires every hold nor extends one by an
+hour. PostgreSQL has a clock that all API processes share; see `runtime/engine_clock.py`.
 
-Once means once for all processes on a database until the machine reboots: a command that read the host's clock for
-itself, after it was changed, would decide by another time than the server. So the first process stores next to the
-database how far the host's clock is ahead of the elapsed time, and all others read that. After a reboot the clock
-starts from the host's clock again, but never before the last decision.
+The host's clock is read once for all processes on a database, until the machine reboots: otherwise a command that read
+it after a change would decide by a different time than the server. So the first process stores, next to the database,
+how far the host's clock is ahead of the elapsed time, and all others read that. After a reboot the clock starts again
+from the host's clock, but never before the last decision.
 
-What happens when it fails. Where the system does not identify its boots, or nothing can be written next to the
-database, each process reads the host's clock at its own start. A clock that was wrong when it was read stays wrong
-until the next reboot, the same for all processes; `holdfast doctor` reports it.
+What happens when it fails. If the system does not identify its boots, or nothing can be written next to the database,
+each process reads the host's clock at its own start. If the clock was wrong when it was read, it stays wrong until the
+next reboot, by the same amount for all processes; `holdfast doctor` reports it.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ class SteadyClock:
         return (self._ahead_ns + time.clock_gettime_ns(ELAPSED)) // 1_000_000
 
     def drift_ms(self) -> int:
-        """How far the host's clock was changed since it was read."""
+        """By how much the host's clock was changed since it was read."""
         return time.time_ns() // 1_000_000 - self.now_ms()
 
 
@@ -57,7 +57,7 @@ def own_clock() -> SteadyClock:
 
 
 def shared_clock(database_file: Path) -> SteadyClock:
-    """The one clock of all processes on this database."""
+    """The clock that all processes on this database share."""
     try:
         return SteadyClock(_agree(database_file.resolve(), _BOOT_ID.read_text().strip()))
     except OSError:
@@ -89,7 +89,7 @@ def _host_ahead_ns() -> int:
 
 
 def _latest_decision_ns(database_file: Path) -> int:
-    """Read from the file directly: there is no engine yet, and maybe no table or file."""
+    """Read directly from the file: there is no engine yet, and the table or the file may not exist."""
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{database_file.as_uri()}?mode=ro", uri=True)) as connection,

@@ -1,12 +1,12 @@
 """Notices that a SQLite file is no longer the one that was opened.
 
-A file that is moved, replaced or deleted under a running server still takes its writes, but nobody will find them there
-after a restart. So before every commit, and once more before it is acknowledged, the path must still lead to the file
-that was opened, and so must that of its write-ahead log: two calls of stat, a few microseconds beside a sync.
+A file that is moved, replaced or deleted under a running server still accepts writes, but they cannot be found after a
+restart. So before every commit, and again before it is acknowledged, the path must still lead to the file that was
+opened. The same holds for the write-ahead log. That is two calls of stat: a few microseconds next to a sync.
 
-Nor is a file found there that somebody has emptied or cut short, to make room on a disk for example. SQLite itself
-makes both of them smaller: the log when all of it is in the file, the file when another program compacts it. So of a
-file that has become smaller SQLite is asked how large it has to be (`sqlite_writer.py`), and only then it is used.
+It also notices a file that somebody has emptied or truncated, for example to free disk space. SQLite itself shrinks
+both files: the log once all of it is in the database file, and the database file when another program compacts it. So
+when a file has become smaller, SQLite is asked how large it has to be (`sqlite_writer.py`) before the file is used.
 """
 
 import os
@@ -23,33 +23,33 @@ LOG_HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 
 class DatabaseFile:
     def __init__(self, path: Path, log_kept_bytes: int) -> None:
-        """SQLite cuts the log back to so much when it begins anew, but not to less."""
+        """SQLite truncates the log to `log_kept_bytes` when it restarts it, but never below that."""
         self._log_kept_bytes = log_kept_bytes
         self._database = os.fspath(path.absolute())
-        # SQLite follows a link before it names the log.
+        # SQLite resolves symlinks before it names the log.
         self._log = f"{path.resolve()}-wal"
         self._opened: dict[str, Identity] = {}
-        # The largest that was seen.
+        # The largest sizes seen.
         self._sizes: dict[str, int] = {}
 
     def check_opened(self) -> None:
-        """After a connection was opened, which must be to the same file as the first."""
+        """Called after a connection was opened: it must be to the same file as the first."""
         self._check(Unavailable, [self._database])
 
     def check_before_commit(self) -> None:
-        """The log exists by then: the transaction has begun."""
+        """The log exists at this point, because the transaction has begun."""
         self._check(Unavailable, [self._database, self._log])
 
     def check_committed(self) -> None:
-        """If the file is put back, the commit is there after all."""
+        """If the file is put back, the commit turns out to be there."""
         self._check(OutcomeUnknown, [self._database, self._log])
 
     def log_bytes(self) -> int:
-        """0 if there is none, which the next commit finds out."""
+        """0 if there is none, which the next commit detects."""
         return _size(self._log)
 
     def log_was_cut_back(self) -> None:
-        """By this process."""
+        """Called when this process truncated the log."""
         self._sizes.pop(self._log, None)
 
     def has_shrunk(self) -> bool:
@@ -62,17 +62,17 @@ class DatabaseFile:
         return self._opened.get(path) == _identity(found)
 
     def has_pages(self, pages: int, page_bytes: int) -> bool:
-        """Whether the file has as many as SQLite says it must have."""
+        """Whether the file has as many pages as SQLite says it must have."""
         return _size(self._database) >= pages * page_bytes
 
     def is_whole(self) -> bool:
-        """By a connection that has nothing in its cache. Reads all of it."""
+        """Checked on a connection with an empty cache. Reads the whole file."""
         existing = f"file:{quote(self._database)}?mode=rw"
         with closing(sqlite3.connect(existing, uri=True)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
 
     def has_frames(self, frames: int, page_bytes: int) -> bool:
-        """Whether the log has as many as SQLite says it must have."""
+        """Whether the log has as many frames as SQLite says it must have."""
         return frames <= 0 or self.log_bytes() >= LOG_HEADER_BYTES + frames * (page_bytes + FRAME_HEADER_BYTES)
 
     def trust_sizes(self) -> None:

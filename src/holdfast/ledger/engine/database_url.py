@@ -1,4 +1,4 @@
-"""Which databases a ledger can be in, and how a URL may name several hosts."""
+"""Which databases a ledger can use, and how a URL can name several hosts."""
 
 import re
 from urllib.parse import urlencode
@@ -33,7 +33,7 @@ _SEVERAL = re.compile(r"^(postgres(?:ql)?://)((?:[^@/?]*@)?)([^@/?]*,[^@/?]*)(/[
 def with_hosts_as_options(url: str) -> str:
     """The same URL with its hosts where SQLAlchemy expects several of them: `?host=h1:5432&host=h2:5433`.
 
-    They are tried in turn. Unless the URL says otherwise, only one that takes writes will do: the primary.
+    They are tried in turn. Unless the URL says otherwise, only a host that accepts writes (the primary) is used.
     """
     several = _SEVERAL.match(url)
     if several is None:
@@ -51,7 +51,7 @@ def with_hosts_as_options(url: str) -> str:
 
 
 def _with_port(host: str) -> str:
-    """SQLAlchemy wants the port of every host; PostgreSQL's is the default, as in libpq."""
+    """SQLAlchemy requires a port for every host; the default is PostgreSQL's, as in libpq."""
     name, _, port = host.partition(":")
     return f"{name}:{port or 5432}"
 

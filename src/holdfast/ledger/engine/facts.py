@@ -1,10 +1,10 @@
 """Facts: the values that an event gave to rows, recorded in the event itself.
 
-`holdfast verify` replays them into the rows they say there must be and compares every column (`verify/replay.py`). The
-facts of a reservation are few, because its events have most of them already: `owner_id`, and `key` and `fingerprint` if
-it was requested under a key; `created_at` only if it is not the time of the event; `sale_id` if a settlement began.
-All other facts are rows by table, with their primary key and the columns that were written. A row that was deleted is
-under `removed`.
+`holdfast verify` replays them into the rows that must exist and compares every column (`verify/replay.py`). The facts
+of a reservation are few, because its events already have most of them: `owner_id`; `key` and `fingerprint` if it was
+requested under a key; `created_at` only if it differs from the time of the event; `sale_id` if a settlement began. All
+other facts are rows by table, with their primary key and the columns that were written. Deleted rows are listed under
+`removed`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def encode_facts(facts: Mapping[str, object]) -> str:
 
 
 def row_facts(table: Table, row: Row[Any] | Mapping[str, object]) -> dict[str, object]:
-    """All columns of a row that verify compares; it knows which may have any value."""
+    """All columns of a row; verify knows which of them may have any value."""
     values = row if isinstance(row, Mapping) else row._mapping  # noqa: SLF001 - the documented way to columns by name
     return {c.name: values[c.name] for c in table.c if c.name in values}
 

@@ -1,6 +1,6 @@
 """Refuses writes to a ledger that went back (`ledger/mark/`).
 
-Every connection is compared before its first use. After a failover all connections are new, so not one write reaches a
+Every connection is checked before its first use. After a failover all connections are new, so no write reaches a
 promoted server that lacks what this process has seen.
 """
 
@@ -16,9 +16,10 @@ _COMPARED = "holdfast_compared"
 
 class LedgerGuard:
     def __init__(self) -> None:
-        # What the ledger lacks; writes are refused unless it is None.
+        # What the ledger lacks. Writes are refused unless this is None.
         self.finding: str | None = None
-        # How often an operator has decided on that. Everything known of the ledger before is invalid afterwards.
+        # How often an operator has decided how to recover. Each decision invalidates what was known of the ledger
+        # before.
         self.recoveries = 0
         # Sets `finding` if the ledger behind this connection went back.
         self.compare: Callable[[Connection], None] | None = None
@@ -28,7 +29,7 @@ class LedgerGuard:
             raise LedgerWentBack(f"The ledger went back: {self.finding}. {_REMEDY}")
 
     def check(self, connection: Connection) -> None:
-        """Compare the ledger behind a new connection."""
+        """Check the ledger behind a new connection."""
         if self.compare is None or _COMPARED in connection.info:
             return
         self.compare(connection)

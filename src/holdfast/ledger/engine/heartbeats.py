@@ -1,4 +1,4 @@
-"""Heartbeats in the ledger. No two processes write the same row, so none waits for one that froze."""
+"""Heartbeats in the ledger. No two processes write the same row, so a frozen process blocks no other."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ _WRITE = {"sqlite": _write(sqlite_insert), "postgresql": _write(postgresql_inser
 
 
 def last_written_time(connection: Connection) -> int:
-    """The latest time that a process wrote: with a decision, or a heartbeat, of which each live process has one a
+    """The latest time at which a process wrote: a decision, or a heartbeat, which each live process writes once a
     second."""
     latest = [connection.execute(one).scalar_one() or 0 for one in _LATEST]
     return max(latest)
@@ -67,6 +67,6 @@ def processes_before(connection: Connection, revision: str, *, since: int) -> in
 
 
 def prune_heartbeats(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Those of processes that ended."""
+    """Delete the heartbeats of processes that ended."""
     old = select(heartbeats.c.process).where(heartbeats.c.at < older_than).limit(limit)
     return connection.execute(delete(heartbeats).where(heartbeats.c.process.in_(old))).rowcount

@@ -6,7 +6,7 @@ from holdfast.ledger.engine.database import Database
 
 
 def open_replica(url: str, *, connections: int) -> tuple[str, Database]:
-    """A read replica of PostgreSQL, and its name for people: a URL may have a password."""
+    """Open a read replica of PostgreSQL. Also returns its name without the password that the URL may contain."""
     from holdfast.ledger.engine.postgres import PostgresDatabase  # noqa: PLC0415 - as below
 
     parsed = make_url(url)
@@ -20,7 +20,7 @@ def open_database(url: str, *, connections: int = 8) -> Database:
         from holdfast.ledger.engine.sqlite import SqliteDatabase  # noqa: PLC0415 - loaded only where it is used
 
         return SqliteDatabase(parsed)
-    # asyncpg takes longer to load than everything SQLite needs, so each driver is loaded only where it is used.
+    # asyncpg alone takes longer to load than everything SQLite needs, so each driver is loaded only where it is used.
     from holdfast.ledger.engine.postgres import PostgresDatabase  # noqa: PLC0415 - loaded only where it is used
 
     return PostgresDatabase(parsed, connections)

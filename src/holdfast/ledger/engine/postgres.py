@@ -28,8 +28,8 @@ from holdfast.runtime.store_health import StoreHealth
 
 T = TypeVar("T")
 
-# How long a transaction waits for a connection while all are in use, as long as it would wait for a lock. If that is
-# because the server does not answer, the breaker cancels them long before.
+# How long a transaction waits for a connection while all are in use: as long as it would wait for a lock. If the cause
+# is that the server does not respond, the breaker cancels the waiting transactions long before that.
 POOL_TIMEOUT_S = 2.0
 
 _CAUSES = {"25006": Cause.STORE_READ_ONLY, "53100": Cause.DISK_FULL, "55P03": Cause.LOCK_TIMEOUT}
@@ -47,8 +47,8 @@ def _drop(connection: Any, *_circumstances: object) -> None:
 
 
 def _refusal(exc: BaseException | None) -> asyncpg.PostgresError | None:
-    """The error, if the server itself reports it: it works, and the transaction did not commit. Not so an error that
-    ended the session (FATAL, PANIC), which may arrive instead of the answer to a COMMIT."""
+    """The error, if the server itself reports it: the server works, and the transaction did not commit. None for an
+    error that ended the session (FATAL, PANIC), because it may arrive instead of the reply to a COMMIT."""
     error = exc.orig.__cause__ if isinstance(exc, DBAPIError) and exc.orig else exc
     if isinstance(error, asyncpg.DataError):  # Also raised by asyncpg, before it sends anything.
         return error
@@ -58,14 +58,14 @@ def _refusal(exc: BaseException | None) -> asyncpg.PostgresError | None:
 
 
 def _drop_read_only(context: ExceptionContext) -> None:
-    """After a failover, sessions may be left on a server that is no longer the primary. Treating the first as
-    disconnected makes the pool replace all of them."""
+    """After a failover, sessions may still be connected to a server that is no longer the primary. Treating the first
+    one as disconnected makes the pool replace all of them."""
     if getattr(context.original_exception, "sqlstate", None) == asyncpg.ReadOnlySQLTransactionError.sqlstate:
         context.is_disconnect = True
 
 
 def _note_change(connection: Connection, cursor: Any, _sql: str, _given: object, context: Any, *_: object) -> None:
-    """Not seen: what prepared statements write, which note it themselves."""
+    """Does not see prepared statements, which note their changes themselves."""
     if (context.isinsert or context.isupdate or context.isdelete) and cursor.rowcount:
         connection.info[CHANGED] = True
 
@@ -74,7 +74,7 @@ def _connected(engine: Engine, work: Work[T], autocommit: bool) -> T:
     with engine.connect() as connection:
         if not autocommit:
             return work(connection)
-        # As the isolation level of that name, without what SQLAlchemy does to set and reset it each time.
+        # Like the isolation level of that name, without the work SQLAlchemy does to set and reset it each time.
         session: Any = connection.connection.dbapi_connection
         session.autocommit = True
         try:
@@ -84,7 +84,7 @@ def _connected(engine: Engine, work: Work[T], autocommit: bool) -> T:
 
 
 def _last_written_time(connection: Connection) -> int:
-    """0 in a database that has no tables yet, or those of a version from before there were heartbeats."""
+    """0 in a database without tables, or with tables from before heartbeats existed."""
     if connection.execute(text("SELECT to_regclass('heartbeats')")).scalar_one() is None:
         return 0
     return last_written_time(connection)
@@ -116,7 +116,7 @@ class PostgresDatabase:
 
     @property
     def breaker(self) -> Breaker:
-        """Open while the server does not answer."""
+        """Open while the server does not respond."""
         return self._health.breaker
 
     async def write(
@@ -138,7 +138,7 @@ class PostgresDatabase:
             for noted in (CHANGED, ONLY_READ):
                 about.pop(noted, None)
             result = work(connection)
-            # A single statement that finds that it is not enough returns None and changes nothing.
+            # A single statement that turns out to be insufficient returns None and changes nothing.
             changed = CHANGED in about or (autocommit and ONLY_READ not in about and result is not None)
             committing = True
             connection.commit()
@@ -165,7 +165,7 @@ class PostgresDatabase:
         return await self._run(self._lock_free, self._checked(work), TRANSACTION_TIMEOUT_S)
 
     def _checked(self, work: Work[T]) -> Work[T]:
-        """Reads continue if the ledger went back, but it is noticed."""
+        """If the ledger went back, reads continue, but the guard notices it."""
 
         def checked(connection: Connection) -> T:
             self.guard.check(connection)
@@ -197,7 +197,7 @@ class PostgresDatabase:
         return None
 
     async def _probe(self) -> None:
-        """On a connection of its own, so that it does not wait for others."""
+        """On its own connection, so that it does not wait for others."""
         try:
             await self._probe_connection.ask()
         except POSTGRES_FAILURES as exc:

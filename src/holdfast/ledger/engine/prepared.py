@@ -1,7 +1,8 @@
 """Statements of hot paths, compiled once.
 
-SQLAlchemy takes several times as long as the driver to execute a statement that finds one row, so they go to the driver
-directly: on PostgreSQL as `prepared_postgres.py` says, on SQLite with the driver's values, apart from booleans.
+SQLAlchemy takes several times as long as the driver to execute a statement that finds one row, so these statements go
+directly to the driver: on PostgreSQL as described in `prepared_postgres.py`, on SQLite with the driver's values, except
+for booleans.
 """
 
 import sqlite3
@@ -22,10 +23,10 @@ class Prepared(Protocol):
     statement: Any
 
     def all(self, connection: Connection, given: Given) -> list[Any]:
-        """The rows that it finds; columns are attributes."""
+        """The matching rows, with columns as attributes."""
 
     def run(self, connection: Connection, given: Given) -> bool:
-        """For a statement that returns no rows: whether it changed any."""
+        """For a statement that returns no rows: returns whether it changed any."""
 
 
 def prepared(dialect_name: str, statement: Any, sets: Sequence[str] = ()) -> Prepared:
@@ -42,7 +43,7 @@ class _OnSqlite:
         self.statement = statement
         compiled = statement.compile(dialect=dialect(paramstyle="named"), column_keys=sets or None)
         self._text = str(compiled)
-        # Constants that SQLAlchemy made parameters of.
+        # Constants that SQLAlchemy turned into parameters.
         self._constants = {name: bound.value for name, bound in compiled.binds.items() if not bound.required}
         columns = [] if isinstance(statement, UpdateBase) else list(statement.selected_columns)
         self._make = row_type([c.name for c in columns])
@@ -71,7 +72,7 @@ def row_type(names: list[str]) -> Callable[[Iterable[Any]], Any]:
 
 
 def _begun(connection: Connection) -> sqlite3.Connection:
-    """All reads belong to one snapshot."""
+    """Makes all reads share one snapshot."""
     driver = driver_of(connection)
     if not driver.in_transaction and not connection.in_transaction():
         connection.begin()

@@ -1,13 +1,13 @@
 """Statements of hot paths on PostgreSQL, executed on asyncpg.
 
-The model. SQLAlchemy compiles a statement once; after that its text, its parameters in order and the rows go to and
-from the driver. What a statement costs in SQLAlchemy (the key of its cache, a context, a cursor, a result) is more than
-what it costs in the driver. Everything else stays SQLAlchemy's: the pool, transactions, the cache of prepared
-statements of each session with its names, which a pooler in between may need to be off (`session.py`), and what a
-failure means. So a failure is handed to it, as if the statement had been its own.
+The model. SQLAlchemy compiles a statement once. From then on its text, its ordered parameters and its rows are passed
+directly to and from the driver. SQLAlchemy's overhead per statement (a cache key, a context, a cursor, a result)
+exceeds the cost in the driver. Everything else remains SQLAlchemy's: the pool, transactions, each session's cache of
+prepared statements and their names, which some poolers require to be off (`session.py`), and the meaning of failures.
+So a failure is handed to SQLAlchemy as if the statement had been its own.
 
-The invariants. A statement begins the transaction it belongs to, if that has not begun. All values are the driver's,
-without conversion; a statement with a type that needs one is refused when it is built.
+The invariants. A statement begins its transaction if that has not begun. All values are the driver's, without
+conversion; a statement with a type that needs one is refused when it is built.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ class OnPostgres:
         compiled = statement.compile(dialect=_dialect, column_keys=sets or None)
         self._text = str(compiled)
         self._names: list[str] = compiled.positiontup or []
-        # Constants that SQLAlchemy made parameters of.
+        # Constants that SQLAlchemy turned into parameters.
         self._constants = {name: bound.value for name, bound in compiled.binds.items() if not bound.required}
         columns = list(getattr(statement, "selected_columns", ()))
         _ensure_plain([*columns, *compiled.binds.values()])
@@ -60,7 +60,7 @@ class OnPostgres:
             self._fail(connection, session, exc)
 
     def _fail(self, connection: Connection, session: DBAPIConnection, exc: BaseException) -> NoReturn:
-        """As after any statement of SQLAlchemy's own."""
+        """Handle it like the failure of one of SQLAlchemy's own statements."""
         failure = exc
         if isinstance(exc, Exception):
             try:
@@ -77,7 +77,7 @@ class OnPostgres:
 
 async def _fetch(session: Any, text: str, known_since: float, values: Sequence[object]) -> tuple[list[Any], str]:
     if session._transaction is None:  # noqa: SLF001
-        # Nothing, if the session is in autocommit.
+        # Does nothing if the session is in autocommit.
         await session._start_transaction()  # noqa: SLF001
     prepared, _ = await session._prepare(text, known_since)  # noqa: SLF001
     rows = await prepared.fetch(*values)

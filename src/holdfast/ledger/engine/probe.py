@@ -1,7 +1,8 @@
 """One PostgreSQL connection kept open for probes.
 
-Over a slow network, opening a connection takes many round trips, longer than a probe may take, and the server would be
-taken for dead. So servers open it with their first heartbeat, and an attempt outlives the probe that began it.
+Over a slow network, opening a connection takes many round trips, which would exceed the probe's timeout and make a live
+server look dead. So servers open the connection with their first heartbeat, and a connection attempt outlives the probe
+that began it.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ class ProbeConnection:
         self._opening: asyncio.Task[AsyncConnection] | None = None
 
     def open(self) -> "asyncio.Task[AsyncConnection]":
-        """Open, being opened, or opened now."""
+        """The connection: already open, being opened, or opened now."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(self._note)

@@ -1,9 +1,9 @@
 """Many rows in one statement.
 
-A batch reads and writes hundreds of rows. One statement for all of them is one round trip to PostgreSQL; on SQLite,
-where the interpreter lock is released and reacquired around every statement, it keeps the HTTP side responsive while a
-batch is written. Rows are passed as one JSON parameter, whose members both engines read with `->>`; only SQLite's
-inserts are not, because it takes plain values twice as fast.
+A batch reads and writes hundreds of rows. With one statement for all of them, PostgreSQL needs one round trip. SQLite
+releases and reacquires the interpreter lock around every statement, so fewer statements keep the HTTP side responsive
+while a batch is written. Rows are passed as one JSON parameter, whose members both engines read with `->>`. Only
+SQLite's inserts differ, because it takes plain values twice as fast.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ def encode_rows(rows: Iterable[Sequence[object]]) -> str:
 
 
 def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]], name: str = "rows") -> Subquery:
-    """The parameter of this name as a table with these columns, in the order the rows were given."""
+    """The parameter of this name as a table with these columns, in the order of the given rows."""
     if dialect_name == "sqlite":
         source = func.json_each(bindparam(name, type_=TextType)).table_valued("value")
         value = source.c.value
@@ -65,10 +65,10 @@ def rows_parameter(dialect_name: str, columns: Sequence[Column[Any]], name: str 
 def rows_matching(
     dialect_name: str, table: Table, columns: Sequence[Column[Any]], *conditions: ColumnElement[bool]
 ) -> Select[Any]:
-    """The rows of a table whose columns equal one of the rows given as `:rows`, found by index, one look-up for each.
+    """The rows of a table whose columns equal one of the rows given as `:rows`: one index look-up for each.
 
-    PostgreSQL has to be forced: from its statistics, which lag behind during a sale, it may conclude that reading and
-    hashing the whole table is cheaper. A lateral subquery that it may not pull up (OFFSET 0) prevents that.
+    PostgreSQL has to be forced: its statistics lag behind during a sale, and they may suggest that reading and hashing
+    the whole table is cheaper. A lateral subquery that it may not pull up (OFFSET 0) prevents that.
     """
     given = rows_parameter(dialect_name, columns)
     if dialect_name == "sqlite":
@@ -80,7 +80,7 @@ def rows_matching(
 
 
 def newest_rows(dialect_name: str, table: Table, wanted: Column[Any], key: Column[Any], limit: int) -> Select[Any]:
-    """For each value given as `:rows`, the rows that have it in the column `wanted`: the last by key, up to a limit.
+    """For each value given as `:rows`, the rows whose column `wanted` has it: the last by key, up to a limit.
 
     With an index of the two columns, only that many rows are read.
     """
@@ -122,7 +122,7 @@ def insertion(
 
 
 class _SqliteInsert:
-    """`INSERT … VALUES (…), (…)` costs SQLite half of what reading the same rows from JSON does.
+    """On SQLite, `INSERT … VALUES (…), (…)` costs half as much as reading the same rows from JSON.
 
     Statements of a few sizes are built once and stay prepared; a batch is split into as few of them as possible.
     """
@@ -139,12 +139,12 @@ class _SqliteInsert:
             done += size
 
 
-# Powers of two; the largest is the default maximum of a batch.
+# Powers of two; the largest is the default maximum batch size.
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 def _values_statement(table: Table, columns: Sequence[Column[Any]], size: int) -> str:
-    """As text: SQLAlchemy takes a third of a second to compile them all, and every command would wait for that."""
+    """As text: SQLAlchemy takes a third of a second to compile them all, a delay for every command."""
     names = ", ".join(f'"{c.name}"' for c in columns)
     row = f"({', '.join('?' * len(columns))})"
     return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * size)}"  # noqa: S608 - names of our own tables
@@ -158,8 +158,8 @@ def update_rows(
     name: str = "rows",
     *conditions: ColumnElement[bool],
 ) -> Any:
-    """Each row is found by index. PostgreSQL has to be forced, as for `rows_matching`, and no join with the table that
-    an UPDATE changes can be. A conflict is always found by index, so rows that exist are inserted, which updates them.
+    """Each row is found by index. PostgreSQL has to be forced, as in `rows_matching`, but a join with the table that an
+    UPDATE changes cannot be. A conflict is always found by index, so existing rows are "inserted", which updates them.
     """
     given = rows_parameter(dialect_name, [key, *changed], name)
     if dialect_name == "sqlite":
@@ -174,7 +174,7 @@ def update_rows(
 
 
 def locked_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]]) -> Select[Any]:
-    """As `rows_matching`, each row locked until the transaction ends, in the order in which they are given."""
+    """Like `rows_matching`, but each row is locked until the transaction ends, in the given order."""
     if dialect_name == "sqlite":
         return rows_matching(dialect_name, table, columns)
     given = rows_parameter(dialect_name, columns)
@@ -186,9 +186,9 @@ def locked_rows(dialect_name: str, table: Table, columns: Sequence[Column[Any]])
 def upsert_rows(
     dialect_name: str, table: Table, columns: Sequence[Column[Any]], key: Column[Any], changed: Sequence[Column[Any]]
 ) -> Any:
-    """Write the rows given as `:rows`; of existing ones, only what may change."""
+    """Write the rows given as `:rows`; in existing rows, change only the columns that may change."""
     given = rows_parameter(dialect_name, columns)
-    # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
+    # Without a WHERE, SQLite parses the ON of ON CONFLICT as that of a join.
     rows: Select[Any] = select(*given.c).where(true())
     insert_into = sqlite_insert(table) if dialect_name == "sqlite" else postgresql_insert(table)
     statement = insert_into.from_select([c.name for c in columns], rows)

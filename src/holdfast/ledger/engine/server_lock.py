@@ -1,12 +1,13 @@
 """One server process per SQLite file.
 
 SQLite's lock is not fair: of four processes that wrote in batches, one got nothing for four seconds. So a server holds
-this lock for as long as it runs, and a second one is refused with advice. The short writes of the command line do not
+this lock as long as it runs, and a second server is refused with advice. The short writes of the command line do not
 take it; they wait for SQLite's own lock. The system releases the lock when the process ends, however it ends.
 
-It is two locks. One is on a file beside the database, and holds though the database is moved away. The other, where the
-system offers it, is on a byte of the database itself, far beyond its end, and holds though the lock file is deleted. It
-belongs to the open file and not to the process, so SQLite, which locks other bytes of the same file, does not lose it.
+It consists of two locks. One is on a file beside the database and still holds if the database is moved. The other,
+where the system offers it, is on a byte of the database itself, far beyond its end, and still holds if the lock file is
+deleted. It belongs to the open file and not to the process, so it does not interfere with SQLite's own locks on other
+bytes of that file.
 """
 
 import fcntl
@@ -31,7 +32,7 @@ _OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
 
 class ServerLock:
     def __init__(self, database_file: Path, role: str) -> None:
-        # A symlink and its target are the same database, and share a lock.
+        # A symlink and its target are the same database and share a lock.
         real = database_file.resolve()
         self._path = real.with_name(f"{real.name}.{role}.lock")
         self._database = real
@@ -55,7 +56,7 @@ class ServerLock:
         return self
 
     def _lock_database(self) -> None:
-        """Keeps the file open until the process has closed the database: closing it ends the locks that SQLite has."""
+        """Keeps the file open until the process has closed the database: closing it would release SQLite's locks."""
         if _OFD_SETLK is not None:
             byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_BYTES[self._role], 1, 0)
             fcntl.fcntl(self._open(self._database), _OFD_SETLK, byte)
@@ -83,6 +84,6 @@ class ServerLock:
 
 
 def _process_to_stop() -> int | None:
-    """Of several processes that form one server, the one that supervises the others."""
+    """Of several processes that form one server, the supervisor."""
     supervisor = parent_process()
     return os.getpid() if supervisor is None else supervisor.pid

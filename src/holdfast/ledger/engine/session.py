@@ -1,14 +1,14 @@
 """Opens sessions on PostgreSQL whose server-side limits release the locks of a lost host.
 
-The model. A host can be lost at any moment: frozen, or cut off without a word. What it has locked must be free again
-soon, and what waits on its behalf must end, so the limits (`limits.py`) are the server's, given to it when a session
-starts. They cost no round trip. Options in the user's URL win. Both ends also check whether the other still exists
-(TCP keepalive).
+The model. A host can be lost at any moment: frozen, or cut off without notice. Its locks must soon be free again, and
+everything that waits on its behalf must end. So the limits (`limits.py`) are enforced by the server, which gets them
+when a session starts. They cost no round trip. Options in the user's URL win. Both ends also check whether the other
+still exists (TCP keepalive).
 
-What happens when it fails. PgBouncer refuses settings that it does not know. Then sessions start without them, and
-without named statements, which its older versions cannot route; the limits of a pool's lock still hold, because the
-statement that takes it sets them (`ledger/stock/batch.py`), and the others must be set for the role in the database:
-`holdfast doctor` says how. An older PostgreSQL refuses what it does not have; then it goes without that.
+What happens when it fails. PgBouncer refuses settings that it does not know. Sessions then start without them, and
+without named statements, which its older versions cannot route. The limits of a pool's lock still hold, because the
+statement that takes it sets them (`ledger/stock/batch.py`). The others must be set for the role in the database:
+`holdfast doctor` says how. An older PostgreSQL refuses settings that it lacks; sessions then start without those.
 """
 
 import re
@@ -25,10 +25,10 @@ log = structlog.get_logger()
 
 PLANNING = {
     "jit": "off",
-    # A plan made when the tables were empty must not be kept: a sale fills them within seconds.
+    # A plan made while the tables were empty must not be kept: a sale fills them within seconds.
     "plan_cache_mode": "force_custom_plan",
 }
-# So that sessions of a lost host do not take connections away for hours. In seconds, and milliseconds.
+# Keeps the sessions of a lost host from occupying connections for hours. In seconds, and milliseconds.
 _SERVER_KEEPALIVES = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "3",
@@ -38,7 +38,7 @@ _SERVER_KEEPALIVES = {
 # Since PostgreSQL 14: ends a statement soon after its client has closed the connection.
 _NEWER = {"client_connection_check_interval": "1000"}
 
-# By the names that libpq has for them.
+# By their names in libpq.
 KEEPALIVES = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -65,7 +65,7 @@ _OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=")
 
 
 class Sessions:
-    """Opens sessions. `given` has the URL's options for the server and for the socket."""
+    """Opens sessions. `given` holds the URL's options for the server and for the socket."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class Sessions:
         self._named_statements = named_statements
 
     def statement_name(self) -> str:
-        """An unnamed statement is parsed together with its execution, so any of the server's sessions will do. No two
-        processes use the same name: a pooler might mix up their sessions."""
+        """An unnamed statement is parsed and executed together, so any of the server's sessions will do. No two
+        processes use the same name, because a pooler might mix up their sessions."""
         return f"holdfast_{_PROCESS}_{next(_numbers):x}" if self._named_statements else ""
 
     async def open(self, *arguments: Any, **options: Any) -> asyncpg.Connection:
@@ -101,7 +101,7 @@ class Sessions:
             try:
                 connection = await asyncpg.connect(*arguments, server_settings=self._settings[number], **options)
             except _REFUSED as exc:
-                # PgBouncer has only one code for everything.
+                # PgBouncer has only one code for all errors.
                 is_other = isinstance(exc, asyncpg.ProtocolViolationError) and "startup parameter" not in str(exc)
                 if number == last or is_other:
                     raise
@@ -118,6 +118,6 @@ def keep_alive(connected: socket.socket, options: Mapping[str, int]) -> None:
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, number in _SOCKET_OPTIONS.items():
-        # 0 means the system's own. Not every system has each of them.
+        # 0 means the system's default. Not every system has each of them.
         if options[name] and hasattr(socket, number):
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, number), options[name])

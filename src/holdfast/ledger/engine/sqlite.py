@@ -1,16 +1,16 @@
 """SQLite: one writer, and readers that never wait for it.
 
 The model. Writes go through one queue (`runtime/batching.py`). A batch runs in one transaction, each write behind a
-savepoint, and shares one commit, which is what takes the time: with a thousand busy pools, each would otherwise pay for
-an fsync of its own. Writes run on the writer thread, except brief ones: those would spend longer winning the
-interpreter lock back than working, so only their commit goes to the thread (ADR 2). A commit of hardly more rows than
-one reservation stays on the event loop too, if nobody else waits and the disk has been quick: then the way to the
-thread and back takes longer than the commit.
+savepoint, and shares one commit. The commit takes most of the time: with a thousand busy pools, each would otherwise
+pay for its own fsync. Writes run on the writer thread, except brief ones: those would spend longer reacquiring the
+interpreter lock than working, so only their commit goes to the thread (ADR 2). A commit of hardly more rows than one
+reservation also stays on the event loop, if nobody else waits and the disk has been quick: the round trip to the thread
+would then take longer than the commit.
 
-What happens when it fails. A write that fails is rolled back alone, and the others continue. If SQLite gives up the
-whole transaction, nothing of the batch has happened. If the commit fails, every caller in the batch gets
-`OutcomeUnknown`, unless the cause (a full disk) proves that it did not happen. A disk that was quick and then hangs
-stops the event loop for as long, if it does so in a commit that stayed there; the next commits go to the thread.
+What happens when it fails. A write that fails is rolled back alone, and the others continue. If SQLite aborts the whole
+transaction, nothing in the batch has happened. If the commit fails, every caller in the batch gets `OutcomeUnknown`,
+unless the cause (a full disk) proves that it did not happen. If a quick disk hangs during a commit on the event loop,
+it blocks the loop for as long; the next commits go to the thread.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from holdfast.runtime.engine_clock import STEP_MS
 BUSY_TIMEOUT_S = 5.0
 BUSY_TIMEOUT_MS = round(BUSY_TIMEOUT_S * 1000)
 
-# A long listing must not keep a read of the stock waiting.
+# A long listing must not delay a read of the stock.
 READERS = 4
 
 # At most this many writes share a commit, and none starts once the first has waited this long for the others.
@@ -51,23 +51,23 @@ BATCH_MAX = 64
 BATCH_S = 0.01
 # A reservation with its event and key, its settlement, and the row of its pool.
 LONE_ROWS = 6
-# A commit that takes less may be done on the event loop.
+# Faster commits may run on the event loop.
 QUICK_COMMIT_S = 0.001
 
-# Every busy pool and room has one write waiting at most; this is far above what a process serves.
+# Every busy pool and room has at most one waiting write; this is far above what a process serves.
 QUEUE_MAX = 65_536
 
-# A reader keeps the log from being cut back, so ours end. PostgreSQL gives them a fraction of this.
+# A reader prevents the log from being truncated, so ours have a time limit. PostgreSQL gives them a fraction of this.
 READ_S = 60.0
-# Between two looks at the time: a fraction of a millisecond of work.
+# Work between two checks of the time: a fraction of a millisecond.
 READ_STEPS = 10_000
 
 # The log grows during long reads, and is truncated to this size or less afterwards (`sqlite_writer.py`).
 LOG_KEPT_BYTES = 64 * 1024**2
-# A log that is larger than this has not been checkpointed for long.
+# A larger log has not been checkpointed for a long time.
 LOG_MAX_BYTES = 4 * LOG_KEPT_BYTES
 
-# The rest of an error code says more about it.
+# The rest of an error code has the details.
 PRIMARY_CODE = 0xFF
 _CAUSES = {
     sqlite3.SQLITE_FULL: Cause.DISK_FULL,
@@ -92,7 +92,7 @@ class SqliteDatabase:
         self._file = DatabaseFile(file, LOG_KEPT_BYTES)
         self.failed_writes = 0
         self.wrote_at = -inf
-        # How long a commit has taken lately: rises with the slowest, and falls slowly.
+        # Recent commit duration: rises with the slowest, and falls slowly.
         self._commit_s = inf
         writing = _sqlite_engine(url, self._file, connections=1)
         self._writer = SqliteWriter(partial(_connect, writing))
@@ -100,7 +100,7 @@ class SqliteDatabase:
         self._reader = _sqlite_engine(url, self._file, connections=READERS)
         self._engines = (self._reader, writing)
         event.listen(self._reader, "begin", _begin_reading)
-        # SQLite has one writer. Readers wait neither for it (WAL) nor for each other.
+        # SQLite has one writer. With WAL, readers wait neither for it nor for each other.
         self._writes: KeyedBatcher[_Write, Any] = KeyedBatcher(
             self._write_batch, batch_max=BATCH_MAX, queue_max=QUEUE_MAX
         )
@@ -111,12 +111,12 @@ class SqliteDatabase:
         self, work: Work[T], *, timeout_s: float = TRANSACTION_TIMEOUT_S, brief: bool = False, autocommit: bool = False
     ) -> T:
         self.guard.ensure_open()
-        # A thread cannot be cut off, and a local file needs no limit: the busy timeout bounds the wait for the lock.
-        # A write whose caller leaves before it starts is dropped; once started, it is committed.
+        # A thread cannot be aborted, and a local file needs no limit: the busy timeout bounds the wait for the lock. A
+        # write whose caller leaves before it starts is dropped; once started, it is committed.
         return await self._writes.submit(ONE_QUEUE, _Write(work, brief))  # type: ignore[no-any-return]
 
     async def _write_batch(self, _queue: str, writes: Sequence[_Write], /) -> list[object]:
-        """Runs the first writes, as long as they belong on the same thread and there is time. The others wait."""
+        """Runs the first writes that belong on the same thread, while there is time. The others wait."""
         is_doubtful = self._file.has_shrunk()
         if is_doubtful:
             await asyncio.get_running_loop().run_in_executor(self._write_thread, self._log.examine, self._writer)
@@ -127,11 +127,11 @@ class SqliteDatabase:
         results: list[object]
         try:
             if is_doubtful:
-                # Pages that are gone would fail the writes for another reason.
+                # Missing pages would otherwise fail the writes with a different error.
                 self._file.check_before_commit()
             results = await self._transact_together(works, brief=brief, is_alone=len(writes) == 1)
         except Exception as exc:
-            # For these alone: the writes that did not start must not get another write's exception.
+            # Only for these: the writes that did not start must not get another write's exception.
             results = [Failed(exc)] * len(works)
         self.failed_writes += sum(isinstance(one, Failed) and isinstance(one.exc, EngineError) for one in results)
         return results + [NOT_STARTED] * (len(writes) - len(results))
@@ -162,7 +162,7 @@ class SqliteDatabase:
                     took_s = await run(self._write_thread, _commit_to, self._file, connection)
                 self._note_commit(took_s)
                 return results
-            # There is nothing to sync, so the thread is not needed.
+            # There is nothing to sync, so no thread is needed.
             _commit(connection)
         if self._writes.waiting or len(results) < len(works):
             # A long queue of work that changes nothing must not block the event loop.
@@ -301,7 +301,7 @@ def _do(connection: Connection, work: Work[T]) -> T:
 
 
 def _do_all(connection: Connection, works: Sequence[Work[Any]]) -> list[object]:
-    """One after the other, as if each had a transaction of its own, until all are done or time is up."""
+    """Run them one after the other, as if each had its own transaction, until all are done or time is up."""
     if len(works) == 1:
         return [_do(connection, works[0])]
     began, results = monotonic(), []
@@ -313,7 +313,7 @@ def _do_all(connection: Connection, works: Sequence[Work[Any]]) -> list[object]:
 
 
 def _do_behind_savepoint(connection: Connection, work: Work[Any]) -> object:
-    """If it fails, it alone is rolled back, unless SQLite gave up the whole transaction."""
+    """A failure rolls back this work alone, unless SQLite aborted the whole transaction."""
     cursor = connection.connection.cursor()
     _savepoint(cursor, "SAVEPOINT work", None)
     try:
@@ -348,7 +348,7 @@ def _commit(connection: Connection) -> None:
     except (DBAPIError, sqlite3.Error) as exc:
         error = getattr(exc, "orig", exc)
         if (cause := _cause(exc)) is not None:
-            # The last page, which makes it a commit, was not written.
+            # The last page, which completes the commit, was not written.
             raise Unavailable(f"the database refused to commit: {error}", cause) from exc
         raise OutcomeUnknown(f"the commit may or may not have happened: {error}") from exc
 

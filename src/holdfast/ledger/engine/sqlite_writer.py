@@ -1,13 +1,13 @@
-"""SQLite's one writing connection. It stays open between transactions, which begin and end on the driver itself: taking
-it from a pool, and telling SQLAlchemy of each step, costs a lone reservation as much as deciding it.
+"""SQLite's one writing connection. It stays open between transactions, which begin and end directly on the driver:
+taking it from a pool, and reporting each step to SQLAlchemy, costs a lone reservation as much as deciding it.
 
-After a failure it is given back to the pool, which rolls back what is left and opens another if it has to.
+After a failure it is returned to the pool, which rolls back and opens another if necessary.
 
-It also cuts the write-ahead log back while reads overlap. SQLite starts the log anew only at a moment when nobody reads
-from it. Reads that overlap leave no such moment, and the log would grow for as long as they go on. So once it is too
-large, the writer waits for those who read at that time; reads that begin meanwhile are not in its way. Writes wait with
-it: a quarter of a second at first, and if that was too short, longer the next time. They lose a twentieth of their time
-at most. If somebody reads for longer than LONGEST_WAIT_S, the log grows until they leave.
+It also truncates the write-ahead log while reads overlap. SQLite restarts the log only when nobody reads from it.
+Overlapping reads leave no such moment, so the log would grow as long as they continue. Once the log is too large, the
+writer waits for the reads that are active at that time; reads that begin later do not block it. Writes wait with it: a
+quarter of a second at first, and longer the next time if that was too short. They lose a twentieth of their time at
+most. If a read takes longer than LONGEST_WAIT_S, the log grows until it ends.
 """
 
 import sqlite3
@@ -21,9 +21,9 @@ from sqlalchemy import Connection
 from holdfast.errors import EngineError
 from holdfast.ledger.engine.database_file import DatabaseFile
 
-# Reads take less as long as the machine is not overloaded.
+# Reads take less unless the machine is overloaded.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 1.0
-# Between two attempts, in terms of how long the first of them waited.
+# Between two attempts, as a multiple of the wait in the first.
 PAUSES = 20
 
 
@@ -37,7 +37,7 @@ class SqliteWriter:
 
     @contextmanager
     def connected(self, waits_ms: int) -> Iterator[Connection]:
-        """`waits_ms`: how long it waits for another process that writes."""
+        """`waits_ms`: how long to wait for another process that writes."""
         connection = self._connection
         if connection is None:
             connection = self._connection = self._connect()
@@ -54,7 +54,7 @@ class SqliteWriter:
             self.close()
 
     def close(self) -> None:
-        """Roll back what has begun."""
+        """Roll back an open transaction."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -92,18 +92,18 @@ class LogCutter:
         return self._file.log_bytes() > self._kept_bytes and monotonic() >= self._next_at
 
     def cut_back(self, writer: SqliteWriter) -> None:
-        """On the writer's thread, between two transactions."""
+        """Called on the writer's thread, between two transactions."""
         self._next_at = monotonic() + PAUSES * self._wait_s
-        # The next commit detects what is wrong with the file.
+        # The next commit detects any problem with the file.
         with suppress(EngineError, sqlite3.Error), writer.connected(round(self._wait_s * 1000)) as connection:
             is_busy, *_ = driver_of(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S) if is_busy else FIRST_WAIT_S
         self._file.log_was_cut_back()
 
     def examine(self, writer: SqliteWriter) -> None:
-        """Whether a file that has become smaller still has everything. The pages first: a checkpoint, which alone tells
-        how many frames the log must have, writes some of them. Pages that the file lacks may all be in the log, which
-        takes longer to find out, and never happens unless the file was made smaller within one of our commits."""
+        """Whether a file that has become smaller is still complete. The pages are checked first, because the checkpoint
+        that tells how many frames the log must have writes some of them. Missing pages may all be in the log; finding
+        that out takes longer, but is necessary only if the file was truncated during one of our commits."""
         with suppress(EngineError, sqlite3.Error), writer.connected(0) as connection:
             ask = driver_of(connection).execute
             [page_bytes], [pages] = ask("PRAGMA page_size").fetchone(), ask("PRAGMA page_count").fetchone()

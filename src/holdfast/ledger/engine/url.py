@@ -1,7 +1,7 @@
 """Converts a PostgreSQL URL with libpq options to arguments of asyncpg.
 
 An option is passed on where asyncpg has an equivalent, dropped where it only tunes libpq, and refused by name
-otherwise: ignoring an unknown one could mean to connect in another way than was requested.
+otherwise: ignoring an unknown option could change how the connection is made.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ _OF_SOCKET = KEEPALIVES.keys()
 # asyncpg reads these from a URL only, not as arguments.
 _IN_ADDRESS = {"sslrootcert", "sslcert", "sslkey", "sslcrl", "sslpassword"}
 _SENT_TO_SERVER = {"application_name", "options"}
-# Tuning of libpq, which asyncpg decides for itself. `channel_binding` is included because hosted databases put it into
-# every URL.
+# Options that tune libpq, for which asyncpg has its own defaults. `channel_binding` is included because hosted
+# databases put it into every URL.
 _LEFT_OUT = {
     "channel_binding", "gssencmode", "sslcompression", "sslsni", "sslnegotiation", "client_encoding",
     "fallback_application_name", "load_balance_hosts",

@@ -1,13 +1,13 @@
 """Erases a buyer from the ledger, in one transaction.
 
-The model. The books need to know that two orders are of one buyer, not who that is: a random pseudonym takes the place
-of the ID in every row that `holdfast verify` replays, and every other row that names the buyer is deleted. History is
-append-only, and the chain over it must stay whole. So an event that names the buyer is replaced by one with the
-pseudonym: its original hash is kept, as that of a pruned event, and the chain is computed with it. The hash of what
-replaced it is in `redacted_events`, and a digest of those is in a new event, `buyer.erased`, which the chain covers. So
-`verify` proves that nothing was changed before the erasure, and that nothing of what it left was changed after it.
+The model. The books need to know that two orders belong to one buyer, but not to whom. So a random pseudonym replaces
+the ID in every row that `holdfast verify` replays, and every other row that names the buyer is deleted. History is
+append-only, and its chain must stay intact. So an event that names the buyer is replaced by one with the pseudonym. Its
+original hash is kept, like that of a pruned event, and the chain is computed with it. The hash of the replacement is in
+`redacted_events`. A digest of those hashes is in a new event, `buyer.erased`, which the chain covers. So `verify`
+proves that nothing was changed before the erasure, and that its results were not changed afterwards.
 
-When it fails, nothing has happened. A trial does everything and is rolled back.
+If it fails, nothing has happened. A trial runs everything and is rolled back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ TYPE = "buyer.erased"
 BOOKS = (reservations, idempotency, orders, settlements, payments, wallet_accounts, wallet_entries, places, drop_units)
 # Kinds of values that name a buyer, by column.
 NAMING = ("buyer_id", "owner_id", "account")
-# Events that are looked through at a time.
+# Events scanned at a time.
 SCANNED = 50_000
 
 _decode = msgspec.json.Decoder().decode
@@ -63,7 +63,7 @@ class Erasure(Struct, frozen=True):
 
 
 class RolledBack(Exception):
-    """A trial ends with it."""
+    """Raised at the end of a trial."""
 
     def __init__(self, erasure: Erasure) -> None:
         self.erasure = erasure
@@ -97,7 +97,7 @@ def erase(
 
 
 def _lock_pools(connection: Connection, buyer_id: str) -> list[str]:
-    """In order of their names. Every other transaction locks one pool only, so none waits for another in a circle."""
+    """In order of name. Every other transaction locks one pool only, so no cycle of waits can form."""
     owned = select(reservations.c.sku_id).where(reservations.c.owner_id == buyer_id).distinct()
     keyed = select(idempotency.c.sku_id).where(idempotency.c.owner_id == buyer_id).distinct()
     wanted = select(pools.c.sku_id).where(or_(pools.c.sku_id.in_(owned), pools.c.sku_id.in_(keyed)))
@@ -141,7 +141,7 @@ def find_candidates(connection: Connection, redaction: Redaction, after: int) ->
 
 
 def _of_theirs(connection: Connection, redaction: Redaction) -> list[int]:
-    """Events of their orders and refunds that do not name them."""
+    """Events of the buyer's orders and refunds that do not name the buyer."""
     owned = select(reservations.c.reservation_id).where(reservations.c.owner_id == redaction.buyer_id)
     found = list(connection.execute(select(events.c.seq).where(events.c.reservation_id.in_(owned))).scalars())
     if refunded := sorted(redaction.ids["refunds"]):
@@ -160,7 +160,7 @@ def _changed(connection: Connection, redaction: Redaction, seqs: Sequence[int]) 
 def _replace_events(
     connection: Connection, redaction: Redaction, changed: list[dict[str, Any]], entries: list[dict[str, Any]], now: int
 ) -> None:
-    """The transaction has written before: its number of the new event is no earlier than its own ID."""
+    """The transaction has already written, so the new event's number is assigned after its transaction ID."""
     seqs, erased_by = [row["seq"] for row in changed], _next_seq(connection)
     prune_events(connection, seqs, hashes_of(connection, unkept(connection, seqs)), erased_by)
     if changed:
@@ -195,7 +195,7 @@ def _next_seq(connection: Connection) -> int:
 
 
 def _entries(connection: Connection, redaction: Redaction) -> list[dict[str, Any]]:
-    """The lines of published lists that can no longer be computed."""
+    """Lines of published lists, which can no longer be computed."""
     wanted = select(places).where(places.c.buyer_id == redaction.buyer_id).order_by(places.c.sale_id, places.c.arrival)
     return [
         {"sale_id": row.sale_id, "arrival": row.arrival, "entry": _entry(row)} for row in connection.execute(wanted)
@@ -224,7 +224,7 @@ def _replace_rows(connection: Connection, redaction: Redaction) -> dict[str, int
 
 
 def _replace_in_secrets(connection: Connection, redaction: Redaction) -> None:
-    """Idempotency keys, tickets and the IDs of credits could tell who it was."""
+    """Idempotency keys, tickets and the IDs of credits could identify the buyer."""
     keys = select(idempotency).where(idempotency.c.owner_id == redaction.buyer_id)
     for row in connection.execute(keys).all():
         own = (idempotency.c.sku_id == row.sku_id, idempotency.c.owner_id == row.owner_id, idempotency.c.key == row.key)
@@ -240,7 +240,7 @@ def _replace_in_secrets(connection: Connection, redaction: Redaction) -> None:
 
 
 def _replace_in_deliveries(connection: Connection, redaction: Redaction) -> int:
-    """Bodies that were sent, or will be."""
+    """Bodies that were sent or will be sent."""
     needle = _encode(redaction.buyer_id).decode()
     position = func.instr if connection.dialect.name == "sqlite" else func.strpos
     wanted = select(deliveries.c.delivery_id, deliveries.c.body).where(position(deliveries.c.body, needle) > 0)

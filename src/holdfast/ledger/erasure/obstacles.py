@@ -20,7 +20,7 @@ _HELD = (Status.ACTIVE, Status.SETTLING)
 
 
 def obstacles(connection: Connection, buyer_id: str) -> list[str]:
-    """In words, each a reason."""
+    """The reasons, in words."""
     is_theirs = exists().where(payments.c.payment_key == refunds.c.payment_key, payments.c.buyer_id == buyer_id)
     asked: list[tuple[str, Table, tuple[ColumnElement[bool], ...]]] = [
         ("live hold", reservations, (reservations.c.owner_id == buyer_id, reservations.c.status.in_(_HELD))),

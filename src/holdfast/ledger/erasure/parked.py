@@ -1,8 +1,8 @@
 """Which parked journal entries and messages name a buyer.
 
-Exactly: an ID may be as short as `a`, which nearly every text contains. A journal entry is JSON of ours, and a message
-usually is somebody's JSON: it names the buyer if one of its strings, the name of a field, or a number in a field such
-as `buyer_id`, is the ID. A message that cannot be read names the buyer where the ID stands as a word of its own.
+The match is exact, because an ID may be as short as `a`, which occurs in nearly every text. A journal entry is our own
+JSON, and a message usually is somebody else's: it names the buyer if one of its strings, a field name, or a number in a
+field such as `buyer_id`, is the ID. An unreadable message names the buyer if it contains the ID as a separate word.
 """
 
 import re
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 def naming(connection: Connection, table: Table, state: str, buyer_id: str) -> list[str]:
     """The IDs of the rows in a state that name a buyer."""
     text, [row_id] = TEXTS[table], table.primary_key.columns
-    # As we write it, as it is, or as other JSON encoders may escape it.
+    # As we encode it, verbatim, or as other JSON encoders may escape it.
     encoded = _encode(buyer_id)[1:-1].decode()
     forms = {encoded, encoded.replace("/", "\\/"), buyer_id, "\\u"}
     may_name = (text.contains(form, autoescape=True) for form in forms)
@@ -42,7 +42,7 @@ def names(text: str, buyer_id: str) -> bool:
 
 
 def _strings(document: Any) -> Iterator[str]:
-    """Without recursion: what can be decoded may be nested more deeply than calls."""
+    """Without recursion, because decoded JSON may be nested more deeply than the call stack allows."""
     left = [document]
     while left:
         value = left.pop()

@@ -43,12 +43,12 @@ class Redaction:
         self._new: dict[tuple[str, str], str] = {}
 
     def replacement(self, kind: str, old: str) -> str:
-        """A random value in place of an idempotency key, a ticket or a credit; the same whenever it is asked for."""
+        """A random value that replaces an idempotency key, ticket or credit; always the same for the same original."""
         prefix = {"key": f"{self.pseudonym}.", "credit": "crd_", "ticket": ""}[kind]
         return self._new.setdefault((kind, old), prefix + secrets.token_hex(16))
 
     def event(self, event: Mapping[str, Any]) -> Values | None:
-        """The event as it is left; None if the buyer is not in it."""
+        """The redacted event; None if it does not name the buyer."""
         facts = None if event["facts"] is None else _decode(event["facts"])
         changed = {
             "sku_id": self._named(event["sku_id"]) if event["sku_id"].startswith(ACCOUNT) else event["sku_id"],

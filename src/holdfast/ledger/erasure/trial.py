@@ -9,12 +9,12 @@ from holdfast.ledger.erasure.erasing import Erasure, RolledBack, erase, find_can
 from holdfast.ledger.erasure.redaction import Redaction, new_pseudonym
 from holdfast.ledger.tables.stock import events
 
-# A buyer with thousands of events. Most have ten.
+# Enough for a buyer with thousands of events. Most have ten.
 TIMEOUT_S = 60.0
 
 
 async def erase_buyer(database: Database, buyer_id: str, *, trial: bool = False) -> Erasure:
-    """History is looked through without a lock first."""
+    """History is scanned first, without a lock."""
     redaction = Redaction(buyer_id, new_pseudonym(buyer_id))
     scanned, candidates = await database.read(partial(_scan, redaction))
     try:

@@ -1,7 +1,7 @@
 """Encodes an event as CloudEvents 1.0 in JSON.
 
 The data describes the state when the event happened, as far as the event recorded it: the `reservation.created` event
-of a reservation that was confirmed since says `active`. The counts of a pool are those at the time of encoding.
+of a reservation that has since been confirmed still says `active`. The counts of a pool are those at encoding time.
 """
 
 from typing import Any
@@ -90,7 +90,7 @@ def _order(event: Row[Any], order_id: str, facts: Facts) -> dict[str, Any]:
     order, refund = facts.orders.get(order_id), facts.refunds.get(event.subject)
     about = {} if refund is None else {"refund": _refund(refund)}
     if order is None:
-        # A payment that came too late for its reservation and is refunded: there never was an order.
+        # A payment that came too late for its reservation and is refunded: no order ever existed.
         is_without = refund is not None and refund.order_id is None
         return about | {"order_id": None if is_without else order_id, "reservation_id": event.reservation_id}
     return about | {

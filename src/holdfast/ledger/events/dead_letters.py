@@ -1,7 +1,7 @@
-"""Parked items, as the dead-letter topic has them: what was parked since the last look, and what is not any more.
+"""Publishes changes in parked items to the dead-letter topic: newly parked ones, and those no longer parked.
 
-`dead_letters` has the items that were published. It is compared with the parked items, a few hundred at a time.
-Messages that no consumer can read come the other way: they are parked in the ledger, as any other item.
+`dead_letters` lists the published items. It is compared with the parked items, a few hundred at a time. Messages that
+no consumer can read take the opposite direction: they are parked in the ledger like any other item.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class DeadLetters(Struct, frozen=True):
 
 
 def is_parked(table: Table) -> ColumnElement[bool]:
-    """A literal, so that the engines use the partial index."""
+    """Uses literals, so that the engines use the partial index."""
     return table.c.state == literal_column("'parked'")
 
 
@@ -98,7 +98,7 @@ def _encode(event_type: str, name: str, prefix: str, now: int, data: dict[str, A
 
 
 def park_message(connection: Connection, message_id: str, reason: str, body: bytes, now: int) -> None:
-    """One that comes again is parked once."""
+    """A message that is delivered again is parked once."""
     insert_into = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     # PostgreSQL stores no NUL.
     text = body[:BODY_MAX].decode(errors="replace").replace("\0", "�")

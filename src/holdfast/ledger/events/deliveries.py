@@ -29,7 +29,7 @@ State = Literal["waiting", "done", "parked", "dropped"]
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
-    """One attempt. `error` is set where no answer came."""
+    """One attempt. `error` is set if there was no response."""
 
     at: int
     ms: int
@@ -60,7 +60,7 @@ class Delivery(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """The effect of an attempt on its delivery."""
+    """How an attempt affects its delivery."""
 
     delivery: Delivery
     attempt: Attempt
@@ -136,7 +136,7 @@ def lease(connection: Connection, webhook_id: str, now: int, until: int, *, limi
 
 
 def finish(connection: Connection, results: Sequence[Result], now: int) -> None:
-    """Store the results of attempts. A process that overran its lease finds another fence, and writes nothing."""
+    """Store the results of attempts. A process that overran its lease finds another fence and writes nothing."""
     if not results:
         return
     ordered = sorted(results, key=lambda result: result.delivery.delivery_id)
@@ -161,7 +161,7 @@ def _finished(result: Result, now: int) -> dict[str, object]:
 
 
 def _held_back(result: Result) -> dict[str, object]:
-    """Deliveries behind it wait at least as long."""
+    """Postpones the deliveries behind a failed one at least as long."""
     return {
         "of_webhook": result.delivery.webhook_id,
         "of_subject": result.delivery.subject,
@@ -199,20 +199,20 @@ def list_deliveries(
 
 
 def retry_delivery(connection: Connection, delivery_id: str, now: int) -> bool:
-    """Retry one under its old id. False if there is none by this id."""
+    """Retry one delivery under its existing ID. False if it does not exist."""
     found = find_delivery(connection, delivery_id)
     if found is None:
         return False
     if found.state != "waiting":
         _send_again(connection, [delivery_id], now)
-    # It and those behind it are due now.
+    # This delivery and those behind it are due now.
     line = (deliveries.c.webhook_id == found.webhook_id) & (deliveries.c.subject == found.subject)
     connection.execute(update(deliveries).where(line, _is_waiting, deliveries.c.due_at > now).values(due_at=now))
     return True
 
 
 def drop_delivery(connection: Connection, delivery_id: str, now: int) -> bool:
-    """Drop a parked one. False if it is not parked."""
+    """Drop a parked delivery. False if it is not parked."""
     parked = (deliveries.c.delivery_id == delivery_id) & (deliveries.c.state == "parked")
     return connection.execute(update(deliveries).where(parked).values(state="dropped", done_at=now)).rowcount > 0
 
@@ -220,7 +220,7 @@ def drop_delivery(connection: Connection, delivery_id: str, now: int) -> bool:
 def replay_since(
     connection: Connection, webhook_id: str, since: int, now: int, *, after_seq: int, limit: int
 ) -> tuple[int, int | None]:
-    """Retry deliveries created since then, in portions; returns how many, and where to continue."""
+    """Retry deliveries created since then, in portions. Returns how many, and where to continue."""
     query = select(deliveries.c.delivery_id, deliveries.c.seq).where(
         deliveries.c.webhook_id == webhook_id,
         deliveries.c.seq > after_seq,
@@ -243,7 +243,7 @@ def _send_again(connection: Connection, ids: Sequence[str], now: int) -> None:
 
 
 def backlog(connection: Connection) -> list[tuple[str, int, int | None]]:
-    """By webhook: how many wait, and since when."""
+    """By webhook: how many deliveries wait, and since when."""
     ours = and_(deliveries.c.webhook_id == webhooks.c.webhook_id, _is_waiting)
     query = select(webhooks.c.webhook_id, func.count(deliveries.c.seq), func.min(deliveries.c.created_at))
     query = query.select_from(webhooks.outerjoin(deliveries, ours)).group_by(webhooks.c.webhook_id)

@@ -13,7 +13,7 @@ from holdfast.ledger.tables.sales import orders, sales
 from holdfast.ledger.tables.stock import pools, reservations
 
 Found = Mapping[str, Row[Any]]
-# By reservation, those that have a trace (`traces.py`).
+# Of the traced reservations (`traces.py`), by reservation.
 FindTraces = Callable[[Connection, Iterable[str | None]], Mapping[str, str]]
 
 
@@ -25,7 +25,7 @@ class Facts(Struct, frozen=True):
     # By reservation, for failed payments.
     payments: Found = {}
     refunds: Found = {}
-    # By reservation: the traceparent of those that are traced.
+    # The traceparents of traced reservations, by reservation.
     traces: Mapping[str, str] = {}
 
     def sale_of(self, sku_id: str) -> str | None:

@@ -1,12 +1,12 @@
-"""Who has got something in a pool on PostgreSQL since it was last read, where any number of processes may grant.
+"""Finds the owners who were granted units of a pool on PostgreSQL since the last read, while any process may grant.
 
 Every grant writes the row of its pool and an event, under the lock of that row. So the events of one pool are committed
-in the order of their numbers, and a reader that has come to one has missed none before it. One statement sees one
-moment: the row of the pool, its earliest deadline, and, unless the row is the version that was seen before, the events
-since.
+in the order of their numbers, and a reader that has reached one has missed none before it. One statement reads a single
+snapshot: the row of the pool, its earliest deadline, and, if the row has changed since the last read, the events since
+then.
 
-The first mark is the last number of any pool. A transaction that gave this pool such a number had the pool's lock by
-then, so it has ended once the lock was to be had; what is read after that includes it.
+The first mark is the highest event number of any pool. A transaction that took such a number for an event of this pool
+held the pool's lock by then, so it has ended once that lock is acquired; later reads include its events.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from holdfast.ledger.engine.limits import waiting_for_lock
 from holdfast.ledger.engine.prepared import Prepared
 from holdfast.ledger.tables.stock import events, pools, reservations
 
-# Of all pools since the last event of this one. More take longer to read than a filter does to be made anew.
+# Events of all pools since the last event of this one. Reading more takes longer than rebuilding a filter.
 EVENTS_MAX = 20_000
 LOCK_WAIT_MS = 1_000
 
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(list[tuple[int, str | None]]).decode
 
 
 class OwnersMark(Struct, frozen=True):
-    """Up to which event of a pool everybody is known, and the version of its row then."""
+    """The last event of a pool up to which all owners are known, and the version of its row then."""
 
     seq: int
     version: str = ""
@@ -65,14 +65,14 @@ class NewOwners(Struct, frozen=True):
 
 
 def first_mark(connection: Connection, sku_id: str) -> OwnersMark | None:
-    """Every owner of before is found by what is read after this. None if there is no such pool."""
+    """Reading the pool after this finds every owner up to this mark. None if there is no such pool."""
     last = connection.execute(_last_event).scalar_one()
     locked = connection.execute(_lock, {"sku_id": sku_id, "wait_ms": str(LOCK_WAIT_MS)}).one_or_none()
     return None if locked is None else OwnersMark(last)
 
 
 def new_owners(connection: Connection, statement: Prepared, sku_id: str, mark: OwnersMark) -> NewOwners | None:
-    """By a statement that `with_new_owners` made. None if there is no such pool, or too much has happened since."""
+    """Runs a statement built by `with_new_owners`. None if there is no such pool, or too much has happened since."""
     given = {"sku_id": sku_id, "mark": mark.seq, "version": mark.version}
     row = next(iter(statement.all(connection, given)), None)
     if row is None:
@@ -87,12 +87,12 @@ def new_owners(connection: Connection, statement: Prepared, sku_id: str, mark: O
 
 
 def with_new_owners(pool: Select[Any]) -> Select[Any]:
-    """A query for the row of the pool `:sku_id`, and with it who has got something since `:mark`."""
+    """A query for the row of the pool `:sku_id`, and with it the owners with grants since `:mark`."""
     is_new = _version != bindparam("version", type_=Text)
     e, r = events.c, reservations.c
     of_pool = and_(e.seq > _mark, e.seq <= _mark + literal(str(EVENTS_MAX)), e.sku_id == _sku_id)
-    # Only grants name an owner; the others move the mark. A subquery for each, which the planner cannot make a join
-    # that reads the whole table.
+    # Only grants name an owner; other events just move the mark. A subquery for each, because the planner cannot turn
+    # it into a join that reads the whole table.
     owner_id = select(r.owner_id).where(r.reservation_id == e.reservation_id).correlate(events).scalar_subquery()
     granted_to = case((e.type == literal("'reservation.created'"), owner_id), else_=null())
     told = select(func.json_agg(func.json_build_array(e.seq, granted_to)))

@@ -1,4 +1,4 @@
-"""Outages in the ledger. Each process writes those that it saw; the report makes one of those that overlap."""
+"""Outages in the ledger. Each process writes those that it saw; the report merges those that overlap."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from holdfast.ledger.tables.outages import outages
 
-# Two outages of one thing that are no farther apart are one.
+# Two outages of the same service that are at most this far apart are merged.
 GAP_MS = 10_000
 # The maximum per sale in a report.
 READ_MAX = 10_000
@@ -26,7 +26,7 @@ class Outage(Struct, frozen=True):
 
 
 def write_outages(connection: Connection, process: str, seen: Sequence[Outage]) -> None:
-    """Each again whenever it has gone on."""
+    """Write each outage; one that has continued is updated."""
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     written = insert(outages).values([{"process": process, **asdict(one)} for one in seen])
     changed = {name: written.excluded[name] for name in ("last_at", "reason", "refused")}
@@ -34,7 +34,7 @@ def write_outages(connection: Connection, process: str, seen: Sequence[Outage]) 
 
 
 def outages_between(connection: Connection, since: int, until: int) -> list[Outage]:
-    """Those of all processes, in order of time."""
+    """The outages of all processes, in order of time."""
     columns = [outages.c[name] for name in Outage.__struct_fields__]
     within = (outages.c.last_at >= since, outages.c.began_at <= until)
     order = (outages.c.subject, outages.c.began_at, outages.c.process)

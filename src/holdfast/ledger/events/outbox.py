@@ -43,7 +43,7 @@ class OutboxQueries:
 
     @staticmethod
     def positions(connection: Connection) -> list[int]:
-        """The positions of the webhooks, which most of them share."""
+        """The positions of the webhooks. Most webhooks share one."""
         return sorted(connection.execute(_POSITIONS).scalars())
 
     def relay(self, connection: Connection, position: int, upto: int, now: int, encode_event: EncodeEvent) -> int:
@@ -107,7 +107,7 @@ outbox_queries = cache(OutboxQueries)
 
 
 def unrelayed(connection: Connection) -> tuple[int, int | None]:
-    """How many events the webhook that is furthest behind has before it, at most (numbers may be left out), and since
+    """At most how many events are ahead of the webhook that is furthest behind (numbers may have gaps), and since
     when."""
     reached = select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None))
     position = connection.execute(reached).scalar_one()
@@ -127,5 +127,5 @@ class NewDelivery(Struct, frozen=True):
 
 
 def delivery_id(webhook_id: str, number: str) -> str:
-    """Derived from the event, so that an event reaches a webhook under one id only."""
+    """Derived from the event, so that an event reaches a webhook under one ID only."""
     return f"dlv_{webhook_id.removeprefix('wh_')}_{number}"

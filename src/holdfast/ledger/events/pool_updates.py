@@ -1,11 +1,11 @@
 """The counts of pools that changed since they were last published, at most once a second for each pool.
 
-The model. `pool_updates` has the counts that were published last. A pass compares them with those of the pools (the
-shards of a split pool count as one) and writes down what differs. That is one statement per second, however much is
-sold; the transactions that sell know nothing of it. What changed and changed back in between is not published.
+The model. `pool_updates` has the last published counts. A pass compares them with those of the pools (the shards of a
+split pool count as one) and records the differences. That is one statement per second, whatever the sales rate, and
+transactions that sell do no extra work. A change that is undone between two passes is not published.
 
-A row has a number that only grows, under the lock of the stream's row: passes of several processes come one after the
-other, and one that comes too soon after the last does nothing.
+A row has an increasing number, assigned under the lock of the stream's row. So passes of several processes are
+serialized, and one that comes too soon after the last does nothing.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from holdfast.ledger.tables.webhooks import deliveries
 
 STREAM = "pool.updated"
 SPACING_MS = 1_000
-# Pools in one pass; more of them have to wait for the next.
+# Pools per pass; any others wait for the next.
 UPDATES_MAX = 5_000
 
 _COLUMNS = [pool_updates.c[name] for name in ("sku_id", "number", "total", "held", "sold", "sale_id", "at")]
@@ -83,7 +83,7 @@ class PoolUpdateQueries:
         return len(found)
 
     def _deliver(self, connection: Connection, found: Sequence[PoolUpdate], now: int) -> None:
-        """A delivery that was not sent yet is replaced: a receiver that is down gets one per pool when it is back."""
+        """Replaces a delivery that was not sent yet: a receiver that was down gets one per pool when it is back."""
         wanted = wanting(connection)
         if not wanted:
             return
@@ -105,7 +105,7 @@ pool_update_queries = cache(PoolUpdateQueries)
 
 
 def _delete_unsent(dialect_name: str) -> Any:
-    """One statement, whose conditions hold for the rows as they are when it locks them: what a sender leased stays."""
+    """One statement, whose conditions hold for the rows at the time it locks them: leased deliveries stay."""
     given = rows_parameter(dialect_name, [deliveries.c.webhook_id, deliveries.c.subject])
     old = deliveries.alias("old")
     of_pairs = select(old.c.delivery_id).where(
@@ -123,7 +123,7 @@ def _delete_unsent(dialect_name: str) -> Any:
 
 
 def _changed(dialect_name: str) -> Any:
-    """The counts of SKUs that differ from those published last, those that were published longest ago first."""
+    """The counts of SKUs that differ from the published ones, the least recently published first."""
     is_split = dialect_name == "postgresql"
     sku_id: ColumnElement[str] = func.split_part(pools.c.sku_id, "/", 1) if is_split else pools.c.sku_id
     total = func.coalesce(func.max(splits.c.total), func.sum(pools.c.total))
@@ -140,7 +140,7 @@ def _changed(dialect_name: str) -> Any:
 
 
 def wanting(connection: Connection) -> list[str]:
-    """The webhooks that are subscribed."""
+    """The subscribed webhooks."""
     enabled = [hook for hook in list_webhooks(connection) if hook.disabled_at is None]
     return [hook.webhook_id for hook in enabled if EventType.POOL_UPDATED in wanted_types(hook.events)]
 
@@ -151,7 +151,7 @@ def updates_after(connection: Connection, number: int, limit: int) -> list[PoolU
 
 
 def id_prefix(connection: Connection) -> str:
-    """Numbers of updates start again when a ledger went back; the incarnation keeps their IDs apart."""
+    """Update numbers start again when a ledger went back; the incarnation keeps the IDs unique."""
     history = read_incarnations(connection)
     return f"{history[-1].incarnation}_u" if history else "u"
 

@@ -1,4 +1,4 @@
-"""Batches of refusals: written by every server, searched by any."""
+"""Batches of refusals: written by every server and searchable from any."""
 
 from collections.abc import Iterator, Sequence
 from zlib import crc32
@@ -31,7 +31,7 @@ def add_batches(connection: Connection, batches: Sequence[RefusalBatch]) -> None
 
 
 def replace_batches(connection: Connection, segment: str, batches: Sequence[RefusalBatch]) -> None:
-    """The rows of a finished segment. Safe to repeat."""
+    """Write the rows of a finished segment. Safe to repeat."""
     connection.execute(delete(refusal_batches).where(refusal_batches.c.segment == segment))
     if batches:
         add_batches(connection, batches)
@@ -44,8 +44,8 @@ def _values(batch: RefusalBatch) -> dict[str, object]:
 def find_batches(
     connection: Connection, owner_id: str, since: int | None, until: int | None, without: Sequence[str]
 ) -> list[RefusalBatch]:
-    """Those that may have refusals of an owner, the latest first. Rows of a second that came late, after their segment
-    was finished, are in its other rows too."""
+    """The batches that may have refusals of an owner, latest first. Rows of a second that arrived after their segment
+    was finished are included in the segment's rows, too."""
     whole = refusal_batches.alias("whole")
     is_whole = exists().where(whole.c.segment == refusal_batches.c.segment, whole.c.bucket >= 0)
     is_recent = and_(refusal_batches.c.bucket == RECENT, ~is_whole)
@@ -60,7 +60,7 @@ def find_batches(
 
 
 def all_batches(connection: Connection, owner_id: str) -> Iterator[RefusalBatch]:
-    """Whatever may have refusals of an owner."""
+    """All batches that may have refusals of an owner, however many."""
     may_have = refusal_batches.c.bucket.in_((bucket_of(owner_id), RECENT))
     # One at a time: together they may be gigabytes.
     keys = connection.execute(select(*_KEY).where(may_have)).all()
@@ -71,7 +71,7 @@ def all_batches(connection: Connection, owner_id: str) -> Iterator[RefusalBatch]
 
 
 def change_lines(connection: Connection, batch: RefusalBatch, lines: bytes | None) -> None:
-    """None: nothing is left of it."""
+    """Replace the lines of a batch; with None, delete the batch."""
     own = _is((batch.segment, batch.bucket, batch.number))
     change = delete(refusal_batches) if lines is None else update(refusal_batches).values(lines=lines)
     connection.execute(change.where(own))

@@ -17,11 +17,11 @@ from holdfast.ledger.tables.stock import events
 
 # By SKU: a consumer reads the events of a product in the order in which they happened.
 EVENTS = "holdfast.events"
-# By buyer, not by SKU: in a rush nearly all intents are of one SKU, so one partition, and one consumer, would have all
-# of them while the others have nothing to do. Buyers spread evenly.
+# By buyer, not by SKU: in a rush nearly all intents are for one SKU, so one partition and its consumer would get all of
+# them while the others idle. Buyers spread evenly.
 INTENTS = "holdfast.intents"
 INTENT = "settlement.requested"
-# Messages of a transaction, and events that are looked at for them.
+# Messages per transaction, and events scanned for them.
 MESSAGES_MAX = 2_000
 WINDOW = 50_000
 
@@ -35,7 +35,7 @@ class Message(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    """Messages in order, and how far the stream has come with them."""
+    """Messages in order, and the position of the stream after them."""
 
     messages: Sequence[Message]
     position: int
@@ -51,7 +51,7 @@ class StreamMessages:
         self._facts = FactQueries(dialect_name, find_traces)
 
     def read(self, connection: Connection, stream: Stream, upto: int, letters_at: int | None = None) -> Batch:
-        """`letters_at`: the time, if parked items are to be looked at."""
+        """`letters_at`: the time, if parked items are to be checked."""
         found, position = _next_events(connection, stream.position, upto)
         messages: list[Message] = []
         if found:
@@ -70,7 +70,7 @@ class StreamMessages:
 
 
 def _next_events(connection: Connection, position: int, upto: int) -> tuple[Sequence[Row[Any]], int]:
-    """The next events, and up to where there are no others."""
+    """The next events, and the position up to which there are no others."""
     upto = min(upto, position + WINDOW)
     if upto <= position:
         return [], position

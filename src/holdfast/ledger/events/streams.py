@@ -30,7 +30,8 @@ def find_stream(connection: Connection, name: str) -> Stream:
 
 
 def take_stream(connection: Connection, name: str, holder: str, now: int, until: int) -> int | None:
-    """Take or renew the lease; its fence, which changes with the holder, or None if another process has it."""
+    """Take or renew the lease. Returns its fence, which changes with the holder; None if another process has the
+    lease."""
     ensure_stream(connection, name)
     is_free = or_(streams.c.holder == holder, streams.c.holder.is_(None), streams.c.leased_until <= now)
     is_new = case((streams.c.holder == holder, 0), else_=1)
@@ -41,7 +42,7 @@ def take_stream(connection: Connection, name: str, holder: str, now: int, until:
 
 
 def advance_stream(connection: Connection, name: str, fence: int, position: int, update_number: int, now: int) -> bool:
-    """False if the lease is another's by now."""
+    """False if another process has taken over the lease."""
     values = {"position": position, "update_number": update_number, "updated_at": now}
     is_ours = [streams.c.name == name, streams.c.fence == fence]
     return connection.execute(update(streams).where(*is_ours).values(values)).rowcount > 0
@@ -53,7 +54,7 @@ def release_stream(connection: Connection, name: str, fence: int, now: int) -> N
 
 
 def stream_lag(connection: Connection, name: str) -> tuple[int, int | None]:
-    """How many events were not published yet, at most (numbers may be left out), and since when."""
+    """At most how many events are unpublished (numbers may have gaps), and since when."""
     position = find_stream(connection, name).position
     following = select(events.c.at).where(events.c.seq > position).order_by(events.c.seq).limit(1)
     oldest = connection.execute(following).scalar_one_or_none()

@@ -1,8 +1,9 @@
 """Where a trace continues: background work finds the trace of a reservation here.
 
-Written beside the reservation, not with it: a trace that is lost costs a look, and must not cost a sale. It is in the
-memory of this process at once, and in the ledger a moment later: several together, because a transaction for each costs
-more than all its spans. A worker that is quicker than that finds none, and the trace ends early.
+Traces are stored next to the reservation and not in its transaction: losing a trace only loses some insight, and must
+not cost a sale. A trace is in this process's memory immediately, and in the ledger a moment later. Several are written
+together, because a transaction for each would cost more than all of its spans. A faster worker finds no trace, and the
+trace ends early.
 """
 
 import asyncio
@@ -59,7 +60,7 @@ class TraceStore:
                 self._writes.submit(ONE_QUEUE, note).add_done_callback(_forget)
 
     def find(self, connection: Connection, ids: Iterable[str | None]) -> dict[str, str]:
-        """Those that have a trace, with its traceparent."""
+        """The traceparents of the reservations that are traced."""
         wanted = {id_ for id_ in ids if id_ is not None}
         found = {id_: self._recent[id_] for id_ in wanted & self._recent.keys()}
         missing = [[id_] for id_ in wanted - found.keys()]
@@ -69,7 +70,7 @@ class TraceStore:
         return found
 
     async def context_of(self, reservation_id: str) -> TraceContext | None:
-        """None also if the ledger does not answer: nothing depends on it."""
+        """Also None if the ledger does not respond: nothing depends on a trace."""
         if reservation_id in self._recent:
             return stored_context(self._recent[reservation_id])
         try:

@@ -1,7 +1,8 @@
 """Watches reservations and yields their events as they happen.
 
-However many are watched in a process, one read of the ledger several times a second serves all of them. Each watch says
-the last event it has seen. A watch without news stays in the queue (`runtime/batching.py`) for the next read.
+However many reservations a process watches, one read of the ledger several times a second serves all of them. Each
+watch gives the last event it has seen. A watch without news stays in the queue (`runtime/batching.py`) until the next
+read.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -69,7 +70,7 @@ class Watcher:
         return self._read_at + READ_INTERVAL_S - monotonic()
 
     async def _news_of(self, _key: str, watches: Sequence[_Watch], /) -> list[list[Seen] | NotStarted]:
-        """Watches without news keep waiting, as do all of them after a failed read."""
+        """Watches without news keep waiting; after a failed read, all of them do."""
         self._read_at = monotonic()
         try:
             found = await self.events_after([(watch.reservation_id, watch.after) for watch in watches])
@@ -85,7 +86,7 @@ class Watcher:
         ]
 
     async def events_after(self, wanted: list[tuple[str, int]]) -> list[Seen]:
-        """The events of these reservations, each after the sequence number it is given with."""
+        """The events of these reservations, each after the given sequence number."""
 
         def read(connection: Connection) -> list[Seen]:
             rows = connection.execute(self._newer, {"rows": encode_rows(set(wanted))}).all()

@@ -35,19 +35,19 @@ class Webhook(Struct, frozen=True):
         return [self.secret, self.previous_secret]
 
     def __repr__(self) -> str:
-        """Without its secrets, so that no log ever has them."""
+        """Without its secrets, so that no log contains them."""
         return f"Webhook({self.webhook_id!r})"
 
 
 def new_secret() -> str:
-    """As Standard Webhooks specifies: 24 to 64 random bytes."""
+    """In the format of Standard Webhooks: 24 to 64 random bytes."""
     return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
 def create_webhook(
     connection: Connection, url: str, patterns: Iterable[str], description: str | None, now: int
 ) -> Webhook:
-    """It gets events from now on."""
+    """The webhook receives events from now on."""
     webhook = Webhook(
         f"wh_{secrets.token_hex(10)}",
         url,

@@ -1,4 +1,4 @@
-"""The ledger mark: how far the ledger was seen, so that a ledger that went back in time is noticed.
+"""The ledger mark: how far the ledger was last seen, so that a ledger that went back in time is detected.
 
 The ledger and every layer above may import it.
 """

@@ -1,6 +1,6 @@
 """Checkpoints in the data directory, one line each, to be copied elsewhere.
 
-Every server keeps such a file. A checkpoint covers all that came before it, so old ones are dropped: the newest of any
+Every server keeps such a file. A checkpoint covers everything before it, so old ones are dropped: the newest one in any
 copy is enough.
 """
 
@@ -42,7 +42,7 @@ class CheckpointLog:
             # Another process of this server may have written it.
             if checkpoint.root.encode() in os.pread(file, _LINE_MAX_BYTES, max(size - _LINE_MAX_BYTES, 0)):
                 return
-            # A line that a crash cut off ends here.
+            # Terminates a line that a crash truncated.
             torn = size and os.pread(file, 1, size - 1) != b"\n"
             os.write(file, b"\n" * bool(torn) + msgspec.json.encode(checkpoint) + b"\n")
             os.fsync(file)

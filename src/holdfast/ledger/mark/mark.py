@@ -1,13 +1,13 @@
 """How far the ledger was seen, and whether it still is that far.
 
-The model. A mark says which ledger was seen (its incarnation, a random id kept in the ledger; on PostgreSQL also the
+The model. A mark records which ledger was seen (its incarnation, a random ID kept in the ledger; on PostgreSQL also the
 system identifier and the timeline), the highest event in it, a digest of that event, and the head of the chain over all
 events (`ledger/chain/`). Marks are kept outside the ledger. A ledger with less than its mark went back: an old backup
-was restored, or a replica promoted that lagged. So did one with another event under the marked number, or another
-chain: it went back and was written to since, or its history was rewritten.
+was restored, or a lagging replica was promoted. If it has another event under the marked number, or another chain, it
+went back and was written to since, or its history was rewritten.
 
-A person ends it with `holdfast recover`, which begins a new incarnation and lists the old one before it. A mark of an
-incarnation that is listed has been dealt with.
+An operator resolves it with `holdfast recover`, which begins a new incarnation and records the old one before it. A
+mark of a recorded earlier incarnation has been dealt with.
 
 When it fails. Marks are taken several times a second and not with every commit; `watch.py` says what that misses.
 """
@@ -27,7 +27,7 @@ from holdfast.ledger.tables.chain import redacted_events
 from holdfast.ledger.tables.incarnations import incarnations
 from holdfast.ledger.tables.stock import events, reservations
 
-# Databases limit the parameters of one query.
+# Databases limit the number of parameters per query.
 LOOKED_UP_MAX = 1_000
 _OPEN = (Status.ACTIVE, Status.SETTLING)
 # Built once: they are run several times a second.
@@ -57,7 +57,7 @@ class Mark(Struct, frozen=True):
 
 
 class Acknowledged(Struct, frozen=True):
-    """A reservation as it was last acknowledged, and the idempotency key it was made with."""
+    """A reservation as last acknowledged, and its idempotency key."""
 
     reservation: Reservation
     key: str | None = None
@@ -69,7 +69,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """A server's export when it finds that the ledger went back: all recent acknowledgements, lost or not."""
+    """What a server exports when it detects that the ledger went back: all recent acknowledgements, lost or not."""
 
     finding: str
     seen: Mark
@@ -93,7 +93,7 @@ class Incarnation(Struct, frozen=True):
 
 
 def read_mark(connection: Connection) -> Mark | None:
-    """The mark of the ledger as it is now; None if no server has ever used it."""
+    """The current mark of the ledger; None if no server has ever used it."""
     return _mark_after(connection, read_incarnations(connection))
 
 
@@ -117,13 +117,13 @@ _INCARNATIONS = select(*(incarnations.c[name] for name in Incarnation.__struct_f
 
 
 def number_of(history: Sequence[Incarnation], seq: int) -> str:
-    """An event's number, unique over all incarnations. Events from before the first have only `seq`."""
+    """An event's number, unique over all incarnations. Events from before the first incarnation have only `seq`."""
     own = [each.incarnation for each in history if each.after_seq < seq]
     return f"{own[-1]}_{seq}" if own else str(seq)
 
 
 def begin_incarnation(connection: Connection, number: int, now: int, **decision: Any) -> str:
-    """The events from now on belong to it. Fails if another process has begun this number."""
+    """Later events belong to the new incarnation. Fails if another process has begun one with this number."""
     after_seq = select(func.coalesce(func.max(events.c.seq), 0)).scalar_subquery()
     values = {"number": number, "incarnation": secrets.token_hex(5), "began_at": now, "after_seq": after_seq} | decision
     connection.execute(insert(incarnations).values(values))
@@ -142,7 +142,7 @@ def write_mark(mark: Mark) -> str:
 
 
 def parse_mark(written: str | None) -> Mark | None:
-    """None if it is nothing that `write_mark` wrote."""
+    """None for anything that `write_mark` did not write."""
     match (written or "").split("."):
         case [incarnation, seq, digest] if seq.isdecimal():
             return Mark(incarnation, int(seq), digest)
@@ -150,7 +150,7 @@ def parse_mark(written: str | None) -> Mark | None:
 
 
 def first_lacking(connection: Connection, marks: Collection[Mark]) -> Mark | None:
-    """The first of these marks that the ledger lacks, of those that no person has decided about."""
+    """The first of these marks that the ledger lacks, ignoring those that an operator has decided about."""
     now = read_mark(connection)
     if now is None:
         return None
@@ -162,19 +162,21 @@ def first_lacking(connection: Connection, marks: Collection[Mark]) -> Mark | Non
 
 
 def is_of(connection: Connection, kept: KeptMark, place: str) -> bool:
-    """Whether a mark is of the ledger at this place: taken there, or before the ledger was moved or restored there."""
+    """Whether a mark belongs to the ledger at this place: taken there, or before the ledger was moved or restored to
+    it."""
     known = {each.incarnation for each in read_incarnations(connection)}
     return kept.place == place or not known.isdisjoint((kept.mark.incarnation, kept.mark.first))
 
 
 def went_back(connection: Connection, seen: Mark, acknowledged: Collection[Acknowledged] = ()) -> str | None:
-    """What the ledger lacks, as a message. `acknowledged` are reservations as it certainly had them."""
+    """What the ledger lacks, as a message. `acknowledged` are reservations that the ledger certainly had in that
+    state."""
     history = read_incarnations(connection)
     known, now = {each.incarnation for each in history}, _mark_after(connection, history)
     if now is None or seen.incarnation not in known:
         return f"it is not the ledger that was seen before, which had events up to {seen.seq}"
     if now.incarnation != seen.incarnation:
-        return None  # A person has decided how to continue.
+        return None  # An operator has decided how to continue.
     change = "" if (now.system, now.timeline) == (seen.system, seen.timeline) else _moved(seen, now)
     if now.seq < seen.seq:
         return f"its events end at {now.seq}, and {seen.seq} was seen before{change}"
@@ -188,7 +190,7 @@ def went_back(connection: Connection, seen: Mark, acknowledged: Collection[Ackno
 
 
 def _is_redacted(connection: Connection, seq: int) -> bool:
-    """Whether a buyer was erased from this event: what it was is in the chain only."""
+    """Whether a buyer was erased from this event: only the chain still has its original hash."""
     return connection.execute(_REDACTED, {"seq": seq}).first() is not None
 
 
@@ -200,7 +202,7 @@ def _rewrote(connection: Connection, seen: Head, now: Head) -> bool:
 
 
 def lacking(connection: Connection, acknowledged: Collection[Acknowledged]) -> list[Acknowledged]:
-    """Those of these reservations that the ledger does not have, or has not ended."""
+    """The reservations among these that the ledger lacks, or still has open although they had ended."""
     latest = {each.reservation_id: each for each in acknowledged}
     ids = list(latest)
     parts = [ids[start : start + LOOKED_UP_MAX] for start in range(0, len(ids), LOOKED_UP_MAX)]

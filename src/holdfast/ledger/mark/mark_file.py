@@ -32,9 +32,9 @@ class MarkFile:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file as a whole; it is on disk when this returns.
+    """Replace a file atomically; it is on disk when this returns.
 
-    A cancelled caller's thread continues to write, so no two threads share a file either.
+    The thread of a cancelled caller continues to write, so no two threads may share a file either.
     """
     make_private_directory(path.parent)
     new = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}")

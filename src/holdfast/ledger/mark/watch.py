@@ -3,18 +3,18 @@
 The model. Several times a second the mark of the ledger is read and compared with the last one; at most once a second
 it is stored outside (`MarkStore`: a file in the data directory, Redis). On every new connection, before its first
 write, the ledger is compared with the last mark and with the latest reservations this process acknowledged. At the
-start it is compared with the stored marks; if there are none, with those that charges carry (`LastResort`).
+start it is compared with the stored marks or, if there are none, with those that charges carry (`LastResort`).
 
-If it went back, nothing is written any more (`LedgerGuard`), and what this process acknowledged lately is exported to
-a file without asking the ledger, which may hang while a person decides. The watch goes on: once a person has decided
-(`holdfast recover`), the ledger has a new incarnation and is used again. Whether this process noticed the loss before
-that or was paused, what it remembers is then held against the decision (`Contribute`).
+If it went back, all writes stop (`LedgerGuard`), and this process exports its recent acknowledgements to a file. That
+does not query the ledger, which may hang until an operator decides. The watch continues: after the decision (`holdfast
+recover`), the ledger has a new incarnation and is used again. What this process remembers is then compared with the
+decision (`Contribute`), whether it noticed the loss before that or was paused.
 
-What it misses. While a process lives: on a direct connection nothing that it acknowledged as a reservation, because
-commits are lost from the latest backwards and the latest is remembered; of other writes those of the last SAMPLE_S. A
-pooler that keeps our connections over a failover hides it for SAMPLE_S. After a restart: what was written in the last
-STORE_S before a process was killed. Where all marks are lost together with the ledger and nothing was charged through
-a provider since, nothing can tell.
+What it misses. While a process lives, on a direct connection: no reservation that it acknowledged, because commits are
+lost from the latest backwards and the latest is remembered; of other writes, those of the last SAMPLE_S. A pooler that
+keeps our connections over a failover hides the loss for SAMPLE_S. After a restart: writes of the last STORE_S before a
+process was killed. A loss is undetectable if all marks are lost together with the ledger and nothing was charged
+through a provider since.
 """
 
 import asyncio
@@ -52,13 +52,13 @@ log = structlog.get_logger()
 
 SAMPLE_S = 0.25
 STORE_S = 1.0
-# The latest acknowledged reservations that a new connection is asked for. If any was lost, the last one was.
+# The latest acknowledged reservations, looked up on every new connection. If any was lost, the last one was.
 ASKED = 50
 
-# A mark that the ledger lacks, found elsewhere.
+# Handles a mark that the ledger lacks, found elsewhere.
 LastResort = Callable[[], Awaitable[Mark | None]]
 LatestAcknowledged = Callable[[int], Sequence[Acknowledged]]
-# Applies the decision of a person to reservations that were acknowledged before it. May be repeated.
+# Applies an operator's decision to reservations that were acknowledged before it. Safe to repeat.
 Contribute = Callable[[Sequence[Acknowledged]], Awaitable[None]]
 
 
@@ -80,9 +80,9 @@ class LedgerWatch:
         key: CheckpointKey | None = None,
         contribute: Contribute | None = None,
     ) -> None:
-        """`exports` is the directory for what the ledger may lack. `acknowledged` gives the latest so many
-        reservations that the ledger certainly has. `last_resort` is asked if no store has a mark. `key` signs the
-        head of the chain."""
+        """`exports` is the directory for reports of what the ledger may lack. `acknowledged` returns up to a given
+        number of the latest reservations that the ledger certainly has. `last_resort` is asked if no store has a mark.
+        `key` signs the head of the chain."""
         self._database, self._guard = database, database.guard
         self._place, self._stores, self._exports = place, stores, exports
         self._acknowledged, self._last_resort = acknowledged, last_resort
@@ -93,7 +93,7 @@ class LedgerWatch:
         self._stored_at = 0.0
         self._ledger: Mark | None = None
         self._exported: Sequence[Acknowledged] | None = None
-        # Reservations from before a recovery, which decided about them.
+        # Reservations from before a recovery, whose fate the operator has decided.
         self._decided: set[str] = set()
         self._noted = asyncio.Event()
         self._sampling: asyncio.Task[Mark | None] | None = None
@@ -106,7 +106,7 @@ class LedgerWatch:
         return Agent("ledger_watch", self.pass_once, SAMPLE_S)
 
     async def start(self) -> None:
-        """Compare with the stored marks, before anything is written."""
+        """Compare with the stored marks before anything is written."""
         for kept in await self._kept():
             if self.finding is None:
                 await self._database.read(lambda c, kept=kept: self._compare_stored(c, kept))  # type: ignore[misc]
@@ -117,8 +117,8 @@ class LedgerWatch:
             await self._store()
 
     async def stop(self) -> None:
-        """Store how far the ledger is, after the last write. A server that cannot has stopped well all the same: the
-        mark that is there is a second old at most."""
+        """Store the mark after the last write. A server that cannot do so has still stopped cleanly: the stored mark is
+        at most a second old."""
         self._stored_at = 0.0
         try:
             await self.pass_once()
@@ -163,7 +163,7 @@ class LedgerWatch:
             await self._store()
 
     async def _sampled(self) -> Mark | None:
-        """A sample may hang while a new connection finds out: then what is to be exported must not wait for it."""
+        """A sample may hang while a new connection detects the loss; the export must not wait for it."""
         sampling = self._sampling = asyncio.create_task(self._database.read(self._sample))
         noted = asyncio.create_task(self._noted.wait())
         try:
@@ -179,7 +179,7 @@ class LedgerWatch:
         return None
 
     def _sample(self, connection: Connection) -> Mark | None:
-        """In this order: what is read last is at least as new as what was compared."""
+        """In this order, so that what is read last is at least as new as what was compared."""
         self._compare(connection)
         return read_mark(connection)
 
@@ -200,8 +200,8 @@ class LedgerWatch:
         return read_mark(connection) if self._seen.incarnation in known[:-1] else None
 
     async def _continue(self, mark: Mark) -> None:
-        """A person has decided, maybe without what this process remembers. What it acknowledges from here on was
-        written after that: a batch that was under way ends as unknown (`LedgerGuard.recoveries`)."""
+        """An operator has decided, possibly without what this process remembers. Anything it acknowledges from now on
+        was written after the decision: a batch in progress ends as unknown (`LedgerGuard.recoveries`)."""
         log.warning("ledger_recovered", incarnation=mark.incarnation)
         known = self._acknowledged(sys.maxsize)
         self._guard.recoveries += 1
@@ -209,7 +209,7 @@ class LedgerWatch:
         self._exported = None
         self._noted.clear()
         if self._sampling is not None:
-            # One that still hangs compares with what was before.
+            # A sample that still hangs compares with the state before.
             self._sampling.cancel()
         if self._contribute is not None:
             await self._contribute([r for r in known if r.reservation_id not in self._decided])
@@ -222,20 +222,20 @@ class LedgerWatch:
         if self._seen != self._stored:
             self._sign(self._seen)
             for store in self._stores:
-                # Redis may be down; the file is kept all the same.
+                # Redis may be down; the file is kept anyway.
                 with suppress(EngineError):
                     await store.write(KeptMark(self._place, self._seen, self.checkpoint))
         self._stored, self._stored_at = self._seen, monotonic()
 
     def _sign(self, mark: Mark) -> None:
-        """Nothing, if nothing was linked since the last checkpoint."""
+        """Does nothing if nothing was linked since the last checkpoint."""
         if self._key is None or not mark.head.links:
             return
         if self.checkpoint is None or self.checkpoint.root != mark.head.root:
             self.checkpoint = self._key.sign(mark.incarnation, mark.head, int(time() * 1000))
 
     async def _export(self) -> None:
-        """What this process acknowledged; again if it was more since, by batches that were under way."""
+        """Export what this process acknowledged; repeated if batches in progress have added to it."""
         latest = self._acknowledged(1)
         if latest == self._exported:
             return

@@ -1,4 +1,4 @@
-"""Where buyers want to be told. Asking for messages makes a row; opting out removes it."""
+"""Contacts of buyers who want messages. Subscribing creates a row; opting out removes it."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from holdfast.ledger.messages.devices import delete_devices
 from holdfast.ledger.tables.messages import contacts
 
-# Values of one IN list; SQLite accepts only some thousand.
+# Values per IN list; SQLite accepts only some thousand.
 _NAMED_MAX = 500
 
 
@@ -42,7 +42,7 @@ def contact_from_row(row: Row[Any]) -> Contact:
 
 
 def put_contact(connection: Connection, contact: Contact, now: int) -> Contact:
-    """Replaces what there was. Who asked for the next sale before has asked since then."""
+    """Replaces an existing contact. A buyer who had already asked for the next sale keeps the time of that."""
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     before = find_contact(connection, contact.buyer_id)
     next_since = contact.next_since
@@ -55,17 +55,17 @@ def put_contact(connection: Connection, contact: Contact, now: int) -> Contact:
 
 
 def delete_contact(connection: Connection, buyer_id: str) -> bool:
-    """Ends all messages, in browsers too."""
+    """Ends all messages, including those to browsers."""
     delete_devices(connection, buyer_id=buyer_id)
     return connection.execute(delete(contacts).where(contacts.c.buyer_id == buyer_id)).rowcount > 0
 
 
 def waiting_for_next(connection: Connection, announced_at: int, *, limit: int) -> list[str]:
-    """The buyers who asked for the next sale before this one was there."""
+    """The buyers who asked for the next sale before this one was announced."""
     asked = (contacts.c.next_since.is_not(None), contacts.c.next_since < announced_at)
     return list(connection.execute(select(contacts.c.buyer_id).where(*asked).limit(limit)).scalars())
 
 
 def told_of_next(connection: Connection, buyer_ids: Collection[str]) -> None:
-    """They asked for the next one, not for all."""
+    """The request was for one sale, so it is fulfilled."""
     connection.execute(update(contacts).where(contacts.c.buyer_id.in_(buyer_ids)).values(next_since=None))

@@ -1,4 +1,4 @@
-"""The browsers that buyers want notifications in. An endpoint is a secret: who knows it can only reach its browser."""
+"""Browsers that receive notifications. An endpoint is secret, but all that its holder can do is reach that browser."""
 
 from collections.abc import Collection
 from hashlib import sha256
@@ -30,7 +30,7 @@ def device_id_of(endpoint: str) -> str:
 
 
 def put_device(connection: Connection, device: Device, now: int) -> None:
-    """A browser that another buyer used before is now this one's."""
+    """A browser that another buyer used before is reassigned to this one."""
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     values = {"buyer_id": device.buyer_id, "browser_key": device.browser_key, "auth": device.auth, "created_at": now}
     made = insert(push_devices).values(device_id=device.device_id, endpoint=device.endpoint, **values)
@@ -58,7 +58,7 @@ def devices_of(connection: Connection, buyer_ids: Collection[str]) -> dict[str, 
 
 
 def find_device(connection: Connection, device_id: str, buyer_id: str) -> Device | None:
-    """None if it is gone, or now belongs to another buyer."""
+    """None if it does not exist, or now belongs to another buyer."""
     columns = [push_devices.c[name] for name in Device.__struct_fields__]
     is_it = (push_devices.c.device_id == device_id, push_devices.c.buyer_id == buyer_id)
     row = connection.execute(select(*columns).where(*is_it)).one_or_none()

@@ -10,14 +10,15 @@ from holdfast.ledger.tables.stock import pools
 
 
 class Subject(Struct, frozen=True):
-    """`facts`: what the message says other than the sale does."""
+    """`facts`: values that the message has instead of the sale's own."""
 
     sale_id: str
     facts: dict[str, str]
 
 
 def subject_of(connection: Connection, line_id: str) -> Subject | None:
-    """Of a drop it is the first product that is left, else the first, under its name. None: the drop sends none."""
+    """For a drop, the first product that is left, or else the first, under the drop's name. None: the drop sends
+    none."""
     drop_id = line_id.removeprefix(line_id_of(""))
     if drop_id == line_id:
         return Subject(line_id, {})
@@ -34,7 +35,7 @@ def subject_of(connection: Connection, line_id: str) -> Subject | None:
 
 
 def line_sold_out(connection: Connection, sale_id: str) -> str | None:
-    """The line that this sale serves, if everything that is sold to it is sold."""
+    """The line that this sale serves, if everything sold to it is sold out."""
     sale = connection.execute(select(sales.c.drop_id, sales.c.sku_id).where(sales.c.sale_id == sale_id)).one()
     skus = [sale.sku_id]
     if sale.drop_id is not None:
@@ -45,7 +46,7 @@ def line_sold_out(connection: Connection, sale_id: str) -> str | None:
 
 
 def _is_all_sold(connection: Connection, sku_id: str) -> bool:
-    """All of its pools: each shard of a pool tells when it is sold out."""
+    """Whether all of its pools are sold out: each shard of a pool reports that separately."""
     counts = (func.sum(pools.c.total), func.sum(pools.c.sold))
     total, sold = connection.execute(select(*counts).where(is_pool_of(sku_id))).one()
     return bool(total) and total == sold

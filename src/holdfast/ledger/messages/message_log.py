@@ -1,8 +1,8 @@
-"""Messages to buyers: made once, claimed before they are sent, and kept as a log.
+"""Messages to buyers: created once, claimed before they are sent, and kept as a log.
 
-A message is claimed (`sending`) in one transaction and sent after it. What came of it is stored in another. A process
-that dies between the two leaves a claim, which runs out: nobody knows whether the message left, so it becomes `unknown`
-and is not sent again unless an operator says so. A message that was certainly not accepted waits for another attempt.
+A message is claimed (`sending`) in one transaction and sent after it. The outcome is stored in another transaction. A
+process that dies in between leaves a claim, which expires. Whether the message left is then not known, so it becomes
+`unknown` and is not sent again unless an operator requests it. A message that was certainly not accepted is retried.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _INSERTED_MAX = 1_000
 
 
 class NewMessage(Struct, frozen=True):
-    """`about` is what there is one message of: an event, a place, a sale. `target`: a device; "" for an address."""
+    """`about`: an event, a place or a sale, with one message each. `target`: a device; "" for an address."""
 
     buyer_id: str
     sale_id: str
@@ -70,7 +70,7 @@ class Claimed(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """`state`: sent, failed or unknown for good; waiting: again at `due_at`."""
+    """`state`: sent, failed or unknown for good; waiting: to be retried at `due_at`."""
 
     message: Message
     state: str
@@ -81,7 +81,7 @@ class Outcome(Struct, frozen=True):
 
 
 def add_messages(connection: Connection, new: Iterable[NewMessage], now: int) -> int:
-    """Those that there are not yet; returns how many."""
+    """Add messages that do not exist yet. Returns how many were added."""
     rows = [
         {
             "message_id": one.message_id,
@@ -113,15 +113,14 @@ def anything_due(connection: Connection, channel: str, now: int) -> bool:
 
 
 def expire_claims(connection: Connection, now: int) -> int:
-    """Claims of processes that died or hung: whether their messages left is not known."""
+    """Expire the claims of processes that died or hung: whether those messages were sent is unknown."""
     overdue = (messages.c.state == "sending", messages.c.leased_until <= now)
     values = {"state": "unknown", "reason": "interrupted", "done_at": now}
     return connection.execute(update(messages).where(*overdue).values(values)).rowcount
 
 
 def claim(connection: Connection, channel: str, now: int, until: int, *, limit: int) -> list[Claimed]:
-    """The next messages that are to be sent, with what is needed to write them. Those that are not any more are
-    dropped."""
+    """The next messages to send, with the data needed to write them. Messages that are no longer wanted are dropped."""
     is_due = (messages.c.channel == channel, messages.c.state == "waiting", messages.c.due_at <= now)
     wanted = select(messages).where(*is_due).order_by(messages.c.due_at).limit(limit)
     found = [_from_row(row) for row in connection.execute(wanted.with_for_update(skip_locked=True))]
@@ -150,7 +149,7 @@ def _why_not(message: Message, contact: Contact | None, notify: bool | None, now
 
 
 def finish(connection: Connection, outcomes: Sequence[Outcome], now: int) -> None:
-    """Only what is still claimed by the same process."""
+    """Only for messages that this process has still claimed."""
     for each in outcomes:
         is_ours = (messages.c.message_id == each.message.message_id, messages.c.fence == each.message.fence)
         is_open = messages.c.state.in_(("waiting", "sending"))
@@ -166,7 +165,7 @@ def finish(connection: Connection, outcomes: Sequence[Outcome], now: int) -> Non
 
 
 def resend(connection: Connection, message_id: str, now: int, expires_at: int) -> Message | None:
-    """For an operator: one that failed, was dropped or may be lost is sent again. None if it does not exist."""
+    """Lets an operator resend a message that failed, was dropped or may be lost. None if it does not exist."""
     ended = (messages.c.message_id == message_id, messages.c.state.in_(("failed", "unknown", "dropped")))
     values = {"state": "waiting", "due_at": now, "expires_at": expires_at, "attempts": 0, "done_at": None}
     connection.execute(update(messages).where(*ended).values(values))

@@ -1,7 +1,7 @@
 """Recipients in a line: people who were called, and people who wait for a sold-out sale.
 
-How far each has come is kept in `streams`: `turns:LINE` counts the places that were told, `sold_out:LINE` the arrivals.
-A step writes its messages and how far it came in one transaction, so that each place is told once.
+`streams` stores the progress for each line: `turns:LINE` counts the notified places, `sold_out:LINE` the arrivals. A
+step writes its messages and its progress in one transaction, so each place is notified once.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from holdfast.ledger.tables.sales import sales
 from holdfast.ledger.tables.streams import streams
 
 TURNS, SOLD_OUT, ANNOUNCED = "turns:", "sold_out:", "announced:"
-# Places that are looked at in one transaction.
+# Places examined per transaction.
 PORTION = 2_000
 
 
@@ -35,7 +35,7 @@ _LINE_OF_SALE = func.coalesce(literal(line_id_of("")) + sales.c.drop_id, sales.c
 
 
 def lines_that_moved(connection: Connection) -> list[tuple[str, int | None]]:
-    """Lines that have called somebody since the last time, and how far they were told; None: not seen yet."""
+    """Lines that have called somebody since the last pass, and their progress; None: no progress is stored yet."""
     name = literal(TURNS) + rooms.c.sale_id
     query = (
         select(rooms.c.sale_id, streams.c.position)
@@ -51,23 +51,23 @@ def lines_that_moved(connection: Connection) -> list[tuple[str, int | None]]:
 
 
 def lines_sold_out(connection: Connection) -> list[tuple[str, int]]:
-    """Lines for which all is sold, with people in line who were not told."""
+    """Sold-out lines in which some people have not been notified."""
     name = literal(SOLD_OUT) + rooms.c.sale_id
     query = select(rooms.c.sale_id, streams.c.position).join(streams, streams.c.name == name)
     return [(row.sale_id, row.position) for row in connection.execute(query.where(rooms.c.joined > streams.c.position))]
 
 
 def called_people(connection: Connection, room: RoomState, first: int, last: int) -> list[InLine]:
-    """Those with a contact at places from `first` up to `last` who have not bought."""
+    """People with a contact at places from `first` up to `last` who have not bought."""
     is_here = (*_in_line(room.sale_id), places.c.used_at.is_(None))
     if room.draw is None:
         return _people(connection, *is_here, places.c.arrival >= first, places.c.arrival < last)
-    # A draw has no inverse, but few people of a line have a contact, and their places are quickly computed.
+    # A draw has no inverse, but few people in a line have a contact, and their places are quickly computed.
     return [one for one in _people(connection, *is_here) if first <= room.place_of(one.arrival) < last]
 
 
 def waiting_people(connection: Connection, sale_id: str, first: int, last: int) -> list[InLine]:
-    """Those with a contact who arrived in this range and got none."""
+    """People with a contact who arrived in this range and got nothing."""
     between = (places.c.arrival >= first, places.c.arrival < last)
     return _people(connection, *_in_line(sale_id), places.c.used_at.is_(None), *between)
 
@@ -83,7 +83,7 @@ def _people(connection: Connection, *conditions: ColumnElement[bool]) -> list[In
 
 
 def lock_progress(connection: Connection, name: str) -> int | None:
-    """How far it has come; None if another process is at it."""
+    """The progress; None if another process is working on it."""
     ensure_stream(connection, name)
     query = select(streams.c.position).where(streams.c.name == name).with_for_update(skip_locked=True)
     position: int | None = connection.execute(query).scalar_one_or_none()
@@ -95,7 +95,7 @@ def store_progress(connection: Connection, name: str, position: int, now: int) -
 
 
 def begin_progress(connection: Connection, name: str, position: int, now: int) -> None:
-    """Where there is none: earlier ones are past."""
+    """Store the initial progress if there is none, so that earlier places and arrivals are skipped."""
     found = connection.execute(select(streams.c.name).where(streams.c.name == name)).first()
     if found is None:
         connection.execute(insert(streams).values(name=name, position=position, updated_at=now))
@@ -106,7 +106,7 @@ def has_progress(connection: Connection, name: str) -> bool:
 
 
 def unannounced_sales(connection: Connection, starts_before: int, now: int) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Sales that start soon or are open, and were not announced."""
+    """Sales that start soon or are open, and have not been announced."""
     name = literal(ANNOUNCED) + sales.c.sale_id
     goes_on = (sales.c.ends_at.is_(None)) | (sales.c.ends_at > now)
     is_near = (sales.c.state == SaleState.READY, sales.c.starts_at <= starts_before, goes_on, sales.c.notify)

@@ -29,19 +29,19 @@ from holdfast.ledger.tables.sales import is_sold, orders
 from holdfast.ledger.tables.stock import reservations
 
 FINDINGS_MAX = 100
-# Deleted in one short transaction.
+# Deleted per short transaction.
 NOTES_MAX = 500
 
 _UNDER_WAY = ("waiting", "notifying", "parked")
 _CLOSED = ("done", "dropped")
-# What a provider may contradict. NEW too: a provider that searches an index may not have found a payment it has.
+# States that a provider may contradict. NEW too: a search index at the provider may have missed a payment.
 _DISPUTABLE = (PaymentStatus.DECLINED.value, PaymentStatus.VOIDED.value, PaymentStatus.NEW.value)
 # A literal, so that the engines use the partial index.
 _is_captured = payments.c.state == literal_column("'captured'")
 
 
 def _is_worked_on() -> ColumnElement[bool]:
-    """By the settlement of its reservation, or of the one that it replaces."""
+    """Whether the settlement of its reservation, or of the reservation it replaces, is in progress."""
     is_under_way = settlements.c.state.in_(_UNDER_WAY)
     return or_(
         exists().where(settlements.c.reservation_id == payments.c.reservation_id, is_under_way),
@@ -50,7 +50,7 @@ def _is_worked_on() -> ColumnElement[bool]:
 
 
 def captured_without_order(since: int) -> Select[Any]:
-    """Captured, without an order or a refund, and without a settlement under way."""
+    """Captured payments without an order, a refund, or a settlement in progress."""
     has_order = exists().where(
         orders.c.reservation_id == payments.c.reservation_id, orders.c.payment == payments.c.provider, is_sold
     )
@@ -81,7 +81,7 @@ def settled_since(since: int, limit: int) -> Select[Any]:
 
 
 def providers_not_among(connection: Connection, known: Collection[str]) -> list[str]:
-    """Providers that have taken money, or may have, and are not among these."""
+    """Providers, other than these, that have taken money or may have."""
     wanted = [kind.value for kind in PAID_BY_PROVIDER if kind.value not in known]
     asked = [payments.c.state != PaymentStatus.NEW.value, payments.c.amount > 0]
     found = {name: exists().where(payments.c.provider == name, *asked) for name in wanted}
@@ -92,7 +92,8 @@ def providers_not_among(connection: Connection, known: Collection[str]) -> list[
 
 
 def reopen_payment(connection: Connection, query: Select[Any], payment_key: str, now: int) -> bool | None:
-    """Have the settler continue with this payment. Whether it can; None if nothing is wrong with it any more."""
+    """Have the settler continue with this payment. Returns whether it can; None if nothing is wrong with it any
+    more."""
     reservation_id = connection.execute(
         select(payments.c.reservation_id).where(payments.c.payment_key == payment_key)
     ).scalar_one_or_none()
@@ -124,19 +125,19 @@ def reopen(connection: Connection, reservation_id: str, now: int) -> bool:
 
 
 def reopen_if_disputable(connection: Connection, payment: Row[Any], now: int) -> bool:
-    """Whether the settlement was closed because the payment was declined, voided or not found."""
+    """Reopen the settlement if it was closed because the payment was declined, voided or not found."""
     return payment.state in _DISPUTABLE and reopen(connection, payment.reservation_id, now)
 
 
 def look_up_again(connection: Connection, payment_key: str, now: int) -> None:
-    """The provider may know better: the settler looks the payment up before anything else."""
+    """The provider may have a newer state: the settler looks the payment up before anything else."""
     disputed = update(payments).where(payments.c.payment_key == payment_key, payments.c.state.in_(_DISPUTABLE))
     connection.execute(disputed.values(state=PaymentStatus.ATTEMPTED.value, updated_at=now))
     record_payment(connection, payment_key, now)
 
 
 def _open(connection: Connection, payment: Row[Any], reserved: Row[Any], now: int) -> None:
-    """The reservation began and ended between two journal entries, so it never had a settlement."""
+    """Needed if the reservation began and ended between two journal entries, so that it never had a settlement."""
     work = {
         "reservation_id": payment.reservation_id,
         "sale_id": payment.sale_id,
@@ -151,7 +152,7 @@ def _open(connection: Connection, payment: Row[Any], reserved: Row[Any], now: in
 
 
 def _return_to(connection: Connection, payment: Row[Any], reservation_id: str, now: int) -> None:
-    """The replacement that was to get the money does not exist."""
+    """Used if the replacement that was to get the money does not exist."""
     reopen(connection, reservation_id, now)
     pointed = update(payments).where(payments.c.payment_key == payment.payment_key)
     connection.execute(pointed.values(reservation_id=reservation_id, updated_at=now))
@@ -159,7 +160,7 @@ def _return_to(connection: Connection, payment: Row[Any], reservation_id: str, n
 
 
 def orphaned_notes(connection: Connection, before: int) -> list[str]:
-    """Payment methods stored for purchases that were then refused or lost."""
+    """Payment methods stored for purchases that were later refused or lost."""
     found = select(payments.c.payment_key).where(_is_orphaned_note(before)).limit(NOTES_MAX)
     return list(connection.execute(found).scalars())
 

@@ -1,6 +1,6 @@
 """The method a buyer wants to pay with, stored before the provider is called.
 
-A note has the requested amount. The charge is for the granted units, and is decided with the attempt.
+A note has the requested amount. The charge is for the granted units, and is decided when payment is attempted.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from holdfast.ledger.tables.stock import idempotency
 class Method(Struct, frozen=True):
     """The provider's names for a card and, if it is a saved one, for the customer it belongs to.
 
-    The buyer chooses the card. The customer comes from the buyer's signed token: named by the buyer, it would let them
-    charge a card of anybody's.
+    The buyer chooses the card. The customer comes from the buyer's signed token: if the buyer could name it, they could
+    charge anybody's card.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Method(Struct, frozen=True):
 
 
 class Purchase(Struct, frozen=True):
-    """The idempotency key that a reservation was made with, and what for; and the mark of its latest event."""
+    """The idempotency key and fingerprint that a reservation was made with, and the mark of its latest event."""
 
     key: str | None = None
     fingerprint: str | None = None
@@ -39,13 +39,13 @@ NO_PURCHASE = Purchase()
 
 
 def purchase_of(connection: Connection, sku_id: str, buyer_id: str, reservation_id: str) -> Purchase:
-    """By the primary key, whose first columns these are: a buyer has few keys in a pool."""
+    """Looked up by a prefix of the primary key: a buyer has few keys in a pool."""
     theirs = (idempotency.c.sku_id == sku_id, idempotency.c.owner_id == buyer_id)
     query = select(idempotency.c.key, idempotency.c.fingerprint).where(*theirs)
     row = connection.execute(query.where(idempotency.c.reservation_id == reservation_id)).first()
     mark = mark_of(connection, reservation_id)
     written = None if mark is None else write_mark(mark)
-    # Keys of our own are not printable, and no buyer repeats them.
+    # Our own keys contain unprintable characters, and no buyer repeats them.
     if row is None or not row.key.isprintable():
         return Purchase(ledger_mark=written)
     return Purchase(row.key, row.fingerprint, written)
@@ -92,7 +92,7 @@ _NOTE = {"sqlite": _note(sqlite_insert), "postgresql": _note(postgresql_insert)}
 
 
 def forget_method(connection: Connection, reservation_id: str) -> None:
-    """Its reservation was never made."""
+    """Called if the reservation was never made."""
     connection.execute(_FORGET, {"key": payment_key_of(reservation_id)})
 
 

@@ -15,7 +15,7 @@ from holdfast.ledger.money.wallet import SALES, Entries, add, lock_account
 from holdfast.ledger.tables.money import is_open_refund, is_returned, payments, refunds
 from holdfast.ledger.tables.sales import orders, sales
 
-# Refunded without a call to a provider.
+# Refunded without a provider call.
 PAID_IN_LEDGER = (PaymentKind.WALLET, PaymentKind.EXTERNAL)
 ENTERED, REFUNDED, RETURNED = "refund.entered", "order.refunded", "refund.units_returned"
 
@@ -44,7 +44,7 @@ _STANDING = (OrderStatus.CONFIRMED.value, OrderStatus.FULFILLED.value)
 
 
 class RefundProblem(Exception):
-    """Why it is refused: a stable `reason`, and the possible amount."""
+    """Why a refund is rejected: a stable `reason`, and the possible amount."""
 
     def __init__(self, reason: str, detail: str, left: int = 0) -> None:
         super().__init__(detail)
@@ -56,7 +56,7 @@ def lock_order(connection: Connection, order_id: str) -> Row[Any] | None:
 
 
 def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> RefundView:
-    """Record a refund, once per order and key. All refunds of an order together never exceed what was paid."""
+    """Record a refund, once per order and key. All refunds of an order together never exceed the paid amount."""
     order = lock_order(connection, wanted.order_id)
     if order is None:
         raise RefundProblem("order_not_found", "There is no order by this id.")
@@ -94,8 +94,8 @@ def enter(connection: Connection, refund_id: str, wanted: Wanted, now: int) -> R
 
 
 def _payment_key(connection: Connection, reservation_id: str) -> str:
-    """Money that came too late for its own reservation may have paid for a replacement. Money of another attempt that
-    goes back did not pay for the order."""
+    """Money that came too late for its own reservation may have paid for a replacement. Money from another attempt that
+    is being returned did not pay for the order."""
     of_it = select(payments.c.payment_key).where(payments.c.reservation_id == reservation_id)
     query = of_it.where(payments.c.state == "captured", ~is_returned).order_by(payments.c.attempt)
     return connection.execute(query).scalars().first() or payment_key_of(reservation_id)
@@ -114,7 +114,7 @@ def left_of(connection: Connection, order: Row[Any]) -> int:
 
 
 def _can_return_for_nothing(connection: Connection, order: Row[Any]) -> bool:
-    """Whether a free order stands and was not refunded yet, which no amount can tell."""
+    """Whether a free order stands and was not refunded yet. Its amount cannot tell."""
     if order.amount or order.status not in _STANDING:
         return False
     return not connection.execute(select(exists().where(_is_owed_for(order.order_id)))).scalar()
@@ -129,7 +129,7 @@ def find(connection: Connection, refund_id: str) -> RefundView:
 
 
 def view(row: Row[Any]) -> RefundView:
-    """As callers see it: while its units have yet to return at the gate, a refund is still waiting."""
+    """The view for callers: until the gate has returned its units, a refund is still waiting."""
     values = {name: row._mapping[name] for name in RefundView.__struct_fields__}  # noqa: SLF001 - as documented
     return RefundView(**values | {"state": "waiting" if row.state == "notifying" else row.state})
 
@@ -140,8 +140,8 @@ def payment_of(connection: Connection, refund: Row[Any]) -> Row[Any] | None:
 
 
 def provider_of(connection: Connection, refund: Row[Any], payment: Row[Any] | None) -> PaymentKind:
-    """Who took the money. An order confirmed as paid elsewhere, in a sale that is paid here, has the sale's provider:
-    there must be a payment to refund."""
+    """The provider that took the money. For an order paid externally in a sale that is paid here, it is the sale's
+    provider, so there must be a payment to refund."""
     if refund.order_id is None:
         assert payment is not None, "a refund without an order has a payment"
         return PaymentKind(payment.provider)
@@ -160,7 +160,7 @@ def pay_to_wallet(connection: Connection, refund: Row[Any], payment: Row[Any], n
 def count_on_order(connection: Connection, refund: Row[Any], state: str, entries: Entries, now: int) -> None:
     """The money is back: update the order and write the event, with the entries of the buyer's wallet."""
     done = {"refund_id": refund.refund_id, "done_at": now}
-    # While the gate has to be notified, it is not done yet.
+    # While the gate still has to be notified, the refund is not done.
     facts: dict[str, object] = {"refunds": [done | ({"state": state} if state == "done" else {})]}
     facts |= {"wallet_entries": entries} if entries else {}
     order = None if refund.order_id is None else lock_order(connection, refund.order_id)
@@ -178,14 +178,14 @@ def count_on_order(connection: Connection, refund: Row[Any], state: str, entries
 
 
 def units_returned(connection: Connection, refund: Row[Any], now: int) -> None:
-    """Where Redis is the gate, this comes after the money."""
+    """Where Redis is the gate, units return after the money."""
     if store_if_leased(connection, refund, state="done"):
         facts = {"refunds": [{"refund_id": refund.refund_id, "state": "done"}]}
         record(connection, refund.sku_id, RETURNED, now, facts, subject=refund.refund_id)
 
 
 def _record_without_order(connection: Connection, refund: Row[Any], facts: Mapping[str, object], now: int) -> None:
-    """For a reservation that ended before its money came."""
+    """Used for a reservation that ended before its payment arrived."""
     payment = payment_of(connection, refund)
     if payment is not None:
         about = {"reservation_id": payment.reservation_id, "subject": refund.refund_id}

@@ -47,7 +47,7 @@ _WORK_CHANGES = [
     settlements.c[name]
     for name in ("state", "ending", "successor_id", "attempts", "due_at", "leased_until", "reason", "history")
 ]
-# What is on record of a settlement; the rest is about the work itself.
+# What is recorded about a settlement; the other columns concern the work itself.
 SETTLEMENT = (
     "reservation_id", "sale_id", "sku_id", "buyer_id", "quantity", "state", "ending", "successor_id", "created_at",
 )  # fmt: skip
@@ -63,7 +63,7 @@ REFUND = ("refund_id", "payment_key", "sku_id", "amount", "currency", "cause", "
 
 
 class Lease(Struct, frozen=True):
-    """The right to work on a settlement, lost when the row has another fence."""
+    """The right to work on a settlement. It is lost once the row has another fence."""
 
     reservation_id: str
     sku_id: str
@@ -72,7 +72,7 @@ class Lease(Struct, frozen=True):
 
 class DuePool(Struct, frozen=True):
     sku_id: str
-    # None if the sale is not known.
+    # None if the sale is unknown.
     payment: str | None
     count: int
 
@@ -145,8 +145,9 @@ class SettleQueries:
         return [DuePool(row.sku_id, row.payment, int(row[2])) for row in rows]
 
     def due(self, connection: Connection, sku_id: str, now: int, limit: int) -> list[Lease]:
-        """What the ledger can pay by itself, for a caller that holds the pool's lock and finishes it in the same
-        transaction. Calls to a provider need a lease: another sale of the pool may be paid through one."""
+        """Due settlements that the ledger can pay without a provider, for a caller that holds the pool's lock and
+        finishes them in the same transaction. Provider calls need a lease: another sale of the pool may be paid through
+        one."""
         rows = connection.execute(self._due_in_ledger, {"sku_id": sku_id, "now": now, "limit": limit})
         return [Lease(row.reservation_id, row.sku_id, row.fence) for row in rows]
 
@@ -155,7 +156,7 @@ class SettleQueries:
         return [DuePurchase(row.reservation_id, row.sku_id, row.payment) for row in rows]
 
     def due_of(self, connection: Connection, sku_id: str, ids: Sequence[str], now: int) -> list[Lease]:
-        """As `due`, of these only."""
+        """Like `due`, limited to these settlements."""
         given = {"sku_id": sku_id, "ids": list(ids), "now": now, "limit": len(ids)}
         rows = connection.execute(self._due_in_ledger.where(self._is_one), given)
         return [Lease(row.reservation_id, row.sku_id, row.fence) for row in rows]
@@ -167,7 +168,7 @@ class SettleQueries:
         return self._take(connection, ids, until)
 
     def lease_these(self, connection: Connection, ids: Sequence[str], now: int, until: int) -> list[Lease]:
-        """Lease those of them that are due."""
+        """Lease those of these settlements that are due."""
         wanted = select(settlements.c.reservation_id).where(self._is_one, *self._is_due)
         rows = connection.execute(wanted.with_for_update(skip_locked=True), {"ids": list(ids), "now": now})
         return self._take(connection, list(rows.scalars()), until)
@@ -197,7 +198,7 @@ class SettleQueries:
     def payments(
         self, connection: Connection, ids: Sequence[str], attempts: Mapping[str, int] = {}
     ) -> dict[str, list[Row[Any]]]:
-        """By reservation, the earliest attempt first. A payment that moved to a replacement is found for both."""
+        """By reservation, the earliest attempt first. A payment that moved to a replacement is listed under both."""
         keys = {payment_key_of(id_, n): id_ for id_ in ids for n in range(1, max(attempts.get(id_, 1), 1) + 1)}
         rows = connection.execute(self._payments, {"rows": encode_rows((id_, key) for key, id_ in keys.items())})
         found: dict[str, list[Row[Any]]] = {}
@@ -209,12 +210,12 @@ class SettleQueries:
     def payments_of_replacements(
         self, connection: Connection, successors: Mapping[str, str]
     ) -> dict[str, list[Row[Any]]]:
-        """By the reservation that is replaced."""
+        """By the replaced reservation."""
         found = self.payments(connection, list(successors.values()))
         return {id_: found[successor] for id_, successor in successors.items() if successor in found}
 
     def returned(self, connection: Connection, found: Iterable[Sequence[Row[Any]]]) -> set[str]:
-        """Which of these payments go back without having paid for an order."""
+        """Which of these payments are being returned without having paid for an order."""
         keys = [row.payment_key for rows in found for row in rows if row.state == "captured"]
         if not keys:
             return set()
@@ -256,7 +257,7 @@ def settle_queries(dialect_name: str) -> SettleQueries:
 
 
 def record_settlement(connection: Connection, reservation_id: str, now: int) -> None:
-    """A settlement was changed outside of its usual course."""
+    """Record a settlement that was changed outside its regular course."""
     names = [settlements.c[name] for name in SETTLEMENT]
     found = connection.execute(select(*names).where(settlements.c.reservation_id == reservation_id)).one_or_none()
     if found is not None:
@@ -265,7 +266,7 @@ def record_settlement(connection: Connection, reservation_id: str, now: int) -> 
 
 
 def record_payment(connection: Connection, payment_key: str, now: int) -> None:
-    """A payment was changed outside of its settlement."""
+    """Record a payment that was changed outside its settlement."""
     found = connection.execute(select(payments).where(payments.c.payment_key == payment_key)).one_or_none()
     if found is not None:
         sku_id = sku_of(found.reservation_id) or ""

@@ -1,4 +1,4 @@
-"""Finds the settler's orders without a payment, and records what was found.
+"""Finds the settler's orders without a payment, and records the result.
 
 Lock order as in `tables/sales.py`: settlements before payments and orders.
 """
@@ -32,7 +32,7 @@ def orders_without_payment() -> Select[Any]:
 
 
 def keys_of(connection: Connection, reservation_id: str) -> list[str]:
-    """The keys its payment may have: its own, and those of the reservations it replaces."""
+    """The possible keys of its payment: its own, and those of the reservations it replaces."""
     keys, wanted = own_keys(connection, reservation_id), reservation_id
     before = settlements.c.reservation_id
     while found := connection.execute(select(before).where(settlements.c.successor_id == wanted).limit(1)).scalar():
@@ -80,7 +80,7 @@ def enter_payment(connection: Connection, order_id: str, key: str, reference: st
 
 
 def park(connection: Connection, order_id: str, reason: str, now: int) -> None:
-    """Park it for an operator, unless a worker has it."""
+    """Park it for an operator, unless a worker has leased it."""
     order = _lock_unpaid(connection, order_id)
     if order is None:
         return
@@ -95,7 +95,7 @@ def park(connection: Connection, order_id: str, reason: str, now: int) -> None:
 
 
 def accept(connection: Connection, reservation_id: str, now: int) -> bool:
-    """Whether the parked item is an order without payment. The order then counts as paid externally."""
+    """Whether the parked item is an order without payment. If so, the order now counts as paid externally."""
     is_parked = (settlements.c.reservation_id == reservation_id) & (settlements.c.state == "parked")
     if connection.execute(select(settlements.c.fence).where(is_parked).with_for_update()).scalar() is None:
         return False

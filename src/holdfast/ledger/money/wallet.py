@@ -13,7 +13,7 @@ from holdfast.ledger.engine.database import Database
 from holdfast.ledger.engine.facts import record
 from holdfast.ledger.tables.money import wallet_accounts, wallet_entries
 
-# Where money comes from that a service key adds, and where it goes that is paid.
+# The accounts that service keys add money from, and that payments go to.
 FUNDING = "house:funding"
 SALES = "house:sales"
 CREDITED = "wallet.credited"
@@ -36,7 +36,7 @@ class Wallet:
         self._database = database
 
     async def credit(self, buyer_id: str, amount: int, currency: str, key: str) -> Balance:
-        """Once per buyer and key, however often it is asked; the answer is the first one then."""
+        """Once per buyer and key: repeats return the first result."""
         transfer_id = _transfer_id(buyer_id, key, "\n" if "/" in buyer_id else "/")
 
         def work(connection: Connection) -> Balance:
@@ -56,7 +56,7 @@ class Wallet:
         try:
             return await self._database.write(work)
         except IntegrityError:
-            # Under the same key in two currencies at once: the second finds the first now.
+            # Two concurrent requests under the same key, in two currencies: the second now finds the first.
             return await self._database.write(work)
 
     async def balances(self, buyer_id: str) -> list[Balance]:
@@ -66,7 +66,7 @@ class Wallet:
 
 
 def lock_account(connection: Connection, buyer_id: str, currency: str, now: int) -> None:
-    """The account is there and locked, until the transaction ends."""
+    """Create the account if needed, and lock it until the transaction ends."""
     dialect_insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     account = {"buyer_id": buyer_id, "currency": currency, "balance": 0, "updated_at": now}
     statement = dialect_insert(wallet_accounts).values(**account)
@@ -79,7 +79,8 @@ def lock_account(connection: Connection, buyer_id: str, currency: str, now: int)
 
 
 def _transfer_id(buyer_id: str, key: str, separator: str) -> str:
-    """The separator must not be in the buyer's ID, or two buyers could have the same. No ID contains a line break."""
+    """The separator must not occur in a buyer's ID, or two buyers could get the same one. No ID contains a line
+    break."""
     return f"crd_{sha256(f'{buyer_id}{separator}{key}'.encode()).hexdigest()[:32]}"
 
 
@@ -101,7 +102,7 @@ def add(
     now: int,
     reservation_id: str | None = None,
 ) -> Entries:
-    """Move money to a buyer whose account is locked; gives both entries, the buyer's first."""
+    """Move money to a buyer whose account is locked. Returns both entries, the buyer's first."""
     balance: int = connection.execute(
         update(wallet_accounts)
         .where(wallet_accounts.c.buyer_id == buyer_id, wallet_accounts.c.currency == currency)

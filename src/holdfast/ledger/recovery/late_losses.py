@@ -1,8 +1,8 @@
-"""Losses that come to light after a person has decided how to continue with a ledger that went back.
+"""Losses that are discovered after an operator has decided how to recover a ledger that went back.
 
-A server that was paused or cut off meanwhile learns of the decision afterwards, and may remember reservations that
-nobody else knew of. The decision covers them too: they are restored if what was remembered was to be restored and there
-are units for them, and given up otherwise. The report of the decision names them either way.
+A server that was paused or cut off meanwhile learns of the decision afterwards, and may remember reservations that no
+other server knew of. The decision covers them too: they are restored if the operator chose to restore losses and there
+are units for them, and given up otherwise. The report of the decision lists them in either case.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def _sku_of(lost: Acknowledged) -> str:
 
 
 async def apply_decision(database: Database, acknowledged: Sequence[Acknowledged]) -> None:
-    """Apply the latest decision to what the ledger lacks of these reservations and no decision has named."""
+    """Apply the latest decision to those of these reservations that the ledger lacks and no decision has named."""
     missing = await database.read(lambda c: _unnamed(c, lacking(c, acknowledged)))
     queries = batch_queries(database.dialect_name)
     for sku_id, group in groupby(sorted(missing, key=_sku_of), key=_sku_of):

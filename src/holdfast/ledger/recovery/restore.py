@@ -1,10 +1,10 @@
-"""Brings reservations back that a ledger lost, from what a server remembers of them.
+"""Restores reservations that a ledger lost, from a server's memory of them.
 
-Each is written under the lock of its pool and only while there are units for it: stock is never sold twice to bring
-back a hold. A server that had not noticed the loss may have served the buyer again since. So nothing comes back above
-the limit per buyer, nor beside another reservation that was made with the same key: one request buys once. What follows
-for a sale follows here too: a reservation that is being paid for gets its settlement, which finds the charge under the
-same key. With a gate outside the ledger, units that are claimed as sold are not free either, and a sale that comes back
+Each is written under the lock of its pool and only if there are units for it: stock is never sold twice to restore a
+hold. A server that had not noticed the loss may have served the buyer again since. So no reservation is restored that
+would exceed the limit per buyer, or that would duplicate another one with the same key: one request buys once. The
+effects on a sale follow too: a reservation that is being paid for gets its settlement, which finds the charge under the
+same key. With a gate outside the ledger, units that are claimed as sold are not free either, and a restored sale
 fulfils its claim.
 """
 
@@ -88,7 +88,7 @@ def _settle(claims: dict[str, _Claim], restored: Reservation) -> None:
 def _was_served_again(
     locked: LockedPool, wanted: Reservation, key: str | None, keys: set[tuple[str, str]], units: dict[str, int]
 ) -> bool:
-    """Whether its owner would have more than they may: more units than the limit, or two reservations for one key."""
+    """Whether the restored reservation would give its owner too much: units above the limit, or a key used twice."""
     if wanted.status not in LIVE:
         return False
     if key is not None and (wanted.owner_id, key) in keys:
@@ -100,12 +100,12 @@ def _was_served_again(
 
 
 def _as_of(reservation: Reservation, now: int) -> Reservation:
-    """The ledger says when it was confirmed by the time of the event."""
+    """The ledger stores the time of confirmation as the time of the event."""
     return replace(reservation, confirmed_at=now if reservation.status is Status.CONFIRMED else None)
 
 
 def _counted(pool: Pool, before: Reservation | None, after: Reservation, others: Mapping[str, _Claim]) -> Pool | None:
-    """The pool with this reservation; None if there are not enough units. `others` are the claims of others."""
+    """The pool with this reservation; None if there are not enough units. `others` are the claims of other sales."""
     was_held = before.quantity if before is not None and before.status in _HELD else 0
     held = after.quantity if after.status in _HELD else 0
     sold = after.quantity if after.status is Status.CONFIRMED else 0

@@ -1,4 +1,4 @@
-"""Read replicas: reads that the primary need not serve, and that never miss what was known when they began.
+"""Read replicas: they take reads off the primary, and never miss what was known when a read began.
 
 Every layer above the ledger may import it.
 """

@@ -1,15 +1,15 @@
-"""Positions in PostgreSQL's write-ahead log, as plain numbers that are compared."""
+"""Positions in PostgreSQL's write-ahead log, as plain numbers that can be compared."""
 
 import re
 
 from sqlalchemy import Connection, text
 
-# What was committed is at or before the flushed end of the log, unless commits do not wait for the disk.
+# Commits are at or before the flushed end of the log, unless they do not wait for the disk.
 _WRITTEN = text(
     "SELECT CAST((CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn()"
     " ELSE pg_current_wal_flush_lsn() END) - '0/0'::pg_lsn AS bigint)"
 )
-# Null on a server that is no replica (any more).
+# Null on a server that is not, or no longer, a replica.
 _REPLAYED = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN CAST(pg_last_wal_replay_lsn() - '0/0'::pg_lsn AS bigint) END"
 )
@@ -32,6 +32,6 @@ def token_of(position: int) -> str:
 
 
 def position_of(token: str | None) -> int | None:
-    """None for a token that is not one of ours."""
+    """None for a token that we did not issue."""
     found = None if token is None else _TOKEN.match(token)
     return None if found is None else int(found[1], 16)

@@ -1,12 +1,13 @@
-"""Reads of the ledger, from a replica where one is fit (docs/adr/0018-reads-from-replicas.md).
+"""Reads of the ledger, from a suitable replica if there is one (docs/adr/0018-reads-from-replicas.md).
 
-The model. Before a read goes to a replica, the primary is asked how far its log is written; that is one number, and
-all who ask at the same time share the question. The replica must have replayed up to there, or the primary is read
-instead. So no answer is older than its question, whichever process took the write, and a buyer always sees what they
-did. A caller who sends the token of their last write (`Holdfast-Seen`) demands only that, and nobody is asked.
+The model. Before a read goes to a replica, the primary is asked for its current log position; that is one number, and
+concurrent reads share the query. The replica must have replayed up to that position, or the primary is read instead. So
+no response is older than its request, whichever process took the write, and buyers always see their own writes. A
+caller who sends the token of their last write (`Holdfast-Seen`) requires only that position, so the primary is not
+asked.
 
-A replica is left out while it lags more than `LAG_MAX_MS`, does not answer, is no replica any more, or follows another
-primary. That saves time; what makes a read right is the position alone.
+A replica is skipped while it lags more than `LAG_MAX_MS`, does not respond, is no longer a replica, or follows another
+primary. That saves time; correctness depends on the position alone.
 
 When it fails. Whatever goes wrong with a replica, the primary is read. Without the primary there are no reads.
 """
@@ -39,7 +40,8 @@ _from_replica, _from_primary = (metrics.LEDGER_READS.labels(source) for source i
 
 class LedgerReads:
     def __init__(self, primary: Database, replicas: Sequence[Replica] = (), *, has_tokens: bool = True) -> None:
-        """`has_tokens` is false where writes reach the ledger later, so that no position of it can stand for one."""
+        """`has_tokens` is false where writes reach the ledger later, because then no log position can represent a
+        write."""
         self.dialect_name = primary.dialect_name
         self._primary, self._replicas = primary, replicas
         self._ask_primary = primary.read_statement if isinstance(primary, SharedDatabase) else primary.read
@@ -58,7 +60,7 @@ class LedgerReads:
         return self._primary.now_ms(connection)
 
     async def read(self, work: Work[T], seen: str | None = None) -> T:
-        """`seen` is the token that came with the caller's last write."""
+        """`seen` is the token from the caller's last write."""
         if not self._replicas:
             return await self._primary.read(work)
         replica = self._next_fit()
@@ -76,7 +78,7 @@ class LedgerReads:
         return await self._primary.read(work)
 
     async def token(self) -> str:
-        """To be sent with later reads, which then see everything that was written up to now."""
+        """A token for later reads, which then see everything written up to now."""
         return token_of(await self._position())
 
     def _next_fit(self) -> Replica | None:
@@ -103,6 +105,6 @@ class LedgerReads:
 
 
 def _look(connection: Connection) -> tuple[int, int]:
-    # The heartbeat first: what is noted of it must be at or before the position.
+    # The heartbeat first: a noted heartbeat must have been written at or before the noted position.
     heartbeat: int = connection.execute(newest_heartbeat).scalar_one()
     return written_position(connection), heartbeat

@@ -1,4 +1,4 @@
-"""One replica: whether it is fit to be read, and reads that demand a position of it."""
+"""One replica: whether it can be read, and reads that require a position of it."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,26 +17,26 @@ from holdfast.runtime import metrics
 
 T = TypeVar("T")
 
-# Further behind, it is not asked: nearly every read would have to wait for it, and then be done by the primary.
+# A replica further behind is skipped: nearly every read would wait for it, and then be served by the primary anyway.
 LAG_MAX_MS = 100
-# Of a measurement. The next one may be late because this process is busy.
+# Maximum age of a measurement. The next one may be late because this process is busy.
 FRESH_S = 2.0
 MEASURE_TIMEOUT_S = 1.0
-# Replication takes a few milliseconds; the primary has answered long before a caller would notice.
+# Replication takes a few milliseconds, and falling back to the primary takes too little time for a caller to notice.
 PATIENCE_S = (0.002, 0.004, 0.008)
 
 newest_heartbeat = select(func.coalesce(func.max(heartbeats.c.at), 0))
 
 
 class Behind(Exception):
-    """The replica does not have what the caller must see."""
+    """The replica lacks what the caller must see."""
 
 
 class Standing(Struct, frozen=True):
     name: str
     # None if it could not be measured.
     lag_ms: int | None
-    # Why it is left out; None if it is fit.
+    # Why the replica is skipped; None if it can be used.
     reason: str | None
 
 
@@ -79,7 +79,7 @@ class Replica:
         return Standing(self.name, lag_ms, "lag" if lag_ms > LAG_MAX_MS else None)
 
     async def read(self, work: Work[T], position: int) -> T:
-        """Raises `Behind` if the replica does not get there in time."""
+        """Raises `Behind` if the replica does not reach the position in time."""
         for wait_s in PATIENCE_S:
             try:
                 return await self._read_once(work, position)
@@ -90,7 +90,7 @@ class Replica:
     async def _read_once(self, work: Work[T], position: int) -> T:
         def checked(connection: Connection) -> T:
             connection.info[IS_REPLICA] = True
-            # A statement of its own: each sees what was replayed before it began.
+            # A separate statement: each statement sees what was replayed before it began.
             replayed = replayed_position(connection)
             if replayed is None or replayed < position:
                 raise Behind(f"replica {self.name} lacks what was written last")

@@ -1,18 +1,19 @@
-"""Staged arrivals: written without a lock, and made places later, in order of their stamps.
+"""Staged arrivals: written without a lock, and turned into places later, in order of their stamps.
 
-The model. A provisional ticket was given to a buyer while the store did not take joins. Every process writes the
-arrivals that it stamped into one table, which needs no lock of the room. `MERGE_AFTER_MS` after the first of them was
-written, they become places in order of (stamp, node, sequence), in portions, each in a transaction under the room's
-lock. The wait lets every process write what it has, so that arrivals of all processes are in one order.
+The model. A buyer gets a provisional ticket while the store does not take joins. Every process writes the arrivals that
+it stamped into one table, which needs no lock of the room. `MERGE_AFTER_MS` after the first of them was written, they
+become places in order of (stamp, node, sequence), in portions, each in a transaction under the room's lock. The delay
+lets every process write its arrivals first, so that the arrivals of all processes share one order.
 
 The invariants. No newcomer gets a place before a staged arrival that is older than `MAY_OVERTAKE_MS`: joins that find
-one are staged too. Younger ones may be overtaken, as requests in two processes may be; otherwise the arrivals of a busy
-room, each staged because of the last, would never end. A buyer has one staged arrival, the earliest. A buyer who has a
-place keeps it. A ticket gives one place: none after its buyer left that, or its pass expired.
+one are staged too. Younger ones may be overtaken, just as concurrent requests to two processes may be; otherwise each
+arrival in a busy room would be staged because of the one before, and staging would never end. A buyer has one staged
+arrival, the earliest. A buyer who has a place keeps it. A ticket gives one place: it gives no further one after its
+buyer left that place or its pass expired.
 
-When it fails. A portion is merged with its deletion in one transaction. A ticket that was never staged (its process was
-killed) is staged when its buyer shows it; places that were given meanwhile stay ahead, and `verify` accepts that only
-because it was staged after them.
+When it fails. A portion is merged and its arrivals are deleted in one transaction. A ticket that was never staged (its
+process was killed) is staged when its buyer presents it. Places given in the meantime stay ahead, and `verify` accepts
+that only because it was staged after them.
 """
 
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _row(one: Arrival) -> tuple[object, ...]:
 
 
 def find_staged(connection: Connection) -> list[Staged]:
-    """For each sale that has any."""
+    """For each sale that has staged arrivals."""
     return [Staged(*row) for row in connection.execute(_STAGED)]
 
 
@@ -83,7 +84,7 @@ def find_staged_of(connection: Connection, sale_id: str) -> Staged | None:
 
 
 def merge(connection: Connection, sale_id: str, clock: Clock, *, limit: int) -> int:
-    """Make places of the next staged arrivals, up to a limit. Returns how many there were."""
+    """Turn the next staged arrivals into places, up to a limit. Returns how many there were."""
     lock_room(connection, sale_id)
     wanted = select(arrivals).where(arrivals.c.sale_id == sale_id).order_by(*_ORDER).limit(limit)
     found = connection.execute(wanted).all()

@@ -1,8 +1,8 @@
 """Applies a batch of requests to a room: the rules, without I/O.
 
-Counting. A pass is used, or released (it expires, or its holder leaves) and counted as such once: by the line advancer
-when it has expired, up to `counted_at`, or here if that happens first. The same for passes that turn stale. A pass
-used after the line advancer counted it as released is counted back.
+Counting. Each pass is counted once, as used or as released (it expires, or its holder leaves). Releases are counted by
+the line advancer, for passes that expired up to `counted_at`, or here if that happens first. The same holds for passes
+that become stale. If a pass is used after the line advancer counted it as released, the count is corrected.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ COUNTED = (
 
 
 class RoomBatch:
-    """Answers requests one after the other from what was loaded, and collects what is to be written."""
+    """Processes requests one after the other from the loaded rows, and collects the writes."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RoomBatch:
         used_tickets: Collection[str] = (),
     ) -> None:
         """`leaves`: how often each buyer without a place has left. `is_merging`: staged arrivals come first.
-        `used_tickets`: those of places that ended, of buyers who show a provisional ticket."""
+        `used_tickets`: tickets of ended places, for buyers who present a provisional ticket."""
         self.room, self._found, self.now = room, found, now
         self._leaves = dict(leaves)
         self._is_merging, self._used_tickets = is_merging, used_tickets
@@ -122,7 +122,7 @@ class RoomBatch:
         return self._stand(Standing.ADMITTED, place)
 
     def _leave(self, place: Place | None) -> Stand:
-        """The answer has the place if it was left now, and none if it was left before."""
+        """The result has the place if it was left now, and none if it was left before."""
         if place is None:
             return self._stand(Standing.GONE)
         turn = self.room.turn_of(place.arrival) if place.place is None else None

@@ -19,7 +19,7 @@ class Spending(Struct, frozen=True):
 
 
 class Spent(Struct, frozen=True):
-    """The buyer and claim that a challenge belongs to; the first claim wins."""
+    """The buyer and the claim that a challenge belongs to; the first claim wins."""
 
     buyer_id: str
     claim: int
@@ -31,7 +31,7 @@ def spend(connection: Connection, spendings: Sequence[Spending]) -> dict[str, Sp
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     rows = {s.challenge_id: _row(s) for s in reversed(spendings)}
     c = spent_challenges.c
-    # In the same order everywhere, so that two processes cannot deadlock.
+    # In a fixed order, so that two processes cannot deadlock.
     spending = insert(spent_challenges).on_conflict_do_nothing().returning(c.challenge_id)
     new = set(connection.execute(spending, [rows[id_] for id_ in sorted(rows)]).scalars())
     found = connection.execute(select(c.challenge_id, c.buyer_id, c.claim).where(c.challenge_id.in_(rows)))
@@ -48,7 +48,7 @@ def _row(spending: Spending) -> dict[str, object]:
 
 
 def prune_spent(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Delete up to `limit` that expired before this: they are refused anyway."""
+    """Delete up to `limit` that expired before this: expired challenges are refused anyway."""
     c = spent_challenges.c
     oldest = select(c.challenge_id).where(c.expires_at < older_than).order_by(c.expires_at).limit(limit)
     return connection.execute(delete(spent_challenges).where(c.challenge_id.in_(oldest))).rowcount

@@ -15,7 +15,7 @@ class Counted(Struct, frozen=True):
 
     passes_stale: int
     passes_lapsed: int
-    # The called buyers who came, of those whose grace time has ended, and the places that were skipped.
+    # Called buyers who came, counted when their grace time has ended, plus skipped places.
     answered: int
 
 

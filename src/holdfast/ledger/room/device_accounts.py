@@ -23,12 +23,12 @@ _Device = tuple[str, str]
 
 
 def claim_slots(connection: Connection, claims: Sequence[DeviceClaim], *, limit: int, now: int) -> list[bool]:
-    """For each claim, whether the buyer is among the first `limit` of the device. Claims that lose a slot to another
-    process try the next one."""
+    """For each claim, whether the buyer is among the first `limit` of the device. A claim that loses its slot to
+    another process tries the next slot."""
     taken = _taken(connection, claims)
     while wanted := _wanted(claims, taken, limit):
         add = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
-        # In the same order everywhere, so that two processes cannot deadlock.
+        # In a fixed order, so that two processes cannot deadlock.
         rows = [{**row, "claimed_at": now} for row in sorted(wanted, key=lambda row: tuple(map(str, row.values())))]
         connection.execute(add(device_accounts).on_conflict_do_nothing(), rows)
         taken = _taken(connection, claims)

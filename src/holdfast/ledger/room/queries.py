@@ -1,12 +1,12 @@
 """A batch of requests to one room: one lock, a few statements, one commit.
 
 On PostgreSQL every statement is a round trip, during which the event loop serves hundreds of other requests before it
-sees the reply: joins wait for the number of round trips, not for the work. So the lock, the time and the places are one
-statement there, and all writes are another.
+sees the reply: the latency of joins depends on the number of round trips, not on the work. So one statement there takes
+the lock and reads the time and the places, and another does all writes.
 
-A statement sees what was committed before it began, but locks the current version of a row: if it had to wait for the
-lock, the places it found may be outdated. They count only if the room is still the version it saw; otherwise they are
-read again. That is why every change of a place also writes the room's row, even unchanged.
+A statement sees what was committed before it began, but locks the current version of a row. If it had to wait for the
+lock, the places it found may be outdated. They count only if the room still has the version it saw; otherwise they are
+read again. For that reason every change of a place also writes the room's row, even if that does not change.
 
 A batch of nothing but joins is written in a single statement where possible (`single_statement_join.py`).
 """
@@ -50,7 +50,7 @@ from holdfast.ledger.room.rooms import CHANGED, make_room, stream_of, was_left, 
 from holdfast.ledger.tables.room import FOR_ADVANCER, arrivals, places, rooms
 from holdfast.ledger.tables.stock import events
 
-# After `sale_id`. An event has them in this order too.
+# After `sale_id`, in the order that events use, too.
 CHANGED_COLUMNS = ("arrival", "place", "stale_at", "pass_until", "used_at", "ended_at", "left_place")
 _CHANGED = [places.c[name] for name in ("sale_id", *CHANGED_COLUMNS)]
 JOINED = [places.c[name] for name in ("sale_id", "arrival", "buyer_id", "ticket_id", "joined_at", "arrived_at")]
@@ -70,14 +70,14 @@ class Loaded(Struct, frozen=True):
     room: RoomState
     found: Sequence[Place]
     now: int
-    # Whether arrivals are staged that nobody may overtake.
+    # Whether there are staged arrivals that must not be overtaken.
     is_merging: bool
 
 
 class Engine(Protocol):
     def load(self, connection: Connection, sale_id: str, buyers: str, clock: Clock) -> Loaded | None:
-        """The room, locked, the places of these buyers, and the time, read under the lock, so that places and the
-        moments they were taken at have one order. None if there is no room."""
+        """The locked room, the places of these buyers, and the time. The time is read under the lock, so that places
+        and the moments they were taken have one order. None if there is no room."""
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None: ...
 
@@ -96,7 +96,7 @@ class RoomQueries:
             loaded = self._engine.load(connection, sale_id, buyers, clock)
             assert loaded is not None
         found = {place.buyer_id: place for place in loaded.found}
-        # Who leaves in this batch may also join again in it.
+        # A buyer who leaves in this batch may also join again in it.
         counted = {ask.buyer_id for ask in asks if isinstance(ask, Leave) or ask.buyer_id not in found}
         leaves = _leaves_of(connection, loaded.room, counted)
         room = with_leavers(connection, loaded.room)
@@ -159,7 +159,7 @@ class _Postgres:
         return Loaded(room_in(row), found, row.now, row.is_merging)
 
     def store(self, connection: Connection, sale_id: str, batch: RoomBatch) -> None:
-        """Ending a place and creating another of the same buyer cannot be one statement: the order of its parts is
+        """A single statement cannot end a place and create another one for the same buyer: the order of its parts is
         undefined, and for a moment there might be two."""
         event = dict(zip((c.name for c in EVENT), _event(sale_id, batch), strict=True))
         counted = _counted(sale_id, batch) | event
@@ -180,14 +180,14 @@ def _load_statement() -> Select[Any]:
 
 
 def has_arrivals(now: ColumnElement[int]) -> Exists:
-    """Whether arrivals are staged that nobody may overtake."""
+    """Whether there are staged arrivals that must not be overtaken."""
     return exists().where(arrivals.c.sale_id == bindparam("of_sale"), arrivals.c.arrived_at < now - MAY_OVERTAKE_MS)
 
 
 def locked_room() -> Subquery:
     """On PostgreSQL: the room, the time (`:now`, if that is given), and whether it is still as this statement saw it.
 
-    The lock is taken in a subquery, because only what is outside of it is computed after the lock is granted.
+    The lock is taken in a subquery, because only expressions outside of it are evaluated after the lock is granted.
     """
     version: ColumnClause[str] = literal_column("rooms.ctid")
     locked = select(*ROOM, version.label("version")).where(of_sale_id).with_for_update().subquery("locked")
@@ -222,15 +222,15 @@ def find_place(connection: Connection, sale_id: str, buyer_id: str) -> Place | N
 
 
 def update_places(dialect_name: str) -> Update:
-    """Each row names its sale: with the sale as one parameter SQLite scans the whole line, and reads all given rows
-    again at every place in it, which took a minute with fifty thousand waiting."""
+    """Each row names its sale. With the sale as a single parameter, SQLite scans the whole line and reads all given
+    rows again for every place in it, which took a minute with fifty thousand people in line."""
     given = rows_parameter(dialect_name, _CHANGED)
     same = (places.c.sale_id == given.c.sale_id, places.c.arrival == given.c.arrival)
     return update(places).where(*same).values({c.name: given.c[c.name] for c in _CHANGED[2:]})
 
 
 def _leaves_of(connection: Connection, room: RoomState, buyers: Collection[str]) -> dict[str, int]:
-    """How often each of them left, read under the lock of the room. Most rooms have nobody who ever left."""
+    """How often each of them left, read under the room's lock. In most rooms nobody ever left."""
     if not room.leaves or not buyers:
         return {}
     theirs = (places.c.sale_id == room.sale_id, places.c.buyer_id.in_(buyers), was_left)
@@ -239,7 +239,7 @@ def _leaves_of(connection: Connection, room: RoomState, buyers: Collection[str])
 
 
 def _used_tickets(connection: Connection, sale_id: str, asks: Sequence[RoomAsk]) -> frozenset[str]:
-    """The tickets of places that have ended, of buyers who show a provisional ticket."""
+    """Tickets of ended places, for buyers who present a provisional ticket."""
     buyers = {ask.buyer_id for ask in asks if isinstance(ask, Join) and ask.once}
     if not buyers:
         return frozenset()
@@ -271,12 +271,12 @@ def _joined_rows(sale_id: str, batch: RoomBatch) -> list[tuple[object, ...]]:
 
 
 def _event(sale_id: str, batch: RoomBatch) -> tuple[object, ...]:
-    """The batch's effects. The counts are those after it."""
+    """The batch's effects, with the counts after it."""
     counted = {name: getattr(batch.room, name) + more for name, more in batch.counted.items() if more}
     room = {name: count for name, count in counted.items() if name not in FOR_ADVANCER}
     facts: dict[str, object] = {"rooms": [{"sale_id": sale_id, **room}]}
     if batch.joined:
-        # Lists of columns: a crowd of small tuples would keep the garbage collector busy.
+        # Lists of columns, because very many small tuples would keep the garbage collector busy.
         new = batch.joined
         facts["joined"] = [p.buyer_id for p in new], [p.ticket_id for p in new], [p.arrived_at for p in new]
         if any(p.staged_at for p in new):

@@ -28,7 +28,7 @@ LeftPlaces = Sequence[tuple[int, int]]
 
 
 def stream_of(sale_id: str) -> str:
-    """What the events of a room have in place of a SKU."""
+    """The value that a room's events have instead of a SKU."""
     return f"room:{sale_id}"
 
 
@@ -45,8 +45,8 @@ class SaleAndRoom(Struct, frozen=True):
 
 
 def make_room(connection: Connection, sale_id: str, now: int, sealer: Sealer | None = None) -> None:
-    """If there is none. Every room of a sale has a seed, so that its hash is known before anyone joins. Without a
-    sealer there is none, and no draw."""
+    """Create the room if it does not exist. Every room of a sale has a seed from the start, so that its hash is known
+    before anyone joins. Without a sealer there is no seed and no draw."""
     values: dict[str, object] = {"sale_id": sale_id, "seed": "", "seed_hash": "", "created_at": now}
     if sealer is not None:
         seed = secrets.token_bytes(SEED_BYTES)
@@ -59,8 +59,8 @@ def make_room(connection: Connection, sale_id: str, now: int, sealer: Sealer | N
 
 
 _COLUMNS = [name for name in RoomState.__struct_fields__ if name in rooms.c]
-# Those who left before a list was closed, by the seed's hash, which is different for every room, and the time of
-# closing: a transaction that closed it may have been rolled back, and others left until it was closed again.
+# Buyers who left before a list was closed, by the seed's hash, which differs for every room, and the closing time: a
+# transaction that closed the list may have been rolled back, and others left before it was closed again.
 _LEAVERS_MAX = 64
 _leavers: dict[tuple[str, int | None], Leavers] = {}
 LEFT_BEFORE_CLOSING = -1
@@ -85,7 +85,7 @@ def lock_room(connection: Connection, sale_id: str) -> RoomState | None:
     return None if row is None else with_leavers(connection, room_from_row(row))
 
 
-# Built once, as all statements here that are run at every step of a line.
+# Built once, like every statement here that runs at each step of a line.
 _OF_SALE = rooms.c.sale_id == bindparam("of_sale")
 _ROOM = select(rooms).where(_OF_SALE)
 _LOCKED_ROOM = _ROOM.with_for_update()
@@ -99,7 +99,7 @@ was_left = and_(
 
 
 def count_leaves(connection: Connection, sale_id: str) -> int | None:
-    """How many have left this room so far."""
+    """How many buyers have left this room so far."""
     return connection.execute(select(rooms.c.leaves).where(rooms.c.sale_id == sale_id)).scalar_one_or_none()
 
 
@@ -111,7 +111,7 @@ def returned_passes(connection: Connection, sale_id: str, now: int) -> frozenset
 
 
 def with_leavers(connection: Connection, room: RoomState) -> RoomState:
-    """Where the places of a draw are to be computed. Read once: nobody can leave a closed list any more."""
+    """For computing the places of a draw. Read once, because nobody can leave a closed list."""
     if not room.unlisted:
         return room
     key = (room.seed_hash, room.opened_at)
@@ -126,14 +126,15 @@ def with_leavers(connection: Connection, room: RoomState) -> RoomState:
 
 
 def close_list(connection: Connection, sale_id: str) -> LeftPlaces:
-    """Take everyone off a lottery's list who has left."""
+    """Take everyone who has left off a lottery's list."""
     left = (places.c.sale_id == sale_id, places.c.left_place.is_not(None))
     taken_off = update(places).where(*left).values(left_place=LEFT_BEFORE_CLOSING).returning(places.c.arrival)
     return [(arrival, LEFT_BEFORE_CLOSING) for arrival in sorted(connection.execute(taken_off).scalars())]
 
 
 def skip_undrawn_leavers(connection: Connection, room: RoomState) -> LeftPlaces:
-    """Those who left between the closing of the list and the draw are on it, and have a place that is to be skipped."""
+    """Buyers who left between the closing of the list and the draw are on the list, and their places must be
+    skipped."""
     undrawn = (places.c.ended_at.is_not(None), places.c.place.is_(None), places.c.left_place.is_(None))
     found = (
         connection.execute(select(places.c.arrival).where(places.c.sale_id == room.sale_id, *undrawn)).scalars().all()
@@ -177,7 +178,7 @@ def _record(connection: Connection, sale_id: str, now: int, facts: Mapping[str, 
 
 
 def live_rooms(connection: Connection) -> list[SaleAndRoom]:
-    """Those of sales that are not closed and have a room, and of drops that have such a sale."""
+    """The rooms of sales that are not closed, and of drops that have such a sale."""
     lines = [*_lines_of_sales(connection), *_lines_of_drops(connection)]
     sold_to = {line.sale_id: (line, sales_) for line, sales_ in lines if line.room.mode is not RoomMode.OFF}
     found = connection.execute(select(rooms).where(rooms.c.sale_id.in_(sold_to))).all() if sold_to else ()
@@ -203,7 +204,7 @@ def _lines_of_drops(connection: Connection) -> list[tuple[Sale, list[Sale]]]:
 
 
 def _loaded(of_drop: Sequence[Sale]) -> list[Sale]:
-    """Sales whose pools exist, and are in no later sale."""
+    """Sales whose pools exist and have not moved to a later sale."""
     return [sale for sale in of_drop if sale.state is SaleState.READY]
 
 
@@ -249,6 +250,6 @@ def prune_slowness(connection: Connection, older_than: int, *, limit: int) -> in
 
 
 def slowness_of(connection: Connection, sku_ids: Collection[str], since: int) -> float:
-    """The highest that any process measures."""
+    """The highest value that any process measures."""
     of_pool = (gate_slowness.c.sku_id.in_(sku_ids), gate_slowness.c.at >= since)
     return float(connection.execute(select(func.max(gate_slowness.c.slowness_ms)).where(*of_pool)).scalar() or 0)

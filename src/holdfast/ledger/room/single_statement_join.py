@@ -1,18 +1,17 @@
 """Joins a crowd on PostgreSQL in one statement that locks the room, finds existing places and adds the new ones.
 
-The model. In a rush, a batch is nothing but joins, nearly all of buyers who are not in line yet. For those there is
-nothing to decide between reading and writing, so both are one statement that commits by itself: one round trip instead
-of four. The answers still come from `RoomBatch`, given what the statement read.
+The model. In a rush, a batch is nothing but joins, nearly all of buyers who are not in line yet. For those nothing has
+to be decided between reading and writing, so both are one autocommitted statement: one round trip instead of four. The
+results still come from `RoomBatch`, based on what the statement read.
 
-The invariants. The statement writes only if what it saw of the line still holds under the lock (see `queries.py`) and
-no
-arrivals are staged, no pass has expired, whose holder would have to exchange one place for another, and nobody among
-them left before, who may have no place any more; and then for exactly those whom `RoomBatch` would give a place, in the
-same order. In every other case it writes nothing, and the batch falls back to a
-transaction.
+The invariants. The statement writes only if all of this holds under the lock: the line is still as the statement saw it
+(see `queries.py`); no arrivals are staged; no pass has expired, because its holder would have to exchange one place for
+another; and none of the buyers left before, because they may have lost the right to a place. It then writes exactly
+those to whom `RoomBatch` would give a place, in the same order. In every other case it writes nothing, and the batch
+falls back to a transaction.
 
-When it fails. While several processes fill one line, each finds that it has changed while it waited for the lock; so
-after a failed try the next batches skip it.
+When it fails. While several processes fill one line, each finds that the line has changed while it waited for the lock.
+So after a failed attempt the next batches skip this statement.
 """
 
 from collections.abc import Sequence
@@ -58,7 +57,7 @@ from holdfast.ledger.room.rooms import CHANGED, stream_of, was_left
 from holdfast.ledger.tables.room import places, rooms
 from holdfast.ledger.tables.stock import events
 
-# A failed try costs one more round trip, which is little compared to what it saves where one process serves a room.
+# A failed attempt costs one extra round trip, which is little compared to the savings where one process serves a room.
 SKIPPED_AFTER_FAILURE = 16
 _GIVEN = (places.c.sale_id, places.c.buyer_id, places.c.ticket_id, places.c.arrived_at)
 
@@ -69,7 +68,7 @@ class SingleStatementJoin:
         self._skipped = 0
 
     def joins_in(self, asks: Sequence[RoomAsk]) -> list[Join] | None:
-        """The batch, if it is worth a try."""
+        """The joins of the batch, if an attempt is worthwhile."""
         if self._skipped:
             self._skipped -= 1
             return None
@@ -127,13 +126,13 @@ def _inserted(newcomers: CTE, room: CTE) -> CTE:
 
 
 def _arrived_at(newcomers: CTE, room: CTE) -> ColumnElement[int]:
-    """Never later than the join: the clocks of processes differ a little."""
+    """Never later than the join, because the clocks of processes differ a little."""
     return func.least(func.coalesce(newcomers.c.arrived_at, room.c.now), room.c.now)
 
 
 def _recorded(newcomers: CTE, room: CTE, count: ScalarSelect[int]) -> CTE:
     """The event, as `queries.py` writes it."""
-    # Both lists in the order in which the rows come.
+    # Both lists in row order.
     rows = select(newcomers.c.buyer_id, newcomers.c.ticket_id, _arrived_at(newcomers, room).label("arrived_at"))
     joined = rows.join_from(newcomers, room, true()).order_by(newcomers.c.number).subquery("new_places")
     after = func.json_build_array(func.json_build_object("sale_id", room.c.sale_id, "joined", room.c.joined + count))

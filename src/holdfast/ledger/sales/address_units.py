@@ -1,9 +1,9 @@
-"""How many units the clients of one address have in a sale.
+"""How many units the clients at one address have in a sale.
 
 A purchase is noted before the gate decides it, under a lock of sale and address, so that together they never exceed the
-limit. What counts is what became of its reservation: units that returned count no more. One that the ledger does not
-have is on its way, or was never made: after `UNDECIDED_MS` it is taken for the latter. It does not count against a
-retry of the same purchase, because the gate grants only one of the two.
+limit. It counts according to the state of its reservation: returned units no longer count. If the ledger does not have
+the reservation, it is either on its way or was never made; after `UNDECIDED_MS` it is taken as never made. It does not
+count against a retry of the same purchase, because the gate grants only one of the two.
 """
 
 from sqlalchemy import Connection, and_, case, delete, false, func, insert, not_, select, text, update
@@ -13,13 +13,13 @@ from holdfast.domain.stock.reservation import Status
 from holdfast.ledger.tables.sales import address_units
 from holdfast.ledger.tables.stock import reservations
 
-# Much longer than the journal takes into the ledger.
+# Much longer than the journal takes to reach the ledger.
 UNDECIDED_MS = 5 * 60_000
 _COUNTING = (Status.ACTIVE.value, Status.SETTLING.value, Status.CONFIRMED.value)
 
 
 def take_units(connection: Connection, sale_id: str, address: str, command: Reserve, *, limit: int, now: int) -> bool:
-    """Whether the address may have so many more; then they are noted."""
+    """Whether the address may have this many more units; if so, they are noted."""
     if connection.dialect.name == "postgresql":
         # Other transactions of this address wait; on SQLite there is only one writer anyway.
         lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 20))")
@@ -55,7 +55,7 @@ def _units_of(connection: Connection, sale_id: str, address: str, command: Reser
 
 
 def set_units(connection: Connection, reservation_id: str, units: int) -> None:
-    """As many as were granted; none: it was not made."""
+    """Set the granted units; with none, the reservation was not made."""
     is_it = address_units.c.reservation_id == reservation_id
     connection.execute(
         update(address_units).where(is_it).values(units=units) if units else delete(address_units).where(is_it)

@@ -1,14 +1,14 @@
-"""How many units a buyer has in a drop, exactly, in all of its sales together.
+"""How many units a buyer has in a drop, exactly, across all of its sales.
 
 The model. A purchase claims its units here before the gate decides it, under a lock of drop and buyer, so that together
-they never exceed the limit. What counts is what became of the reservation: units that returned count no more, without
-anything being written here. A claim whose reservation the ledger does not have is undecided: it counts until it is
-known that there is none, because the gate refused it, or because it is older than `UNDECIDED_MS` and the ledger has
-since been brought up to date with the gate. It does not count against a retry of the same purchase: the gate grants
-only one of the two.
+they never exceed the limit. A claim counts according to the state of its reservation: returned units no longer count,
+without any write here. A claim whose reservation the ledger does not have is undecided. It counts until the reservation
+is known not to exist: because the gate refused it, or because the claim is older than `UNDECIDED_MS` and the ledger has
+since caught up with the gate. It does not count against a retry of the same purchase: the gate grants only one of the
+two.
 
-When it fails. A process that dies between its claim and the gate leaves an undecided claim, which counts for a few
-minutes too many, and never one that counts too little.
+When it fails. A process that dies between its claim and the gate leaves an undecided claim, which reduces the allowance
+for a few minutes. The count is never too low.
 """
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from holdfast.domain.stock.rulebook import LIVE
 from holdfast.ledger.tables.sales import drop_units, drops
 from holdfast.ledger.tables.stock import reservations
 
-# Much longer than anything takes from a claim to the decision of the gate (`checkout/allowances.py`).
+# Much longer than it can take from a claim to the decision of the gate (`checkout/allowances.py`).
 UNDECIDED_MS = 5 * 60_000
 _HELD = (Status.ACTIVE.value, Status.SETTLING.value)
 
@@ -30,7 +30,7 @@ class Exceeded(Struct, frozen=True):
     """The limit, and what counts against it."""
 
     limit: int
-    # What the buyer holds now.
+    # The units that the buyer holds now.
     reservation_ids: list[str]
     # The pools of everything that counts.
     sku_ids: set[str]
@@ -39,8 +39,8 @@ class Exceeded(Struct, frozen=True):
 def claim_units(
     connection: Connection, sale: Sale, command: Reserve, *, now: int, lost_before: int = 0
 ) -> Exceeded | None:
-    """Claim the units of a purchase, unless that exceeds the limit. `lost_before`: claims older than this are known to
-    have come to nothing, if the ledger has no reservation for them."""
+    """Claim the units of a purchase, unless that exceeds the limit. `lost_before`: claims older than this failed if the
+    ledger has no reservation for them."""
     limit = connection.execute(select(drops.c.per_buyer_limit).where(drops.c.drop_id == sale.drop_id)).scalar()
     if limit is None:
         return None
@@ -86,7 +86,7 @@ def _claim(connection: Connection, sale: Sale, command: Reserve, now: int) -> No
 
 
 def set_claimed(connection: Connection, reservation_id: str, units: int) -> None:
-    """As many as were granted; none: the reservation was not made."""
+    """Set the granted units; with none, the reservation was not made."""
     is_it = drop_units.c.reservation_id == reservation_id
     connection.execute(
         update(drop_units).where(is_it).values(units=units) if units else delete(drop_units).where(is_it)

@@ -1,8 +1,8 @@
 """Adds this process's counters (`runtime/counters.py`) to the ledger, and samples gauges.
 
-Counts are added to two tables in one transaction: the sums of each pool, and its history by the second. Levels (how
-many are in line, how many payments are open) are read by one process for all of them, once a second while there is a
-sale. Nothing here is on the path of a request.
+Counts are added to two tables in one transaction: the sums of each pool, and its history by the second. One process
+reads the levels (how many are in line, how many payments are open) for all of them, once a second while there is a
+sale. No request waits for any of this.
 """
 
 from time import monotonic

@@ -15,7 +15,7 @@ from holdfast.ledger.tables.sales import drops, sales
 
 
 def stream_of(drop_id: str) -> str:
-    """What the events of a drop have in place of a SKU."""
+    """The value that a drop's events have instead of a SKU."""
     return f"drop:{drop_id}"
 
 
@@ -36,13 +36,13 @@ def find_drop(connection: Connection, drop_id: str) -> Drop | None:
 
 
 def lock_drop(connection: Connection, drop_id: str) -> Drop | None:
-    """Before the lock of any of its sales, and before that of its room."""
+    """Taken before the lock of any of its sales and of its room."""
     row = connection.execute(select(drops).where(drops.c.drop_id == drop_id).with_for_update()).one_or_none()
     return None if row is None else drop_from_row(row)
 
 
 def update_drop(connection: Connection, drop: Drop, names: Collection[str], now: int) -> None:
-    """Under its lock: write these columns as the drop has them."""
+    """Under the drop's lock: store the current values of these columns."""
     values = {name: value for name, value in drop_values(drop).items() if name in {*names, "updated_at"}}
     connection.execute(update(drops).where(drops.c.drop_id == drop.drop_id).values(**values))
     record(connection, stream_of(drop.drop_id), "drop.changed", now, {"drops": [{"drop_id": drop.drop_id, **values}]})
@@ -58,13 +58,13 @@ def list_drops(connection: Connection, *, limit: int, starting_after: str | None
 
 
 def changed_drops(connection: Connection, since: int, *, limit: int) -> list[Drop]:
-    """Those updated since then, latest first."""
+    """The drops updated since then, latest first."""
     wanted = select(drops).where(drops.c.updated_at >= since).order_by(drops.c.updated_at.desc()).limit(limit)
     return [drop_from_row(row) for row in connection.execute(wanted)]
 
 
 def sales_of_drops(connection: Connection, drop_ids: Collection[str]) -> dict[str, list[Sale]]:
-    """In the order in which they were created, of each drop."""
+    """The sales of each drop, in order of creation."""
     wanted = select(sales).where(sales.c.drop_id.in_(drop_ids)).order_by(sales.c.created_at, sales.c.sale_id)
     found: dict[str, list[Sale]] = {drop_id: [] for drop_id in drop_ids}
     for row in connection.execute(wanted):

@@ -1,4 +1,4 @@
-"""Figures of a sale from the ledger: a few sums by index, cheap enough for every second."""
+"""Figures of a sale from the ledger: a few indexed sums, cheap enough to compute every second."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -20,7 +20,7 @@ from holdfast.runtime import counters
 
 class SaleFigures(Struct, frozen=True):
     at: int
-    # Payments that are open, their units, and since when the oldest is.
+    # Open payments, their units, and the time of the oldest.
     open_settlements: int
     settling_units: int
     oldest_settlement_at: int | None

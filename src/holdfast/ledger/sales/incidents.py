@@ -14,7 +14,7 @@ from holdfast.ledger.tables.money import payments, refunds, settlements
 from holdfast.ledger.tables.sales import is_to_source, orders
 from holdfast.ledger.tables.stock import events, parked_entries
 
-# Enough for a page. How many there are of a kind is in its last line.
+# Enough for a page. The last line of a kind has the total number.
 SHOWN_MAX = 50
 
 
@@ -61,7 +61,7 @@ def _changes(connection: Connection, sale: Sale) -> Iterator[Incident]:
 
 
 def _closures(connection: Connection, sale: Sale) -> Iterator[Incident]:
-    """Gate and ledger differed, so nothing was sold until they agreed."""
+    """Gate and ledger differed, so sales stopped until they agreed."""
     wanted = select(events.c.at, events.c.facts).where(
         events.c.sku_id == sale.sku_id,
         events.c.type == "sale.changed",
@@ -171,7 +171,7 @@ _PROVIDER, _BACKGROUND, _GROWTH, _POSTGRES = "payment_", "background", "store_gr
 
 
 def _waiting_payments(connection: Connection, sale: Sale, outage: Outage) -> int:
-    """Those that were under way then."""
+    """The payments that were in progress then."""
     wanted = select(func.count()).where(
         payments.c.sale_id == sale.sale_id,
         payments.c.created_at <= outage.last_at,

@@ -13,7 +13,7 @@ from holdfast.ledger.tables.sales import sales
 # By SKU and name.
 Levels = dict[tuple[str, str], int]
 SALES_MAX = 50
-# People may stand in line for this long before a sale opens, and it is in the history.
+# People may stand in line for this long before a sale opens, and the history includes that time.
 EARLY_MS = 3_600_000
 
 

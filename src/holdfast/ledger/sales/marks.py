@@ -1,7 +1,7 @@
 """Events of a sale as a whole, in order of time, with their author: opened, paused, restocked, rate changed.
 
-Who did it is known from the record of operators' actions. What nobody did through the API (a schedule, the command
-line) is in the events of the sale only.
+The author comes from the record of operators' actions. Changes that were not made through the API (by a schedule or the
+command line) appear only in the events of the sale.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from holdfast.ledger.access.actions import RecordedAction, list_actions
 from holdfast.ledger.tables.stock import events
 
 SHOWN_MAX = 100
-# An action is recorded before it is carried out, and its event when it is.
+# An action is recorded before it is carried out; its event is recorded when it is carried out.
 TOGETHER_MS = 10_000
 _SAME = {"pause_sale": "paused", "resume_sale": "resumed", "close_sale": "closed"}
 _EVENTS = ("sale.opened", "sale.closed", "sale.changed", "sale.restocked")

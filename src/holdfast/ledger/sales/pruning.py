@@ -1,10 +1,10 @@
-"""Deletes the line of a sale, and who bought from which address, once the sale has been closed for long.
+"""Deletes the line of a sale, and the addresses its buyers bought from, once the sale has been closed for long.
 
-In place of the places that are deleted there is an event, `sale.pruned`: how many, how many of them had and used a
-pass, and a digest of them. They are deleted in order of arrival and the room counts them, so `holdfast verify` still
-finds that everyone who joined had a place. Once all are deleted, so are the events that name them, and their hashes
-stay: `room.pruned` stands for a portion of them, and has the row of the room. It visits one sale after the other, a
-portion at a time.
+One event, `sale.pruned`, replaces the deleted places. It has their number, how many of them had and used a pass, and a
+digest of them. They are deleted in order of arrival and the room counts them, so `holdfast verify` still finds that
+everyone who joined had a place. Once all are deleted, so are the events that name them; their hashes stay.
+`room.pruned` stands for a portion of these events, and has the row of the room. The pruner visits one sale after the
+other, a portion at a time.
 """
 
 import re
@@ -26,7 +26,7 @@ from holdfast.ledger.tables.stock import events, reservations
 
 PRUNED = "sale.pruned"
 HISTORY_PRUNED = "room.pruned"
-# No index finds the events of a room, so a portion looks at this many, and deletes few: each may name hundreds.
+# No index finds the events of a room, so a portion scans this many and deletes few: each may name hundreds of buyers.
 LOOKED_AT = 20_000
 DELETED_MAX = 200
 
@@ -43,7 +43,7 @@ class PrunedPlaces(Struct, frozen=True):
 
     @classmethod
     def parse(cls, subject: str) -> "PrunedPlaces | None":
-        """None if it is not one of ours."""
+        """None if the text is not such a subject."""
         match = re.fullmatch(r"(.+)/(\d+)/(\d+)/(\d+)/(\d+)/(\w+)", subject)
         if match is None:
             return None
@@ -58,11 +58,11 @@ class SalePruner:
         """`keeps_lines`: delete neither places nor the events that name them."""
         self._kept_ms, self._keeps_lines = kept_ms, keeps_lines
         self._sale_id = ""
-        # Sales that were closed before this were looked at in the last round.
+        # Sales closed before this were checked in the last round.
         self._done = 0
 
     def prune(self, connection: Connection, older_than: int, *, limit: int) -> int:
-        """Deletes the next portion. Gives `limit` while there is more to look at in this round."""
+        """Deletes the next portion. Returns `limit` while this round has more to check."""
         if older_than < self._done + ROUND_MS:
             return 0
         if (
@@ -117,7 +117,7 @@ def _prune_places(connection: Connection, sale_id: str, line_id: str, now: int, 
 
 
 def _prune_history(connection: Connection, sale_id: str, now: int) -> bool:
-    """The latest events first, in portions that need not be full. False if nothing is left to look at."""
+    """The latest events first, in portions that need not be full. False if nothing is left to check."""
     of_sale = rooms.c.sale_id == sale_id
     wanted = select(rooms.c.unpruned_before).where(of_sale, rooms.c.pruned == rooms.c.joined)
     before = connection.execute(wanted.with_for_update()).scalar()
@@ -163,7 +163,7 @@ def _prune_attempts(connection: Connection, sale_id: str, limit: int) -> int:
 
 
 def _prune_allowances(connection: Connection, sale_id: str, limit: int) -> int:
-    """Those whose reservations are deleted, or were never made: the others prove that a limit was kept."""
+    """Allowances whose reservations are deleted or were never made: the others prove that a limit was kept."""
     has_reservation = exists().where(reservations.c.reservation_id == drop_units.c.reservation_id)
     some = select(drop_units.c.reservation_id).where(drop_units.c.sale_id == sale_id, ~has_reservation).limit(limit)
     return connection.execute(delete(drop_units).where(drop_units.c.reservation_id.in_(some))).rowcount

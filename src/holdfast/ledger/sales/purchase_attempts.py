@@ -1,4 +1,4 @@
-"""How often a buyer has tried to buy in a sale: once per idempotency key, whatever came of it."""
+"""How often a buyer has tried to buy in a sale: once per idempotency key, whatever the outcome."""
 
 from sqlalchemy import Connection, func, insert, select, text
 
@@ -6,7 +6,7 @@ from holdfast.ledger.tables.sales import purchase_attempts
 
 
 def take_attempt(connection: Connection, sale_id: str, buyer_id: str, key: str, *, limit: int, now: int) -> bool:
-    """Whether the buyer may try with this key; then it is noted. A retry is not one more."""
+    """Whether the buyer may try with this key; if so, the attempt is recorded. A retry does not count again."""
     if connection.dialect.name == "postgresql":
         # Other transactions of this buyer wait; on SQLite there is only one writer anyway.
         lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 21))")

@@ -25,7 +25,8 @@ def find_quote(connection: Connection, quote_id: str) -> Quote | None:
 
 
 def claim_quote(connection: Connection, quote: Quote, key: str) -> bool:
-    """Whether the purchase with this key may use it; then its reservation has the price. Another key never may."""
+    """Whether the purchase with this key may use the quote. If so, its reservation gets the price, and no other key can
+    use the quote."""
     free = or_(quotes.c.key.is_(None), quotes.c.key == key)
     claimed = update(quotes).where(quotes.c.quote_id == quote.quote_id, free).values(key=key)
     if connection.execute(claimed).rowcount == 0:
@@ -49,7 +50,7 @@ _NOTE = {"sqlite": _note(sqlite_insert), "postgresql": _note(postgresql_insert)}
 
 
 def prices_of(connection: Connection, reservation_ids: Iterable[str]) -> Mapping[str, QuotedPrice]:
-    """By reservation; those without a quote are left out, and without any there is no query."""
+    """By reservation. Reservations without a quote are left out; if none can have one, there is no query."""
     ids = [id_ for id_ in reservation_ids if may_be_quoted(id_)]
     if not ids:
         return {}
@@ -58,13 +59,13 @@ def prices_of(connection: Connection, reservation_ids: Iterable[str]) -> Mapping
 
 
 def prune_quotes(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Those that have expired. What was bought with them keeps its price."""
+    """Delete expired quotes. What was bought with them keeps its price."""
     return _delete_some(connection, limit, quotes.c.expires_at < older_than)
 
 
 def prune_unused_quotes(connection: Connection, older_than: int, *, limit: int) -> int:
-    """Those that have expired and were used for no purchase: a buyer may ask for any number of them. Not every quote
-    that is kept is looked at again each time; what is missed is left to `prune_quotes`."""
+    """Delete quotes that expired unused: a buyer may request any number of them. Not every quote is checked each time;
+    any that are missed are left to `prune_quotes`."""
     is_old = quotes.c.expires_at.between(older_than - UNUSED_WITHIN_MS, older_than)
     return _delete_some(connection, limit, quotes.c.key.is_(None), is_old)
 

@@ -1,8 +1,8 @@
-"""What a sale came to, read from the ledger after it: for the report to those who were not there.
+"""The results of a sale, read from the ledger after it, for a report to people who were not there.
 
-All of it is read in one snapshot. Pools, reservations and events belong to a SKU; what counts for the sale is what
-happened to the SKU from the sale's creation until its end. Counters of attempts are kept per SKU and never reset, so
-they include earlier sales of the same SKU.
+Everything is read in one snapshot. Pools, reservations and events belong to a SKU; the report covers what happened to
+the SKU from the sale's creation until its end. Counters of attempts are kept per SKU and never reset, so they include
+earlier sales of the same SKU.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _SERIES = {
 
 
 class Amount(Struct, frozen=True):
-    """Rows that belong together: how many, of how many units, worth how much in each currency."""
+    """Totals over related rows: their number, their units, and their value in each currency."""
 
     number: int
     units: int
@@ -46,7 +46,7 @@ class Amount(Struct, frozen=True):
 
 
 class Waits(Struct, frozen=True):
-    """Milliseconds, of this many."""
+    """Milliseconds, over this many waits."""
 
     number: int
     p50_ms: int
@@ -63,7 +63,7 @@ class Bar(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """The waiting room, and what anyone needs to recompute its order."""
+    """The waiting room, and everything needed to recompute its order."""
 
     mode: str
     joined: int
@@ -162,7 +162,7 @@ def _pool(connection: Connection, names: Sequence[str]) -> tuple[int, int, int]:
 def _of_sale(table: Table, sale: Sale, names: Sequence[str]) -> ColumnElement[bool]:
     at = table.c.created_at if "created_at" in table.c else table.c.at
     during = at >= sale.created_at if sale.closed_at is None else at.between(sale.created_at, sale.closed_at)
-    # What was reserved before the end may be paid after it.
+    # Reservations from before the end may be paid after it.
     return and_(table.c.sku_id.in_(names), during if table is reservations else at >= sale.created_at)
 
 
@@ -245,7 +245,7 @@ def _line(connection: Connection, sale: Sale) -> Line | None:
 
 
 def _waits(connection: Connection, sale: Sale, made: ColumnElement[bool]) -> dict[str, Waits]:
-    # A pass becomes stale after a known part of its time, so that both moments tell when it was given.
+    # A pass becomes stale after a known share of its lifetime, so the two times determine when it was given.
     given_at = places.c.pass_until - (places.c.pass_until - places.c.stale_at) / (1 - FRESH_PART)
     in_line = and_(places.c.sale_id == sale.line_id, places.c.stale_at.is_not(None))
     paid = and_(made, reservations.c.confirmed_at.is_not(None))
@@ -264,7 +264,7 @@ def _waits(connection: Connection, sale: Sale, made: ColumnElement[bool]) -> dic
 def _quantiles(
     connection: Connection, duration: ColumnElement[int] | ColumnElement[float], wanted: ColumnElement[bool]
 ) -> Waits | None:
-    """By reading one row at each rank: the engines have no function for it that both know."""
+    """Reads one row at each rank, because the engines share no function for quantiles."""
     number = int(connection.execute(select(func.count(duration)).where(wanted)).scalar_one())
     if not number:
         return None

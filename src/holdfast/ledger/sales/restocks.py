@@ -13,10 +13,10 @@ from holdfast.ledger.tables.sales import restocks, sales
 
 class Entered(StrEnum):
     NEW = "new"
-    # Requested before, without a recorded result.
+    # Requested before, with no recorded result.
     UNFINISHED = "unfinished"
     DONE = "done"
-    # Requested before with another number of units.
+    # Requested before, with another number of units.
     OTHER = "other"
 
 
@@ -32,7 +32,7 @@ def enter_restock(connection: Connection, sale_id: str, key: str, units: int, no
 
 
 def finish_restock(connection: Connection, sale_id: str, sku_id: str, key: str, now: int) -> bool:
-    """Whether it was not finished before."""
+    """Whether it was unfinished until now."""
     done = update(restocks).where(_is_it(sale_id, key), ~restocks.c.is_done).values(is_done=True)
     row = connection.execute(done.returning(*restocks.c)).one_or_none()
     if row is not None:
@@ -41,12 +41,12 @@ def finish_restock(connection: Connection, sale_id: str, sku_id: str, key: str, 
 
 
 def forget_restock(connection: Connection, sale_id: str, key: str) -> None:
-    """It was refused, and may be requested again."""
+    """Called if it was refused, so that it may be requested again."""
     connection.execute(delete(restocks).where(_is_it(sale_id, key), ~restocks.c.is_done))
 
 
 def raise_deliverable(connection: Connection, sale_id: str, units: int, now: int) -> None:
-    """Adjusts the number of deliverable units, where an operator declared one."""
+    """Adjusts the number of deliverable units if an operator declared one."""
     after = sales.c.deliverable_units + units
     raised = update(sales).where(sales.c.sale_id == sale_id, sales.c.deliverable_units.is_not(None))
     raised = raised.values(deliverable_units=case((after < 0, 0), else_=after))

@@ -1,7 +1,7 @@
 """Copies sales that have not begun from one ledger to another, and removes them from the first.
 
-Nobody has bought in such a sale or joined its line, so it is its row, its room with the sealed seed, whose hash may be
-published already, and the keys of its restocks.
+Nobody has bought in such a sale or joined its line, so it consists of its row, its room with the sealed seed (whose
+hash may already be published), and the keys of its restocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from holdfast.ledger.tables.room import FOR_ADVANCER, arrivals, rooms
 from holdfast.ledger.tables.sales import restocks, sales
 from holdfast.ledger.tables.stock import pools, reservations
 
-# So long before its start a sale is left where it is: buyers are about to come.
+# A sale that starts within this time is not moved: buyers are about to arrive.
 OPENS_SOON_MS = 60_000
 
 _TABLES: tuple[Table, ...] = (sales, rooms, restocks)
-# Written anew by the ledger that it is copied to.
+# The destination ledger writes these itself.
 _OWN = {"sales": {"state", "problem", "updated_at"}, "rooms": set(FOR_ADVANCER), "restocks": set[str]()}
 
 Rows = Sequence[Mapping[str, Any]]
@@ -32,7 +32,7 @@ SaleCopy = Mapping[str, Rows]
 
 
 class Stock(Struct, frozen=True):
-    """Of a SKU, whether it is split or not."""
+    """The stock of a SKU, whether or not it is split."""
 
     total: int
     held: int
@@ -82,7 +82,7 @@ def _is_live(sku_id: str) -> tuple[Any, ...]:
 
 
 def read_copy(connection: Connection, sale_id: str) -> SaleCopy:
-    """Without the columns that each ledger has for itself."""
+    """Leaves out the columns that each ledger sets for itself."""
     return {table.name: _rows(connection, table, sale_id) for table in _TABLES}
 
 
@@ -93,7 +93,7 @@ def _rows(connection: Connection, table: Table, sale_id: str) -> Rows:
 
 
 def write_copy(connection: Connection, sku_id: str, sale_id: str, copy: SaleCopy, now: int) -> None:
-    """The sale is then loading. One that was written before is replaced, unless it is the same."""
+    """The copied sale is in the state loading. An existing copy is replaced, unless it is the same."""
     if read_copy(connection, sale_id) == copy:
         return
     remove_copy(connection, sku_id, sale_id, now)
@@ -108,7 +108,7 @@ def write_copy(connection: Connection, sku_id: str, sale_id: str, copy: SaleCopy
 
 
 def remove_copy(connection: Connection, sku_id: str, sale_id: str, now: int) -> None:
-    """If there is one. Its events stay."""
+    """Remove the copy if it exists. Its events stay."""
     removed: dict[str, list[dict[str, object]]] = {}
     for table in _TABLES:
         gone = delete(table).where(table.c.sale_id == sale_id).returning(*table.primary_key)
@@ -121,7 +121,7 @@ def remove_copy(connection: Connection, sku_id: str, sale_id: str, now: int) -> 
 
 
 def _put_pool_back(connection: Connection, sku_id: str, sale_id: str, now: int) -> None:
-    """What may still be settled in the pool belongs to the sale before."""
+    """Anything that may still be settled in the pool belongs to the sale before."""
     closed = (sales.c.sku_id == sku_id, sales.c.state == SaleState.CLOSED)
     latest = select(sales.c.sale_id).where(*closed).order_by(sales.c.closed_at.desc()).limit(1)
     before = connection.execute(latest).scalar()

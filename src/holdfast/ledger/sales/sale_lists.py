@@ -24,7 +24,7 @@ ListedOrders = tuple[list[Order], bool]
 
 
 class SaleAndPool(Struct, frozen=True):
-    """A sale and its pool as the ledger has it; None before it is loaded, or after another sale took it."""
+    """A sale and its pool in the ledger; None before the pool is loaded, or after another sale took it over."""
 
     sale: Sale
     pool: Pool | None
@@ -57,7 +57,7 @@ def remove_unloaded_sale(connection: Connection, sale_id: str, now: int) -> None
 
 
 def changed_sales(connection: Connection, since: int, *, limit: int) -> list[Sale]:
-    """Those updated since then, latest first."""
+    """The sales updated since then, latest first."""
     return [sale_from_row(row) for row in connection.execute(_CHANGED, {"since": since, "limit": limit})]
 
 
@@ -83,7 +83,7 @@ def list_sales(connection: Connection, *, limit: int, starting_after: str | None
 
 
 def sales_to_look_after(connection: Connection, changed_since: int) -> list[SaleAndPool]:
-    """Those that are not closed, and those closed so recently that their pool may not know."""
+    """The sales that are not closed, and those closed so recently that their pools may not reflect it yet."""
     found = [sale_from_row(row) for row in connection.execute(_TO_LOOK_AFTER, {"changed_since": changed_since})]
     theirs = connection.execute(select(pools).where(pools.c.sale_id.in_([sale.sale_id for sale in found])))
     by_sale = {row.sale_id: pool_from_row(row) for row in theirs}
@@ -98,7 +98,7 @@ _TO_LOOK_AFTER = select(sales).where(
 def update_sale_if(
     connection: Connection, sale: Sale, changes: dict[str, object], *, now: int, event: str | None = None
 ) -> bool:
-    """Only if it is unchanged since it was read. Records it, as the event if one is given."""
+    """Update the sale only if it is unchanged since it was read. Records it, as the given event if there is one."""
     unchanged = (sales.c.sale_id == sale.sale_id, sales.c.updated_at == sale.updated_at, sales.c.state == sale.state)
     # Two writes within a millisecond must not look like one.
     written_at = max(now, sale.updated_at + 1)
@@ -146,7 +146,7 @@ class OrderQueries:
         self._newest = newest_rows(dialect_name, orders, orders.c.buyer_id, orders.c.order_id, ORDERS_SHOWN + 1)
 
     def first_pages(self, connection: Connection, buyer_ids: Iterable[str]) -> dict[str, ListedOrders]:
-        """By buyer who has orders, newest first."""
+        """By buyer, for those who have orders; newest first."""
         found: dict[str, list[Order]] = defaultdict(list)
         for row in connection.execute(self._newest, {"rows": encode_rows([b] for b in buyer_ids)}):
             found[row.buyer_id].append(order_from_row(row))

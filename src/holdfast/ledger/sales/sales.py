@@ -34,14 +34,14 @@ def record_sale(
     event: str | None = None,
     before: Mapping[str, object] | None = None,
 ) -> None:
-    """The event of a change of a sale, with the columns that changed and, if they are known, what they were."""
+    """Record the event of a change of a sale, with the changed columns and, if known, their old values."""
     facts: dict[str, object] = {"sales": [changes], **({} if before is None else {"before": before})}
     record(connection, sku_id, event or "sale.changed", now, facts, subject=changes["sale_id"])
 
 
 def count_anew(connection: Connection, sku_id: str, sale_id: str, now: int) -> list[str]:
-    """Limits per owner count nothing that was reserved until now, unless the pool is in this sale already. Returns the
-    pool, or the shards of it, that have something of that kind."""
+    """Make limits per owner ignore everything reserved until now, unless the pool is already in this sale. Returns the
+    pool, or those of its shards, for which that makes a difference."""
     has_some = exists().where(reservations.c.sku_id == pools.c.sku_id)
     is_taken_over = (is_pool_of(sku_id), pools.c.sale_id.is_distinct_from(sale_id), has_some)
     reset = update(pools).where(*is_taken_over).values(counted_from=pools.c.decided_at)
@@ -53,7 +53,7 @@ def count_anew(connection: Connection, sku_id: str, sale_id: str, now: int) -> l
 
 
 def put_pool_in_sale(connection: Connection, sku_id: str, sale_id: str, now: int) -> None:
-    """From the next batch on, what is settled or sold in this pool belongs to the sale."""
+    """From the next batch on, settlements and sales in this pool belong to the sale."""
     put = update(pools).where(is_pool_of(sku_id)).values(sale_id=sale_id).returning(pools.c.sku_id)
     rows = [{"sku_id": name, "sale_id": sale_id} for name in sorted(connection.execute(put).scalars())]
     if rows:

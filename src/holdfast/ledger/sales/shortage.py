@@ -1,7 +1,7 @@
 """Sales that sold more than can be delivered, and which of their orders are short of units.
 
-What can be delivered is what an operator declared, or else the total of the pool. Orders are flagged without the lock
-of their pool, each only while it is neither refunded nor cancelled, which is all that the flag depends on.
+The deliverable number is what an operator declared, or else the total of the pool. Orders are flagged without the lock
+of their pool. Each is flagged only while it is neither refunded nor cancelled; the flag depends on nothing else.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Shortage(Struct, frozen=True):
 
     @property
     def needs_review(self) -> bool:
-        """Whether it is too much to cancel without a person's approval."""
+        """Whether it is too large to cancel without a person's approval."""
         is_cancelling = self.policy is OversellPolicy.CANCEL_LAST
         return is_cancelling and self.units * 100 > self.sold_units * self.review_above_percent
 
@@ -100,7 +100,7 @@ def _totals(connection: Connection, sku_id: str | None = None) -> dict[str, int]
 
 
 def _stands() -> ColumnElement[bool]:
-    """Whether it has yet to be delivered."""
+    """Whether it still has to be delivered."""
     return orders.c.status == OrderStatus.CONFIRMED.value
 
 

@@ -1,4 +1,4 @@
-"""How a sale went that is sold out."""
+"""Statistics of a sold-out sale."""
 
 from msgspec import Struct
 from sqlalchemy import Connection, func, select
@@ -9,7 +9,7 @@ from holdfast.ledger.tables.sales import is_sold, orders
 
 
 class SoldOut(Struct, frozen=True):
-    """`at`: when the last unit was paid. `last_position`: the last one in line that bought, from 1."""
+    """`at`: when the last unit was paid. `last_position`: the position of the last buyer in line, from 1."""
 
     at: int
     took_ms: int

@@ -1,4 +1,4 @@
-"""Whether the ledger agrees with itself: the row of a pool against the sum of its reservations."""
+"""Whether the ledger is consistent: the row of a pool against the sum of its reservations."""
 
 from msgspec import Struct
 from sqlalchemy import Connection, exists, func, select, true
@@ -64,7 +64,7 @@ def ledger_pools(connection: Connection, claimed_before: int, sku_id: str | None
 
 
 def stored_and_counted(connection: Connection, sku_id: str) -> tuple[Counts, Counts]:
-    """The counts in the row, and those of the reservations; in one statement, so both are of one moment."""
+    """The counts in the row and those of the reservations, from one statement and hence one snapshot."""
     status, quantity = reservations.c.status, reservations.c.quantity
     counted = (
         select(

@@ -48,7 +48,7 @@ class Position(Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Any) -> "Position":
-        """Of a row of `pools`; nowhere if the pool is not in Redis."""
+        """From a row of `pools`; no position if the pool is not in Redis."""
         return cls(row.epoch, row.journal_seq) if row.epoch > 0 else cls()
 
 
@@ -74,7 +74,7 @@ class LockedPool:
         return pool_time(known, self.decided_at)
 
     def may_exceed_limit(self, reservation: Reservation) -> bool:
-        """Whether it may have been granted under a higher limit than the current one."""
+        """Whether the owner's reservations may have been granted under a higher limit than the current one."""
         return self._limit_lowered_at is not None and reservation.created_at <= self._limit_lowered_at
 
     def lowers_limit(self, changes: Changes) -> bool:
@@ -96,8 +96,8 @@ class BatchQueries:
         dialect = self._dialect_name
         of_pool = reservations.c.sku_id == bindparam("sku_id")
         by_owner = [reservations.c.owner_id]
-        # Of a pool that is newer than its statistics PostgreSQL expects one row, and would read the whole pool for each
-        # owner, by an index of pools: so there must be none for this condition, and owners are found by theirs.
+        # For a pool newer than its statistics, PostgreSQL expects one row and would read the whole pool for each owner
+        # through an index on pools. So this condition must have no such index, and owners are found by theirs.
         of_their_pool = reservations.c.sku_id.concat(literal_column("''")) == bindparam("sku_id")
         counted = [of_pool if dialect == "sqlite" else of_their_pool, reservations.c.counted]
 
@@ -150,15 +150,15 @@ class BatchQueries:
         row = next(iter(self._lock_pool.all(connection, given)), None)
         creating = row is None and any(isinstance(c, Provision) for c in commands)
         if creating and self._dialect_name == "postgresql":
-            # There is no row to lock yet, so two processes that create one pool take turns on its name.
+            # There is no row to lock yet, so processes that create the same pool lock its name.
             connection.execute(self._lock_name, {"sku_id": sku_id})
             row = next(iter(self._lock_pool.all(connection, given)), None)
         return LockedPool(sku_id, row, commands)
 
     def see(self, connection: Connection, sku_id: str, attempts: Sequence[Reserve]) -> tuple[State, int]:
-        """What attempts need that change nothing, and when the pool last changed, without locking it.
+        """Reads, without a lock, what attempts need that change nothing, and when the pool last changed.
 
-        Of the reservations that is the one with the earliest deadline: if it is due, something will change.
+        The only reservation read is the one with the earliest deadline: if it is due, something will change.
         """
         row = next(iter(self._see_pool.all(connection, {"sku_id": sku_id})), None)
         if row is None:
@@ -183,7 +183,8 @@ class BatchQueries:
                 given = {"sku_id": sku_id, "rows": _owners_of(commands)}
                 found += _reservations(self._due_of_owners.all(connection, {**given, "now": now}))
                 tallies = self._load_tallies(connection, sku_id, commands)
-            # Ending overdue holds also changes tallies of owners without an attempt here; those are not needed.
+            # Ending overdue holds also changes tallies of owners without an attempt in this batch; those are not
+            # needed.
         needed = needed_by_deadline(pool, commands, len(found))
         for statement, limit in ((self._due, needed.due), (self._later, needed.later)):
             if limit:
@@ -208,7 +209,7 @@ class BatchQueries:
         return {row[0]: Tally(int(row[1]), int(row[2])) for row in rows}
 
     def live_units(self, connection: Connection, sku_id: str, owners: Iterable[str]) -> dict[str, int]:
-        """What counts towards the limit of each of these owners."""
+        """The units that count towards the limit of each of these owners."""
         rows = encode_rows([owner] for owner in set(owners))
         return {row[0]: int(row[1]) for row in self._tallies.all(connection, {"sku_id": sku_id, "rows": rows})}
 
@@ -222,14 +223,14 @@ class BatchQueries:
     def remembered(
         self, connection: Connection, sku_id: str, keys: set[tuple[str, str]]
     ) -> dict[tuple[str, str], Remembered]:
-        """The first answers to these idempotency keys, each with its owner."""
+        """The first results under these idempotency keys, each with its owner."""
         if not keys:
             return {}
         rows = self._keys.all(connection, {"sku_id": sku_id, "rows": encode_rows(keys)})
         return {(row.owner_id, row.key): remembered_from_row(row) for row in rows}
 
     def store(self, connection: Connection, locked: LockedPool, changes: Changes, now: int) -> None:
-        """Store what changed, and what follows for the pool's sale: settlements to do, orders paid externally."""
+        """Store the changes and their effects on the pool's sale: new settlements, orders paid externally."""
         self.store_stock(connection, locked, changes, now, locked.sale_id)
         if locked.sale_id is not None:
             self.sales.record(connection, locked.sale_id, changes, now)
@@ -248,15 +249,15 @@ class BatchQueries:
 
 
 def _is_one_of(column: ColumnElement[str], values: Iterable[str]) -> ColumnElement[bool]:
-    """An IN is written anew for every execution, which takes longer than this statement does."""
+    """An IN is rendered anew for every execution, which takes longer than this statement itself."""
     return or_(*(column == value for value in values))
 
 
 def _locked(dialect_name: str, pool: Select[Any]) -> Select[Any]:
-    """On PostgreSQL also reads the time, which would be another round trip. The lock is taken in a subquery, because
-    only what is outside of it is computed after the lock is granted."""
+    """On PostgreSQL also reads the time, which saves another round trip. The lock is taken in a subquery, because only
+    expressions outside of it are evaluated after the lock is granted."""
     if dialect_name == "sqlite":
-        # Here the transaction is the lock, and the clock is our own.
+        # On SQLite the transaction is the lock, and the clock is our own.
         return pool.add_columns(null().label("locked_at"))
     limited = pool.where(waiting_for_lock(bindparam("wait_ms", type_=String)))
     locked = limited.with_for_update().subquery("locked")
@@ -265,7 +266,7 @@ def _locked(dialect_name: str, pool: Select[Any]) -> Select[Any]:
 
 
 def first_in(row: Row[Any]) -> list[Reservation]:
-    """The reservation with the earliest deadline, where the row of a pool was read together with it."""
+    """The reservation with the earliest deadline, if it was read together with the row of a pool."""
     if row.first_reservation_id is None:
         return []
     return [

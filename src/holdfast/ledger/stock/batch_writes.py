@@ -1,7 +1,7 @@
-"""What a batch of a pool writes.
+"""The writes of a batch for one pool.
 
 On PostgreSQL every statement is a round trip, during which the event loop serves hundreds of other requests before it
-sees the reply; everything that waits for the pool's lock waits for them too. So all writes are one statement there. On
+sees the reply; everything that waits for the pool's lock is delayed too. So all writes are one statement there. On
 SQLite a statement costs next to nothing, and plain values are faster than JSON.
 """
 
@@ -26,7 +26,7 @@ _EVENT_COLUMNS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
 _MOVED_COLUMNS = [reservations.c[name] for name in ("status", "expires_at", "attempts", "confirmed_at")]
-# What `_pool_values` gives.
+# The keys of `_pool_values`.
 _POOL_COLUMNS = (
     *("total", "held", "sold", "active_reservations", "ready"),
     *("per_owner_limit", "hold_budget", "required_tier", "opens_at", "ends_at", "paused", "decided_at"),
@@ -34,7 +34,7 @@ _POOL_COLUMNS = (
 _insert_pool = insert(pools)
 _of_pool = pools.c.sku_id == bindparam("of_sku_id")
 CREATED, SETTLING = "reservation.created", "reservation.settling"
-# The rules of the pool, or whether it is ready, changed.
+# The rules of the pool, or its readiness, changed.
 POOL_CHANGED = "pool.changed"
 # A key that was stored later than its reservation.
 KEY_STORED = "key.stored"
@@ -48,7 +48,7 @@ class BatchWrites(Protocol):
     def write(
         self, connection: Connection, changes: Changes, told: Rows, counted: bool, pool: Mapping[str, object]
     ) -> bool:
-        """Everything but a new pool, which is already written. `told` are the rows of the events."""
+        """Everything except a new pool, which is already written. `told` are the rows of the events."""
 
 
 def store_changes(
@@ -62,8 +62,9 @@ def store_changes(
     sale_id: str | None = None,
     conditions: Mapping[str, object] = {},
 ) -> bool:
-    """Every change includes the pool, so without it there is nothing to write. `sale_id`: the sale whose settlements
-    begin with this batch. `conditions`: the parameters of those that the writes have; false if they do not hold."""
+    """Every change includes the pool, so without a pool there is nothing to write. `sale_id`: the sale whose
+    settlements begin with this batch. `conditions`: parameters for the conditions of the writes. Returns false if those
+    do not hold."""
     if changes.pool is None:
         return True
     values = _pool_values(changes.pool, now)
@@ -95,7 +96,7 @@ class SqliteWrites:
 
 class PostgresWrites:
     def __init__(self, *conditions: ColumnElement[bool], creates: bool = True) -> None:
-        """Nothing is written unless the conditions hold. `creates`: reservations."""
+        """Nothing is written unless the conditions hold. `creates`: whether reservations are created."""
         self._write = prepared("postgresql", _single_statement(conditions, creates), sets=_POOL_COLUMNS)
 
     def write(
@@ -111,7 +112,7 @@ class PostgresWrites:
 
 
 def _single_statement(conditions: Sequence[ColumnElement[bool]], creates: bool) -> Update:
-    """The order of its parts is undefined, and does not matter: no two of them touch the same rows."""
+    """The execution order of its parts is undefined, but irrelevant: no two of them touch the same rows."""
     dialect, key = "postgresql", reservations.c.reservation_id
     parts: dict[str, Any] = {
         "moved": update_rows(dialect, reservations, key, _MOVED_COLUMNS, "moved", *conditions),
@@ -143,7 +144,7 @@ def _pool_values(pool: Pool, now: int) -> dict[str, object]:
 
 
 def reservation_rows(made: Sequence[Reservation], counted: bool) -> Rows:
-    # Plain values: for an enum or a bool, sqlite3 searches for an adapter each time.
+    # Plain values: sqlite3 would search for an adapter for every enum or bool.
     is_counted = int(counted)
     return [
         (
@@ -181,14 +182,14 @@ class CreatedFacts(Struct, frozen=True, omit_defaults=True, gc=False):
     owner_id: str
     key: str | None = None
     fingerprint: str | None = None
-    # If it is not the time of the event.
+    # Only if it differs from the time of the event.
     created_at: int | None = None
-    # Of one that a ledger lost and gets back.
+    # For a reservation that a ledger lost and gets back.
     attempts: int = 0
 
 
 def event_rows(changes: Changes, before: Pool | None, now: int, sale_id: str | None) -> Rows:
-    """`before` is the pool as it was. `sale_id`: the sale whose settlements begin with this batch."""
+    """`before` is the previous state of the pool. `sale_id`: the sale whose settlements begin with this batch."""
     pool = changes.pool
     assert pool is not None
     attempts = _attempts_before(changes)
@@ -205,7 +206,7 @@ def event_rows(changes: Changes, before: Pool | None, now: int, sale_id: str | N
             if attempts[e.reservation_id] > 1:
                 said["attempts"] = attempts[e.reservation_id]
             if e.reservation_id in settling:
-                # Where a journal is copied, the settlement begins later.
+                # If this is copied from a journal, the settlement begins later than the event.
                 said |= {"sale_id": sale_id} if e.at == now else {"sale_id": sale_id, "settling_at": now}
             facts = encode_facts(said)
         rows.append((pool.sku_id, e.reservation_id, e.type, e.at, e.quantity, e.expires_at, None, facts))
@@ -232,7 +233,7 @@ class _Created:
 
 
 def _attempts_before(changes: Changes) -> defaultdict[str, int]:
-    """How often payments had begun before this batch, by reservation."""
+    """How often payments had been attempted before this batch, by reservation."""
     changed = (*changes.created, *changes.moved)
     before = defaultdict(int, {r.reservation_id: r.attempts for r in changed if r.attempts})
     for e in changes.events:

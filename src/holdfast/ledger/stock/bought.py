@@ -1,4 +1,4 @@
-"""How many units of a pool its buyers have bought, so that a gate that lost data sells nobody more than the limit."""
+"""How many units of a pool its buyers have bought, so that a gate that lost data does not sell above the limit."""
 
 from collections.abc import Collection
 from typing import Any
@@ -15,7 +15,7 @@ _CHARGED = ("claimed", "captured")
 def bought_units(
     connection: Connection, sku_id: str, owners: Collection[str], *, with_payments: bool = False
 ) -> dict[str, int]:
-    """Units that are sold or claimed, and with payments also those for which money is being taken."""
+    """Units that are sold or claimed; with payments, also those that are being charged."""
     bought: dict[str, int] = {}
     queries = [_sold(sku_id, owners), _claimed(sku_id, owners), *([_charged(sku_id, owners)] if with_payments else [])]
     for query in queries:
@@ -25,7 +25,7 @@ def bought_units(
 
 
 def _of_owners(sku_id: str, owners: Collection[str]) -> Select[Any]:
-    # By the index of owners: see `batch.py` for why the pool must not be a condition that has one.
+    # Uses the index of owners: see `batch.py` for why the condition on the pool must not match an index.
     is_theirs = [reservations.c.owner_id.in_(owners), reservations.c.sku_id.concat(literal_column("''")) == sku_id]
     units = func.sum(reservations.c.quantity)
     query = select(reservations.c.owner_id, units).where(*is_theirs, reservations.c.counted, is_counted_in(sku_id))
@@ -46,7 +46,7 @@ def _claimed(sku_id: str, owners: Collection[str]) -> Select[Any]:
 
 
 def _charged(sku_id: str, owners: Collection[str]) -> Select[Any]:
-    """Neither sold nor claimed yet, but certain to be, unless the money goes back."""
+    """Neither sold nor claimed yet, but they will be unless the money is returned."""
     unsold = reservations.c.reservation_id.not_in(select(claims.c.reservation_id).where(claims.c.sku_id == sku_id))
     paying = payments.c.reservation_id == reservations.c.reservation_id
     is_charged = [reservations.c.status == Status.SETTLING, payments.c.state.in_(_CHARGED), unsold]

@@ -1,4 +1,4 @@
-"""Whose sales are claimed, and not recorded yet."""
+"""Owners of sales that are claimed but not recorded yet."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from holdfast.ledger.tables.stock import claims
 class ClaimOwners:
     def __init__(self, dialect_name: str) -> None:
         given = rows_parameter(dialect_name, [claims.c.owner_id])
-        # Claims wait for a moment only: there are too few for an index of their owners.
+        # Claims exist only briefly: there are too few for an index on their owners.
         self._claimed = select(claims.c.owner_id, claims.c.sku_id).where(claims.c.owner_id.in_(select(*given.c)))
 
     def pools(self, connection: Connection, owner_ids: Iterable[str]) -> dict[str, set[str]]:

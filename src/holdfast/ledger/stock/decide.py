@@ -1,4 +1,4 @@
-"""Decides a batch of commands for one pool in the database: the way in for everything that changes stock."""
+"""Decides a batch of commands for one pool in the database: the entry point for every change of stock."""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -44,7 +44,7 @@ def decide_timed(state: State, commands: Sequence[Command], now: int) -> Decisio
 def decide_without_lock(
     connection: Connection, queries: BatchQueries, clock: Clock, sku_id: str, attempts: Sequence[Reserve]
 ) -> list[Verdict] | None:
-    """The verdicts on attempts, read from one snapshot; None if they would change anything."""
+    """The verdicts on attempts, based on one snapshot; None if they would change anything."""
     state, decided_at = queries.see(connection, sku_id, attempts)
     now = pool_time(clock.now_ms(connection), decided_at)
     if any(reservation.is_due(now) for reservation in state.reservations.values()):

@@ -1,13 +1,13 @@
-"""What a gate in Redis is rebuilt from, in portions, because a pool may have a million holds.
+"""The state from which a gate in Redis is rebuilt, in portions, because a pool may have a million holds.
 
-Read after the new epoch has begun and before the pool is open: nothing changes in between, because the ledger accepts
-only entries of a gate that is open under its epoch. If another process begins a newer epoch meanwhile, Redis refuses
-the rest of this one; and it does not open a pool whose holds do not add up to its counts.
+It is read after the new epoch has begun and before the pool is open. Nothing changes in between, because the ledger
+accepts only entries of a gate that is open under its epoch. If another process begins a newer epoch meanwhile, Redis
+refuses the remaining portions of this one. Redis also does not open a pool whose holds do not add up to its counts.
 
-Rows are read as they are sent, without an object for each, because nobody can buy meanwhile.
+Rows are sent without creating an object for each, because nobody can buy during the rebuild.
 
-Each portion ends with a mark, from which the next one continues; the last has none. A portion limits the rows that are
-read, not those that are found: a pool that has sold much has few holds among many rows.
+Each portion ends with a mark from which the next one continues; the last has none. A portion limits the rows that are
+scanned, not those that match: a pool with many sales has few holds among many rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from holdfast.domain.stock.rulebook import LIVE, RELEASED
 from holdfast.ledger.stock.journal import HELD
 from holdfast.ledger.tables.stock import idempotency, pools, reservations
 
-# Redis loads this many in some milliseconds, in which it does nothing else; each portion is synced.
+# Redis loads this many in some milliseconds, during which it does nothing else. Each portion is synced.
 PORTION = 2_500
 
 Mark: TypeAlias = tuple[str, ...]
@@ -30,7 +30,7 @@ _HOLD = [
     reservations.c[name]
     for name in ("reservation_id", "owner_id", "quantity", "status", "created_at", "expires_at", "attempts")
 ]
-# Plain strings, as they are in a row: an enum member is hashed ten times as slowly.
+# Plain strings, as stored in a row: hashing an enum member is ten times as slow.
 _HELD, _LIVE, _RELEASED = (frozenset(status.value for status in some) for some in (HELD, LIVE, RELEASED))
 _ACTIVE = Status.ACTIVE.value
 _FIRST_ANSWER = [
@@ -40,7 +40,7 @@ _FIRST_ANSWER = [
 
 
 class Portion(NamedTuple):
-    """Rows of what is held, and of each owner: live units, released holds, and the ids of active ones."""
+    """The held reservations, and for each owner: live units, released holds, and the IDs of active ones."""
 
     holds: Sequence[Row[Any]]
     owners: Mapping[str, tuple[int, int, list[str]]]
@@ -53,7 +53,7 @@ def holds_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[Portio
 
 
 def holds_and_owners_after(connection: Connection, sku_id: str, mark: Mark) -> tuple[Portion, Mark]:
-    """What each owner has in this portion. An owner may appear in several, and Redis adds them up: portions by owner
+    """What each owner has in this portion. Redis adds up an owner's values over several portions: portions by owner
     would have to read the whole pool."""
     in_portion, mark = _portion_after(connection, sku_id, mark)
     since = connection.execute(select(pools.c.counted_from).where(pools.c.sku_id == sku_id)).scalar() or 0

@@ -1,12 +1,12 @@
 """The counters of each pool over time, for charts that survive a reload and are the same on every machine.
 
-The model. A row is what was counted under a name in a span of time: a second at first. Every process adds its counts to
-the row of the second, so a row is the sum over all of them. Names that begin with `level.` are no counts but values at
-the time; of several the highest is kept, and one that did not change has no row.
+The model. A row is a count under a name in a time span, initially one second. Every process adds its counts to the row
+of the current second, so a row is the sum over all processes. Names that begin with `level.` are not counts but current
+values; the highest in a span is kept, and an unchanged value has no row.
 
-It stays small. A rush is worth its seconds for as long as it is kept: the first hour of a pool's history stays as it
-is, and so does the last. What is between becomes minutes, and ten minutes once it is a day old. Rows go when they are
-older than `KEPT_MS`. `take_turn` lets one process do that for all of them.
+Size. The first hour of a pool's history and the most recent hour keep their one-second rows. Rows in between are merged
+into minutes, and into ten minutes once they are a day old. Rows older than `KEPT_MS` are deleted. `take_turn` selects
+the process that does this for all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ from holdfast.ledger.tables.stock import pool_counts, pool_history
 from holdfast.runtime.counters import SERVER
 
 LEVEL = "level."
-# Seconds to a row, and how old a row is when it becomes part of one.
+# The length of a span in seconds, and the age at which rows are merged into it.
 COARSER = ((60, 3_600_000), (600, 24 * 3_600_000))
 FIRST_MS = 3_600_000
 KEPT_MS = 90 * 24 * 3_600_000
 _c = pool_history.c
-# Both read and coarsen: counts add up, of levels the highest is kept.
+# For both reading and merging: counts add up, and the highest level is kept.
 _TOTAL = case((_c.name.startswith(LEVEL), func.max(_c.number)), else_=func.sum(_c.number))
 
 
@@ -68,7 +68,7 @@ def _upsert(connection: Connection, statement: Any, number: Any, rows: Sequence[
 
 
 def take_turn(connection: Connection, name: str, now: int, every_ms: int) -> bool:
-    """Whether nobody has had it for so long; then nobody else has it until this transaction ends."""
+    """Whether nobody has done it for `every_ms`; if so, nobody else can until this transaction ends."""
     key = {"sku_id": SERVER, "name": name}
     statement = insert_for(connection)(pool_counts)
     connection.execute(statement.on_conflict_do_nothing(), {**key, "number": 0})
@@ -80,7 +80,7 @@ def take_turn(connection: Connection, name: str, now: int, every_ms: int) -> boo
 def coarsen(connection: Connection, now: int) -> None:
     firsts = connection.execute(select(_c.sku_id, func.min(_c.at)).group_by(_c.sku_id)).all()
     for sku_id, first in firsts:
-        # The server's counters go on for ever, so there is no first hour of a sale.
+        # The server's counters run continuously, so they have no first hour of a sale.
         since = first if sku_id == SERVER else first + FIRST_MS
         for seconds, age_ms in COARSER:
             _merge(connection, sku_id, seconds, since, now - age_ms)
@@ -88,7 +88,7 @@ def coarsen(connection: Connection, now: int) -> None:
 
 
 def _merge(connection: Connection, sku_id: str, seconds: int, since: int, until: int) -> None:
-    """Whole spans only."""
+    """Merges complete spans only."""
     span_ms = seconds * 1000
     first, last = -(-since // span_ms) * span_ms, until // span_ms * span_ms
     old = (_c.sku_id == sku_id, _c.seconds < seconds, _c.at >= first, _c.at < last)
@@ -96,13 +96,13 @@ def _merge(connection: Connection, sku_id: str, seconds: int, since: int, until:
     sums = select(_c.sku_id, literal(seconds), at, _c.name, _TOTAL).where(*old).group_by(_c.sku_id, at, _c.name)
     statement = insert_for(connection)(pool_history)
     columns = ["sku_id", "seconds", "at", "name", "number"]
-    # A row there already is from counts that were late: none are, after an hour.
+    # An existing row comes from late counts. There are none after an hour.
     _upsert(connection, statement.from_select(columns, sums), statement.excluded.number + _c.number)
     connection.execute(delete(pool_history).where(*old))
 
 
 def _begin(span_ms: int) -> ColumnElement[int]:
-    """No parameter: PostgreSQL would not know that it groups by what it selects."""
+    """Not a parameter: PostgreSQL would not recognise the grouped expression in the selected one."""
     return _c.at - _c.at % literal_column(str(span_ms), BigInteger)
 
 
@@ -111,11 +111,11 @@ def first_at(connection: Connection, sku_id: str, since: int) -> int | None:
 
 
 def history_of(connection: Connection, sku_id: str, since: int, until: int, seconds: int) -> list[Span]:
-    """In spans of this many seconds, or more where it is coarser. Spans in which nothing happened are left out."""
+    """In spans of this many seconds, or longer ones where rows were merged. Empty spans are left out."""
     span_ms = seconds * 1000
     at, width = _begin(span_ms), func.max(_c.seconds)
     wanted = select(at.label("at"), _c.name, _TOTAL.label("number"), width.label("seconds"))
-    # Requests that were turned away are the server's.
+    # Rejected requests are counted for the server.
     wanted = wanted.where(_c.sku_id.in_((sku_id, SERVER)), _c.at >= since, _c.at < until).group_by(at, _c.name)
     found: dict[int, dict[str, int]] = {}
     widths: dict[int, int] = {}

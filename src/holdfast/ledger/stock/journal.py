@@ -1,10 +1,10 @@
-"""The ledger behind a gate in Redis: its position in the journal, its claims, and what a rebuild starts from.
+"""The ledger's side of a gate in Redis: its position in the journal, its claims, and the start of a rebuild.
 
-Everything here happens under the lock of the pool's row. Entries are stored in order, each exactly once: an entry is
-accepted only if it is the next one of the ledger's epoch, was decided on the state the ledger has, and its counts match
-its events. So a gate that went back in time, or counts wrongly, cannot write its errors into the ledger. A claim
-records a sale before the journal does, and only while what is sold and claimed stays within the total: whatever Redis
-believes, the ledger does not oversell. A rebuild begins a new epoch; after that, entries and claims of the old one are
+Everything here happens under the lock of the pool's row. Entries are stored in order, each exactly once. An entry is
+accepted only if it is the next one of the ledger's epoch, was decided on the state that the ledger has, and has counts
+that match its events. So a gate that went back in time or miscounts cannot write its errors into the ledger. A claim
+records a sale before the journal does, and only while sold and claimed units stay within the total: whatever the state
+of Redis, the ledger does not oversell. A rebuild begins a new epoch; entries and claims of the old one are then
 refused.
 """
 
@@ -26,7 +26,7 @@ from holdfast.ledger.tables.stock import claims, pools, reservations
 
 HELD = (Status.ACTIVE, Status.SETTLING)
 _RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-# An epoch begins with every rebuild of a pool: no backup is older than this many.
+# Every rebuild of a pool begins an epoch. No backup is older than this many epochs.
 FORGOTTEN_EPOCHS_MAX = 1_000_000
 _POSITIONS = select(pools.c.sku_id, pools.c.epoch, pools.c.journal_seq).where(pools.c.epoch > 0)
 
@@ -37,22 +37,22 @@ class Entry(Struct, frozen=True):
     epoch: int
     seq: int
     now: int
-    # When the previous entry was decided. Two histories may reuse a number, but not with the same time.
+    # When the previous entry was decided. Two histories may share a number, but not with the same time.
     after: int
     changes: Changes
 
 
 class OverLimit(Exception):
-    """An entry sells somebody more than the limit."""
+    """An entry sells an owner more than the limit."""
 
 
 class SoldBefore(Exception):
-    """An entry returns units that the ledger has claimed as sold, or moves a reservation that was taken back for them:
-    the gate has lost the sale."""
+    """An entry returns units that the ledger has claimed as sold, or moves a reservation that was ended to make room
+    for them: the gate has lost the sale."""
 
 
 class NewEpoch(Struct, frozen=True):
-    """What a rebuilt gate starts from. Holds are read afterwards (`gate_state.py`)."""
+    """The starting state of a rebuilt gate. Holds are read afterwards (`gate_state.py`)."""
 
     epoch: int
     decided_at: int
@@ -65,20 +65,20 @@ def position(connection: Connection, sku_id: str) -> Position | None:
 
 
 def positions(connection: Connection, sku_ids: Sequence[str] | None = None) -> dict[str, Position]:
-    """Of the pools that are decided in Redis."""
+    """The positions of the pools that are decided in Redis."""
     query = _POSITIONS if sku_ids is None else _POSITIONS.where(pools.c.sku_id.in_(sku_ids))
     return {row.sku_id: Position.of(row) for row in connection.execute(query)}
 
 
 def outrun_epochs(connection: Connection) -> None:
-    """A ledger that went back may have forgotten epochs that Redis knows. None of them must ever begin again."""
+    """A ledger that went back may have forgotten epochs that Redis knows. None of them may ever be used again."""
     epoch = pools.c.epoch
     forgotten = case((epoch > 0, epoch + FORGOTTEN_EPOCHS_MAX), else_=epoch - FORGOTTEN_EPOCHS_MAX)
     connection.execute(update(pools).where(epoch != 0).values(epoch=forgotten, journal_seq=0))
 
 
 def retire(connection: Connection, locked: LockedPool) -> None:
-    """The pool is no longer in Redis. Its epoch is kept, so that it never begins again."""
+    """The pool is no longer in Redis. Its epoch is kept, so that it is never used again."""
     ended = update(pools).where(pools.c.sku_id == locked.sku_id)
     connection.execute(ended.values(epoch=-locked.position.epoch, journal_seq=0))
 
@@ -93,13 +93,13 @@ def find_reservations(connection: Connection, sku_id: str, ids: Sequence[str]) -
 
 
 class Journal:
-    """The statements about one journal, under the lock of its pool."""
+    """The statements on one journal, under the lock of its pool."""
 
     def __init__(self, queries: BatchQueries) -> None:
         self._queries = queries
 
     def store(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> Position | None:
-        """Store the entries that come next, in order; returns the new position."""
+        """Store the next entries, in order. Returns the new position."""
         locked = self._queries.lock(connection, sku_id, ())
         if locked.pool is None:
             return None
@@ -114,7 +114,7 @@ class Journal:
             connection, locked, unclaimed_sales(connection, changes)
         ):
             raise OverLimit
-        # Until a lost sale is settled, grants of its units are taken back; the gate may still move these.
+        # Until a lost sale is settled, grants of its units are ended here; the gate may still move these.
         if claimed and (
             returned_in(changes) & claimed.keys()
             or returned_among(connection, [r.reservation_id for r in changes.moved])
@@ -130,7 +130,7 @@ class Journal:
         return to
 
     def claim(self, connection: Connection, sku_id: str, epoch: int, wanted: Sequence[Reservation], now: int) -> int:
-        """Claim the units of these sold reservations, in order; returns how many could be claimed."""
+        """Claim the units of these sold reservations, in order. Returns how many could be claimed."""
         locked = self._queries.lock(connection, sku_id, ())
         if locked.pool is None or locked.position.epoch != epoch:
             return 0
@@ -162,10 +162,10 @@ class Journal:
         return NewEpoch(epoch, decided_at, pool, counters_of(connection, sku_id))
 
     def _settle_claims(self, connection: Connection, locked: LockedPool, now: int) -> Pool:
-        """What was claimed is sold, whether or not the journal ever recorded it.
+        """Claimed units are sold, whether or not the journal ever recorded it.
 
-        If a gate that had lost a sale granted the same units again, that later grant cannot be kept: the newest holds
-        end first, and those being paid for last.
+        If a gate that had lost a sale granted its units again, that later grant cannot be kept: the newest holds end
+        first, and those being paid for last.
         """
         sku_id, pool = locked.sku_id, locked.pool
         assert pool is not None
@@ -192,7 +192,7 @@ class Journal:
 
 
 def unclaimed_sales(connection: Connection, changes: Changes) -> list[Reservation]:
-    """Those that the ledger has not checked against the limit when it claimed them."""
+    """The sales that the ledger has not checked against the limit when it claimed them."""
     sold = sold_in(changes)
     known = _already_claimed(connection, list(sold)) if sold else set()
     return [r for r in (*changes.created, *changes.moved) if r.reservation_id in sold - known]
@@ -218,7 +218,7 @@ def _next_entries(
 def follows(entry: Entry, pool: Pool, decided_at: int, claimed: Mapping[str, int]) -> bool:
     """Whether an entry with the right number was decided on this state of the pool.
 
-    A gate that lost a sale counts without it, and would sell its units again: the claim prevents that.
+    A gate that lost a sale counts without it and would sell its units again; the claim prevents that.
     """
     said = entry.changes.pool
     assert said is not None
@@ -256,7 +256,7 @@ def counts_after(pool: Pool, changes: Changes) -> tuple[int, int, int]:
 
 
 def fold(batches: Sequence[Changes]) -> Changes:
-    """Several batches in a row as one."""
+    """Merges consecutive batches into one."""
     created: dict[str, Reservation] = {}
     moved: dict[str, Reservation] = {}
     whole = Changes()
@@ -281,7 +281,7 @@ def forget_claims(connection: Connection, changes: Changes) -> None:
 
 
 def over_the_limit(connection: Connection, locked: LockedPool, sold: Sequence[Reservation]) -> set[str]:
-    """Which of these sales, not in the ledger yet, give their owners more than the limit: the gate has lost data."""
+    """Which of these sales, not in the ledger yet, put their owners above the limit: the gate has lost data."""
     limit = None if locked.pool is None else locked.pool.rules.per_owner_limit
     if limit is None or not sold:
         return set()
@@ -305,14 +305,14 @@ def _already_claimed(connection: Connection, ids: list[str]) -> set[str]:
 
 
 def returned_among(connection: Connection, ids: list[str]) -> set[str]:
-    """Those whose units were returned: only a gate that lost that can call them sold."""
+    """The reservations whose units were returned: only a gate that lost that can report them as sold."""
     ended = reservations.c.status.in_(_RETURNED)
     query = select(reservations.c.reservation_id).where(reservations.c.reservation_id.in_(ids), ended)
     return set(connection.execute(query).scalars())
 
 
 def claimed_units(connection: Connection, sku_id: str) -> dict[str, int]:
-    """Claims that the journal has not confirmed yet. Each waits for a moment only, so they are few."""
+    """Claims that the journal has not confirmed yet. Each exists only briefly, so they are few."""
     rows = connection.execute(select(claims.c.reservation_id, claims.c.quantity).where(claims.c.sku_id == sku_id))
     return {row.reservation_id: row.quantity for row in rows}
 
@@ -346,12 +346,12 @@ def _claimed(connection: Connection, sku_id: str, now: int) -> list[Reservation]
 
 
 def _confirmed(known: Reservation, claimed: Reservation) -> Reservation:
-    """Until when it was held is what the claim says: the gate may have lost an extension before the ledger had it."""
+    """The claim determines the deadline of the hold: the gate may have lost an extension before the ledger had it."""
     return replace(known, status=Status.CONFIRMED, expires_at=claimed.expires_at, confirmed_at=claimed.confirmed_at)
 
 
 def _held_besides(connection: Connection, sku_id: str, ids: Collection[str]) -> tuple[int, int]:
-    """The units that are held, without these reservations, and how many of the holds are active."""
+    """The units held by other reservations, and how many of those holds are active."""
     units = func.coalesce(func.sum(reservations.c.quantity), 0)
     active = func.count().filter(reservations.c.status == Status.ACTIVE)
     row = connection.execute(select(units, active).where(*_is_held(sku_id, ids))).one()

@@ -1,17 +1,17 @@
-"""Journal entries that the ledger refuses, in whole or in part: parked, so that those behind them are stored.
+"""Journal entries that the ledger refuses, in whole or in part. They are parked so that later entries can be stored.
 
-The model. A gate that lost a record may grant what it has granted before: a second reservation under one idempotency
-key, or one ID twice. The ledger refuses such an entry, today and at every retry. So what it can accept of the entry is
-stored, the rest is parked for a person, and the pool is rebuilt, because from then on gate and ledger differ. Both
-reservations of a key were acknowledged, so both are kept; the key stays with the first.
+The model. A gate that lost a record may repeat an earlier grant: a second reservation under one idempotency key, or one
+ID twice. The ledger refuses such an entry at every retry. So the acceptable part of the entry is stored, the rest is
+parked for an operator, and the pool is rebuilt, because from then on gate and ledger differ. Both reservations of a key
+were acknowledged, so both are kept; the key stays with the first.
 
-Behind a parked entry, the gate's counts include what the ledger left out. There the counts are computed from what is
-stored, and a reservation that the ledger has never heard of is created as the entry describes it. This ends with the
-epoch: the rebuild begins a new one.
+After a parked entry, the gate's counts include what the ledger left out. So counts are computed from what is stored,
+and a reservation that the ledger does not know is created as the entry describes it. This ends with the epoch: the
+rebuild begins a new one.
 
-A gate that came back with older data uses the numbers of its journal again. What it has granted since was acknowledged
-too: such entries are not taken for the stored ones of the same number, and the rebuild adopts their reservations as
-far as the ledger has units for them. The others never existed.
+A gate that came back with older data reuses the numbers of its journal. What it has granted since then was acknowledged
+too, so these entries are not mistaken for the stored ones with the same numbers. The rebuild adopts their reservations
+as far as the ledger has units for them. The others never existed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,14 +53,14 @@ _CONTRADICTED = (*_REFUSED, OverLimit, SoldBefore)
 
 
 class _Part(Struct):
-    """What is stored of an entry, and what an operator has to know about the rest."""
+    """The stored part of an entry, and what an operator must know about the rest."""
 
     changes: Changes
     history: list[dict[str, Any]]
 
 
 class _Impossible(Exception):
-    """More would be held and sold than there is."""
+    """More units would be held and sold than exist."""
 
 
 class ParkingJournal:
@@ -69,7 +69,7 @@ class ParkingJournal:
         self._journal = Journal(queries)
 
     def store(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> Position | None:
-        """Store the entries that come next, in order; returns the new position."""
+        """Store the next entries, in order. Returns the new position."""
         try:
             with connection.begin_nested():
                 reached = self._journal.store(connection, sku_id, entries)
@@ -80,8 +80,8 @@ class ParkingJournal:
         return reached
 
     def park_reused_numbers(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> bool:
-        """Whether these entries, by their numbers stored before, grant what the ledger does not have. Then the pool is
-        rebuilt, because one is parked."""
+        """Whether these entries, whose numbers are already stored, grant what the ledger does not have. If so, one of
+        them is parked, which causes a rebuild of the pool."""
         reused = next((entry for entry in entries if _unheard(connection, entry)), None)
         if reused is None:
             return False
@@ -91,7 +91,7 @@ class ParkingJournal:
         return True
 
     def adopt(self, connection: Connection, sku_id: str, entries: Sequence[Entry]) -> None:
-        """Store the reservations of entries that do not follow what the ledger has, if it has units for them."""
+        """Store the reservations of entries that do not follow the ledger's state, if it has units for them."""
         adopted: set[str] = set()
         for entry in entries:
             unheard = _unheard(connection, entry)
@@ -152,7 +152,7 @@ class ParkingJournal:
         forget_claims(connection, changes)
 
     def _counted(self, connection: Connection, pool: Pool, changes: Changes) -> Pool:
-        """The pool after these changes, by what the ledger has."""
+        """The pool after these changes, based on the ledger's rows."""
         total, held, sold = counts_after(pool, changes)
         sold_here = sold_in(changes)
         claimed = claimed_units(connection, pool.sku_id)
@@ -171,7 +171,7 @@ def _unheard(connection: Connection, entry: Entry) -> set[str]:
 
 
 def _fits(pool: Pool | None, granted: Iterable[Reservation]) -> set[str]:
-    """The first of these reservations, as many as there are units for."""
+    """The longest prefix of these reservations for which there are units."""
     free = 0 if pool is None else pool.available
     fitting: set[str] = set()
     for r in granted:
@@ -182,7 +182,7 @@ def _fits(pool: Pool | None, granted: Iterable[Reservation]) -> set[str]:
 
 
 def _about(entry: Entry, wanted: set[str], locked: LockedPool) -> Entry:
-    """What an entry says about these reservations. The stock and the rules are those of the ledger."""
+    """What an entry says about these reservations. Stock and rules are the ledger's."""
     changes = entry.changes
     own = Changes(
         pool=locked.pool,
@@ -195,7 +195,7 @@ def _about(entry: Entry, wanted: set[str], locked: LockedPool) -> Entry:
 
 
 def _without_excess(connection: Connection, locked: LockedPool, entry: Entry) -> Entry:
-    """Sales that give their owners more than the limit become returns."""
+    """Converts sales that put their owners above the limit into returns."""
     over = over_the_limit(connection, locked, unclaimed_sales(connection, entry.changes))
     if not over:
         return entry
@@ -215,7 +215,7 @@ def _without_excess(connection: Connection, locked: LockedPool, entry: Entry) ->
 
 
 def _storable(connection: Connection, sku_id: str, entry: Entry) -> _Part:
-    """The entry without what contradicts the ledger."""
+    """The entry without the parts that contradict the ledger."""
     changes = entry.changes
     named = [r.reservation_id for r in (*changes.created, *changes.moved)]
     homes = _homes(connection, named)
@@ -252,7 +252,7 @@ def _storable(connection: Connection, sku_id: str, entry: Entry) -> _Part:
 
 
 def _fitting(connection: Connection, pool: Pool, entry: Entry, part: _Part) -> _Part:
-    """Where a sale was left out that the gate has lost, its units were granted again: the newest of these grants end,
+    """If a sale that the gate has lost was left out, its units were granted again: the newest of these grants end,
     those being paid for last."""
     changes = part.changes
     total, held, sold = counts_after(pool, changes)
@@ -269,7 +269,8 @@ def _fitting(connection: Connection, pool: Pool, entry: Entry, part: _Part) -> _
         ended[r.reservation_id] = replace(r, status=Status.CANCELLED if r.status is Status.ACTIVE else Status.FAILED)
         excess -= r.quantity
     created = [ended.get(r.reservation_id, r) for r in changes.created]
-    # What returned units comes first, and each that is taken back ends at once: there is no room for all together.
+    # Returns are applied first, and each hold that is taken back ends at once: there is no room for all of them
+    # together.
     returned = {r.reservation_id for r in changes.moved} & returned_in(changes)
     freed = [event for event in changes.events if event.reservation_id in returned]
     others = [event for event in changes.events if event.reservation_id not in returned | ended.keys()]

@@ -17,7 +17,7 @@ _RETURNS = {f"reservation.{why}": f"{counters.RETURNED}{why}" for why in ("expir
 
 
 def insert_for(connection: Connection) -> Callable[[Table], Any]:
-    """The insert of its dialect, which has `on_conflict_do_update`."""
+    """The dialect's insert, which has `on_conflict_do_update`."""
     return sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
 
 
@@ -26,7 +26,7 @@ def add_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) ->
     added = statement.on_conflict_do_update(
         index_elements=["sku_id", "name"], set_={"number": pool_counts.c.number + statement.excluded.number}
     )
-    # In the same order everywhere, so that two processes cannot deadlock.
+    # In a fixed order, so that two processes cannot deadlock.
     rows = [{"sku_id": sku_id, "name": name, "number": counts[sku_id, name]} for sku_id, name in sorted(counts)]
     connection.execute(added, rows)
 
@@ -37,7 +37,7 @@ def counts_of(connection: Connection, sku_id: str) -> dict[str, int]:
 
 
 def count_returns(sku_id: str, events: Iterable[Event]) -> None:
-    """Units that went back to a pool, by why; those of a shard count for the whole pool."""
+    """Count units returned to a pool, by reason; those of a shard count for the whole pool."""
     returned: defaultdict[str, int] = defaultdict(int)
     for event in events:
         if event.type in _RETURNS:

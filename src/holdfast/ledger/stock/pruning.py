@@ -1,13 +1,13 @@
-"""Deletes reservations that came to nothing, with all their events, once they are old.
+"""Deletes reservations that ended unsold, with all their events, once they are old.
 
 The model. A reservation that was cancelled, expired or failed took units and returned them, so its events add up to
-nothing: without them the sums over a pool's events are the same. What was sold stays, and so does what a payment, a
-settlement or a claim refers to, and what a webhook has not been told yet. In place of what is deleted the
-pool gets one event, `pool.pruned`, with how many reservations it stands for, the units they took and returned, and a
-digest of their hashes, which stay, and of the digest before it. So `holdfast verify` still finds that everything adds
-up and that history is unchanged, and a backup can be checked against the hashes.
+zero: the sums over a pool's events stay the same without them. Sold reservations are kept, and so are those that a
+payment, a settlement, a claim or an undelivered webhook refers to. One event in the pool, `pool.pruned`, replaces what
+is deleted. It has the number of deleted reservations, the units they took and returned, and a digest of their hashes,
+which stay, and of the previous digest. So `holdfast verify` still finds that everything adds up and that history is
+unchanged, and a backup can be checked against the hashes.
 
-It visits one pool after the other, a portion at a time under the pool's lock, and remembers how far it came.
+The pruner visits one pool after the other, a portion at a time under the pool's lock, and stores its progress.
 """
 
 import re
@@ -29,14 +29,14 @@ from holdfast.ledger.tables.webhooks import webhooks
 PRUNED = "pool.pruned"
 RETURNED = (Status.CANCELLED, Status.EXPIRED, Status.FAILED)
 _KEPT_FOR = (payments, settlements, claims)
-# Idempotency keys, which answer with their reservation, are kept for little more than a day.
+# Idempotency keys, whose replies include their reservation, are kept for little more than a day.
 LEAST_KEPT_MS = 2 * 24 * 3_600_000
-# What was sold stays and is looked at again in every round, so rounds are rare.
+# Sold reservations stay and are scanned again in every round, so rounds are rare.
 ROUND_MS = 3_600_000
 
 
 class Pruned(Struct, frozen=True):
-    """The subject of the event: what it stands for."""
+    """The subject of the event: the reservations it replaces."""
 
     count: int
     taken: int
@@ -45,7 +45,7 @@ class Pruned(Struct, frozen=True):
 
     @classmethod
     def parse(cls, subject: str) -> "Pruned | None":
-        """None if it is not one of ours."""
+        """None if the text is not such a subject."""
         match = re.fullmatch(r"(\d+)/(\d+)/(\d+)/(\w+)", subject)
         return None if match is None else cls(int(match[1]), int(match[2]), int(match[3]), match[4])
 
@@ -54,23 +54,23 @@ class Pruned(Struct, frozen=True):
 
 
 def oldest_returned(connection: Connection) -> str | None:
-    """The oldest reservation that could be deleted one day."""
+    """The oldest reservation that may be deleted at some point."""
     returned = select(func.min(reservations.c.reservation_id)).where(reservations.c.status.in_(RETURNED))
     return connection.execute(returned).scalar()
 
 
 class ReservationPruner:
     def __init__(self, archived_seq: int | None = None) -> None:
-        """With `archived_seq`, events after that one are not in the archive, and nothing that has one is deleted."""
+        """With `archived_seq`, later events are not in the archive, and no reservation that has one is deleted."""
         self._archived_seq = archived_seq
         self.deleted = 0
         self._sku_id = ""
         self._after = ""
-        # What is older than this was looked at in the last round.
+        # Reservations older than this were checked in the last round.
         self._done = 0
 
     def prune(self, connection: Connection, older_than: int, *, limit: int) -> int:
-        """Deletes the next portion. Gives `limit` while there is more to look at in this round."""
+        """Deletes the next portion. Returns `limit` while this round has more to check."""
         if older_than < self._done + ROUND_MS:
             return 0
         rows = self._next_rows(connection, older_than, limit)
@@ -87,7 +87,7 @@ class ReservationPruner:
         return limit if self._sku_id else 0
 
     def _next_rows(self, connection: Connection, older_than: int, limit: int) -> Sequence[Any]:
-        # An ID begins with the time it was made at.
+        # An ID begins with its creation time.
         young = f"rsv_{max(older_than, 0):012x}"
         query = select(reservations.c.reservation_id, reservations.c.status).where(
             reservations.c.sku_id == self._sku_id,
@@ -106,7 +106,7 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     if pool is None:
         return 0
     found = connection.execute(_history_of(connection, ids, older_than)).all()
-    # All of its events must be old: one may have ended long after it was made.
+    # All of its events must be old: it may have ended long after it was created.
     young = {row.reservation_id for row in found if row.at >= older_than or _is_after(row.seq, archived_seq)}
     old = [row for row in found if row.reservation_id not in young]
     if not old:
@@ -117,7 +117,7 @@ def _replace(connection: Connection, sku_id: str, ids: Sequence[str], older_than
     stands_for = _stands_for(old, pruning_digest(_last_digest(connection, pool.pruned_seq), hashes.values()))
     told = {"sku_id": sku_id, "type": PRUNED, "at": pool.decided_at}
     told |= {"quantity": stands_for.taken, "subject": str(stands_for), "facts": NO_FACTS}
-    # Before anything is deleted: SQLite numbers an event after the highest there is, which must never become less.
+    # Before any deletion: SQLite numbers an event after the highest existing one, which must never decrease.
     pruned_by = connection.execute(insert(events).values(**told).returning(events.c.seq)).scalar_one()
     connection.execute(update(pools).where(of_pool).values(pruned_seq=pruned_by))
     prune_events(connection, seqs, hashes, pruned_by)
@@ -140,8 +140,8 @@ def _history_of(connection: Connection, ids: Sequence[str], older_than: int) -> 
 
 
 def _published(connection: Connection, older_than: int) -> int | None:
-    """The event that every webhook and the stream have come to; None if there are none. A stream that no process has
-    published since then was switched off."""
+    """The last event that every webhook and the stream have reached; None if there are none. A stream that no process
+    has published since then was switched off."""
     relayed = select(func.min(webhooks.c.relayed_seq)).where(webhooks.c.disabled_at.is_(None))
     streamed = select(streams.c.position).where(streams.c.name == "kafka", streams.c.leased_until > older_than)
     found = [connection.execute(query).scalar() for query in (relayed, streamed)]
@@ -149,7 +149,7 @@ def _published(connection: Connection, older_than: int) -> int | None:
 
 
 def pruning_digest(before: str, hashes: Iterable[bytes]) -> str:
-    """Of events that are pruned together, in order, after a digest."""
+    """Digest of events that are pruned together, in order, continuing an earlier digest."""
     return sha256(before.encode() + b"".join(hashes)).hexdigest()
 
 

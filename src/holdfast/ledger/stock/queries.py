@@ -55,8 +55,8 @@ class PoolQueries:
             .label("next"),
         )
         self._some_views = self._views.where(pools.c.sku_id.in_(wanted))
-        # By the first entry of the index, never by EXISTS: PostgreSQL turns that into a join and, with statistics that
-        # lag behind during a sale, reads every reservation to find that none is due.
+        # Through the first index entry, never through EXISTS: PostgreSQL turns that into a join, and with statistics
+        # that lag behind during a sale it reads every reservation to find that none is due.
         earliest = select(func.min(reservations.c.expires_at)).where(of_pool, is_active).scalar_subquery()
         self._due_pools = (
             select(pools.c.sku_id, earliest)
@@ -88,7 +88,7 @@ class PoolQueries:
         return [(row[0], row[1]) for row in connection.execute(self._due_pools, {"now": now})]
 
     def overdue(self, connection: Connection, now: int) -> tuple[int, int | None]:
-        """How many holds are past their deadline, and the earliest deadline of them."""
+        """How many holds are past their deadline, and their earliest deadline."""
         count, earliest = connection.execute(self._overdue, {"now": now}).one()
         return int(count), earliest
 
@@ -105,7 +105,7 @@ def _view(row: Any) -> PoolView:
 
 
 def _whole(connection: Connection, views: Sequence[PoolView]) -> list[PoolView]:
-    """Shards summed up as the pool they are parts of."""
+    """The sum over the shards of a pool."""
     if not any(is_shard(view.pool.sku_id) for view in views):
         return list(views)
     by_sku: dict[str, list[PoolView]] = defaultdict(list)
@@ -144,14 +144,14 @@ reservation_queries = cache(ReservationQueries)
 
 
 def _reservation(row: Any) -> Reservation:
-    """Callers do not see shards."""
+    """Hides shards from callers."""
     reservation = reservation_from_row(row)
     is_of_shard = is_shard(reservation.sku_id)
     return replace(reservation, sku_id=whole_of(reservation.sku_id)) if is_of_shard else reservation
 
 
 def as_of(reservation: Reservation, now: int) -> Reservation:
-    """A reservation whose deadline has passed is expired, even in the moment before its units are returned."""
+    """A reservation past its deadline is expired, even before its units are returned."""
     return replace(reservation, status=Status.EXPIRED) if reservation.is_due(now) else reservation
 
 
@@ -166,7 +166,7 @@ def list_reservations(
     starting_after: str | None = None,
     among: SelectBase | None = None,
 ) -> tuple[list[Reservation], bool]:
-    """Newest first. Returns one page, and whether there is more. `among`: the IDs that come into question."""
+    """Newest first. Returns one page, and whether there is more. `among`: limits the result to these IDs."""
     query = select(reservations).order_by(reservations.c.reservation_id.desc()).limit(limit + 1)
     if sku_id is not None:
         query = query.where(reservations.c.sku_id.in_(names_of(connection, sku_id)))
@@ -190,9 +190,9 @@ def list_reservations(
 def ids_of_owner(connection: Connection, owner_id: str, sku_id: str | None) -> CompoundSelect[str]:
     """What an owner has in one pool, or in all that are in a sale.
 
-    An index over all reservations by owner would cost every grant (ADR 5). Where rules count owners there is one of
-    what they have; elsewhere purchases are found by their idempotency keys, which are kept for a day. What a service
-    reserved without a key, in a pool without a limit, is not found.
+    An index over all reservations by owner would slow down every grant (ADR 5). Where rules count owners, a partial
+    index exists. Elsewhere purchases are found by their idempotency keys, which are kept for a day. A service's
+    reservation without a key, in a pool without a limit, is not found.
     """
     in_a_sale = select(pools.c.sku_id).where(pools.c.sale_id.is_not(None))
     skus = in_a_sale if sku_id is None else list(names_of(connection, sku_id))
@@ -204,7 +204,7 @@ def ids_of_owner(connection: Connection, owner_id: str, sku_id: str | None) -> C
 
 
 def find_remembered(connection: Connection, sku_id: str, owner_id: str, key: str) -> Remembered | None:
-    """The first answer under an idempotency key."""
+    """The first result under an idempotency key."""
     same = (idempotency.c.sku_id == sku_id, idempotency.c.owner_id == owner_id, idempotency.c.key == key)
     row = connection.execute(select(idempotency).where(*same)).one_or_none()
     return None if row is None else remembered_from_row(row)

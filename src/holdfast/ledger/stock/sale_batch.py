@@ -1,4 +1,4 @@
-"""What a batch also writes if its pool is in a sale: settlements to do, and orders."""
+"""The additional writes of a batch whose pool is in a sale: settlements to do, and orders."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,12 +39,12 @@ _WORK = [settlements.c[name] for name in ("reservation_id", "sale_id", "sku_id",
     settlements.c.created_at,
 ]
 _SOLD = [orders.c[name] for name in ("order_id", "reservation_id", "sku_id", "buyer_id", "quantity", "number")]
-# All but the number, which is computed from the reservation.
+# All columns except the number, which is computed from the reservation.
 _ORDER = [column for column in orders.c if column.name != "number"]
 _EVENTS = [
     events.c[name] for name in ("sku_id", "reservation_id", "type", "at", "quantity", "expires_at", "subject", "facts")
 ]
-# A payment or a settlement reached an end that no other event tells.
+# A payment or settlement reached an end that no other event records.
 SETTLED = "settlement.ended"
 DECLINED = "payment.declined"
 _RETURNED = (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
@@ -87,7 +87,7 @@ class SaleQueries:
             self._tell(connection, "order.pending", _as_given(fresh, ordered), now)
 
     def cancel(self, connection: Connection, changed: Sequence[Reservation], now: int) -> None:
-        """The orders of reservations that ended without being paid. Only where a payment was begun is there one."""
+        """Cancel the orders of reservations that ended unpaid. An order exists only if a payment was begun."""
         ids = [r.reservation_id for r in changed if r.attempts and r.status in _RETURNED]
         if ids:
             unpaid = [orders.c.reservation_id.in_(ids), orders.c.status == OrderStatus.PENDING.value]
@@ -124,7 +124,7 @@ class SaleQueries:
         facts: Mapping[str, Mapping[str, object]],
         declined: Mapping[str, Reservation] = {},
     ) -> None:
-        """Record what settlements wrote otherwise, by reservation. `declined`: those whose payment was declined."""
+        """Record the other writes of settlements, by reservation. `declined`: those whose payment was declined."""
         rows: list[tuple[object, ...]] = []
         for reservation_id, about in facts.items():
             kept, said = declined.get(reservation_id), encode_facts(about)
@@ -146,7 +146,7 @@ def concerns_sale(changes: Changes) -> bool:
 
 
 def _as_given(found: Sequence[Row[Any]], given: Sequence[Reservation]) -> list[Row[Any]]:
-    """A database returns rows in any order. The facts of payments have running balances, so their order counts."""
+    """A database returns rows in any order. The facts of payments have running balances, so they must be in order."""
     places = {r.reservation_id: place for place, r in enumerate(given)}
     return sorted(found, key=lambda order: places[order.reservation_id])
 
@@ -172,8 +172,8 @@ def _ordered(event: str, order: Row[Any], now: int, paid: Mapping[str, object]) 
 
 
 def _begin_again(dialect_name: str) -> Any:
-    """The next attempt to pay. A settlement that ended its reservation cannot begin again: the constraint of the state
-    refuses the entry of a journal that says so."""
+    """The next payment attempt. A settlement that ended its reservation cannot begin again: the constraint on the state
+    refuses a journal entry that says so."""
     insert = sqlite_insert if dialect_name == "sqlite" else postgresql_insert
     given = rows_parameter(dialect_name, _WORK)
     # As in `upsert_rows`.
@@ -193,7 +193,7 @@ def _begin_again(dialect_name: str) -> Any:
 
 
 def _is_price_of(given: Any) -> ColumnElement[bool]:
-    """Only of those that may have a quote (`may_be_quoted`): the others cost no look-up."""
+    """Limited to those that may have a quote (`may_be_quoted`), so the others cost no look-up."""
     is_quoted = func.substr(given.c.reservation_id, 17, 1) == literal("8")
     return and_(is_quoted, quoted_prices.c.reservation_id == given.c.reservation_id)
 
@@ -216,7 +216,7 @@ def _insert_orders(dialect_name: str, status: OrderStatus) -> Any:
         (bindparam("now", type_=BigInteger) if is_paid else cast(null(), BigInteger)).label("confirmed_at"),
     ).select_from(given.join(sales, sale).outerjoin(quoted_prices, _is_price_of(given)))
     if dialect_name == "sqlite":
-        # Without a WHERE, SQLite takes the ON of ON CONFLICT for that of a join.
+        # Without a WHERE, SQLite parses the ON of ON CONFLICT as that of a join.
         priced = priced.where(true())
     statement = insert(orders).from_select([c.name for c in priced.selected_columns], priced)
     # The settler may have written the order before the journal recorded the sale.

@@ -1,7 +1,7 @@
 """Reads of pools and reservations, shared by their callers.
 
-Everyone who asks during a read shares the next one (`runtime/batching.py`), so a crowd that asks "how many are left?"
-or "is it paid?" costs a few queries per second, and nobody gets a state older than their own question.
+All callers that arrive during a read share the next one (`runtime/batching.py`). So a crowd that asks "how many are
+left?" or "is it paid?" costs a few queries per second, and no response is older than its request.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ READERS_MAX = 65_536
 
 Seen = TypeVar("Seen")
 
-# What a read found, by key: what does not exist is left out, and a failure may concern one key only.
+# The result of a read, by key: keys that do not exist are left out, and a failure may concern one key only.
 Shown = Mapping[str, Seen | Unavailable]
 Look = Callable[[Iterable[str]], Awaitable[Shown[Seen]]]
 Views = Shown[PoolView]
@@ -29,7 +29,7 @@ LookAt = Look[PoolView]
 
 
 class Ledger(Protocol):
-    """A database, or reads that replicas do for it."""
+    """A database, or reads that replicas serve for it."""
 
     @property
     def dialect_name(self) -> str: ...

@@ -1,9 +1,9 @@
 """Which SKUs are split into shards, and how many units they have in all.
 
 A SKU's row is written once, before its pool or shards are created, so two processes that create it differently agree on
-one choice. Units come from outside as transfers from the SKU itself to its shards, and leave as transfers to it; both,
-and the new total, in one transaction under the lock of the row. So a total that was set survives any crash, and the
-shards get their units like those from one another.
+one choice. Added units are transfers from the SKU itself to its shards, and removed units are transfers to it. They are
+written together with the new total in one transaction under the lock of the row. So a total survives any crash, and the
+shards receive added units in the same way as units from one another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ Target = Callable[[int], int]
 
 
 class Sums(Struct):
-    """A split SKU in the ledger, at one moment: its total, its shards, and what is in transfer."""
+    """A split SKU in the ledger, in one snapshot: its total, its shards, and units in transfer."""
 
     total: int = 0
     in_shards: int = 0
@@ -42,7 +42,7 @@ def shards_of(connection: Connection, sku_id: str) -> int:
 
 
 def totals(connection: Connection, sku_ids: Sequence[str] | None = None) -> dict[str, int]:
-    """Of the SKUs among these that are split."""
+    """The totals of those SKUs that are split."""
     query = select(splits.c.sku_id, splits.c.total).where(splits.c.shards > 1)
     if sku_ids is not None:
         query = query.where(splits.c.sku_id.in_(sku_ids))
@@ -56,7 +56,7 @@ def names_of(connection: Connection, sku_id: str) -> list[str]:
 
 
 def choose(connection: Connection, sku_id: str, shards: int, total: int, now: int) -> int:
-    """Split a new SKU and distribute its units; returns how many shards it has, also when another process split it."""
+    """Split a new SKU and distribute its units. Returns its number of shards, even if another process split it."""
     found = shards_of(connection, sku_id)
     if found:
         return found
@@ -68,7 +68,7 @@ def choose(connection: Connection, sku_id: str, shards: int, total: int, now: in
 
 
 def change_total(connection: Connection, sku_id: str, target: Target, now: int) -> int:
-    """Raise the total and put the new units in transfer; for a smaller total, returns how many units are missing."""
+    """Raise the total and put the new units in transfer. For a smaller total, returns how many units are missing."""
     shards, total = _lock(connection, sku_id)
     wanted = target(total)
     if wanted <= total:
@@ -108,12 +108,12 @@ def _hand_out(connection: Connection, sku_id: str, shards: int, units: int, now:
     insert_given(connection, given, now)
 
 
-# Units may also be in transfer to a pool that is not split, from what they are owed for.
+# Units may also be in transfer to an unsplit pool, from the sources that owe it units.
 _is_of_a_split = transfers.c.donor.contains("/") | transfers.c.receiver.contains("/")
 
 
 def sums_of_splits(connection: Connection) -> Mapping[str, Sums]:
-    """In one statement, so that all sums are of one moment."""
+    """From one statement, so that all sums belong to one snapshot."""
     rows = union_all(
         select(literal("total"), splits.c.sku_id, splits.c.total).where(splits.c.shards > 1),
         select(literal("in_shards"), pools.c.sku_id, pools.c.total).where(pools.c.sku_id.contains("/")),

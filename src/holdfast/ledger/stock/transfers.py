@@ -2,8 +2,8 @@
 
 A give is written together with the donor's smaller total, and a take together with the receiver's larger one, each in
 the transaction that reads it from a journal. So a give that Redis lost never happened, one that the ledger has is never
-lost, and the totals of the shards and what is in transfer always add up. The ledger accepts no journal entry that gives
-under a number out of order, or takes what is not in transfer.
+lost, and the totals of the shards plus the units in transfer always add up. The ledger refuses a journal entry that
+gives under a number out of order, or takes units that are not in transfer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _take = (
 
 
 class ExpectedTransfers(Struct):
-    """What a pool may give and take next."""
+    """The next numbers under which a pool may give and take."""
 
     last_given: dict[str, int]
     waiting: dict[tuple[str, int], int]
@@ -48,7 +48,7 @@ class ExpectedTransfers(Struct):
 
 
 def expected_transfers(connection: Connection, pool: str, batches: Sequence[Changes]) -> ExpectedTransfers:
-    """Queries nothing if nothing is given or taken."""
+    """Runs no query if nothing is given or taken."""
     if not any(changes.given or changes.taken for changes in batches):
         return ExpectedTransfers({}, {})
     waiting = {(t.donor, t.number): t.units for t in waiting_for(connection, [pool])}
@@ -63,13 +63,13 @@ def counters_of(connection: Connection, pool: str) -> Counters:
 
 
 def waiting_for(connection: Connection, receivers: Sequence[str]) -> list[Transfer]:
-    """What is in transfer to these, in the order in which it is to be taken."""
+    """The units in transfer to these pools, in the order in which they must be taken."""
     query = select(transfers).where(transfers.c.receiver.in_(receivers), is_in_transfer)
     return _transfers(connection.execute(query.order_by(transfers.c.receiver, transfers.c.donor, transfers.c.number)))
 
 
 def takes_for(connection: Connection, receiver: str) -> list[Take]:
-    """The commands with which a pool takes what is in transfer to it."""
+    """The commands with which a pool takes the units in transfer to it."""
     return [Take(t.donor, t.number, t.units) for t in waiting_for(connection, [receiver])]
 
 

@@ -1,4 +1,4 @@
-"""Service keys, operators, console sessions, and what operators did."""
+"""Service keys, operators, console sessions, and operators' actions."""
 
 from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, UniqueConstraint
 
@@ -13,10 +13,10 @@ service_keys = Table(
     Column("scopes", String, nullable=False),
     Column("created_at", Millis, nullable=False),
     Column("revoked_at", Millis),
-    # The key or operator that made it, and takes it along when revoked or disabled; None for the admin key and the
-    # command line.
+    # The key or operator that made it; revoking or disabling the maker also revokes this key. None for the admin key
+    # and the command line.
     Column("created_by", Id),
-    # 1: made when `operate` included what `money` and `admin` are for now.
+    # 1: made when `operate` still included `money` and `admin`.
     Column("scopes_version", BigInteger, nullable=False, server_default="1"),
 )
 
@@ -25,12 +25,12 @@ console_sessions = Table(
     metadata,
     Column("session_id", Id, primary_key=True),
     Column("secret_hash", String, nullable=False),
-    # Of the key it was started with; for the admin key, which is in no table, a hash instead.
+    # The key it was started with; for the admin key, which is in no table, a hash instead.
     Column("key_id", Id),
     Column("key_hash", String),
     Column("created_at", Millis, nullable=False),
     Column("expires_at", Millis, nullable=False),
-    # Of a named operator, who has no key.
+    # The operator, for a named operator, who has no key.
     Column("operator_id", Id),
     # How they signed in: `key`, `password`, `invitation` or `oidc`.
     Column("method", String, nullable=False, server_default="key"),
@@ -49,7 +49,7 @@ operators = Table(
     Column("password_hash", String),
     Column("invitation_hash", String),
     Column("invitation_expires_at", Millis),
-    # Who they are at the OIDC issuer, since they first signed in there.
+    # Their identity at the OIDC issuer, since the first sign-in there.
     Column("issuer", String),
     Column("subject", String),
     Column("created_at", Millis, nullable=False),
@@ -68,14 +68,14 @@ operator_actions = Table(
     Column("at", Millis, nullable=False),
     Column("phase", String, nullable=False),
     Column("operator_id", Id),
-    # The operator's name, or that of the key, as it was then.
+    # The name of the operator or key at that time.
     Column("operator", String, nullable=False),
     Column("action", String, nullable=False),
     Column("subject", String),
-    # What was sent, before it is carried out; the state of the subject before and after, as JSON.
+    # The request, before it is carried out; the state of the subject before and after, as JSON.
     Column("request", Text),
     Column("state", Text),
-    # Of the answer.
+    # Of the response.
     Column("status", Integer),
     Column("reason", String),
     Column("request_id", String),
@@ -83,13 +83,13 @@ operator_actions = Table(
     Column("trace_id", String),
     Index("operator_actions_by_id", "action_id", "phase", unique=True),
     Index("operator_actions_by_subject", "subject", "seq"),
-    # How often something was done within an hour.
+    # For counting an operator's actions within an hour.
     Index("operator_actions_by_action", "action", "at"),
 )
 
 
 def _revoked(name: str, key: str) -> Table:
-    """Whose tokens are refused until the revocation expires. Rewritten and pruned; never part of the books."""
+    """Buyers or tokens that are refused until the revocation expires. Rewritten and pruned; never part of the books."""
     return Table(
         name,
         metadata,
@@ -106,7 +106,7 @@ revoked_buyers = _revoked("revoked_buyers", "buyer_id")
 # Single tokens, by their `jti`.
 revoked_tokens = _revoked("revoked_tokens", "token_id")
 
-# What a second operator must agree to before it is carried out.
+# Actions that a second operator must approve before they are carried out.
 approvals = Table(
     "approvals",
     metadata,
@@ -118,17 +118,17 @@ approvals = Table(
     Column("body", Text),
     Column("idempotency_key", String),
     Column("fingerprint", String, nullable=False),
-    # The operator, also if they asked with a key that they made.
+    # The operator, even if they made the request with a key that they made.
     Column("requested_by_id", Id),
     Column("requested_by", String, nullable=False),
     Column("requested_at", Millis, nullable=False),
     Column("expires_at", Millis, nullable=False),
-    # `pending`, `approved` or `rejected`. A pending one expires by the time.
+    # `pending`, `approved` or `rejected`. A pending one expires by time.
     Column("state", String, nullable=False),
     Column("decided_by_id", Id),
     Column("decided_by", String),
     Column("decided_at", Millis),
-    # Of the answer when it was carried out; none yet, or it is not known.
+    # Of the response when it was carried out; empty if it was not carried out, or if the outcome is unknown.
     Column("status", Integer),
     Column("reason", String),
     Index("approvals_by_state", "state", "requested_at"),

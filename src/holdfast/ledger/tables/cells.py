@@ -1,14 +1,14 @@
-"""Which cell sells what. The map is in the control database; a cell's own ledger has its name.
+"""Which cell sells what. The map is in the control database; each cell's own ledger has the cell's name.
 
-Lock order: a change of the map locks the row of its version first, so versions are committed in order and a reader that
-has one has everything before it.
+Lock order: a change of the map locks the row of its version first. So versions are committed in order, and a reader
+that has one has everything before it.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Table, Text, false
 
 from holdfast.ledger.tables.columns import Id, Millis, metadata
 
-# One row. In a cell: its name, which it keeps, so that no other cell can be started on its database.
+# One row. In a cell: its permanent name, so that no other cell can be started on its database.
 cell_identity = Table(
     "cell_identity",
     metadata,
@@ -30,16 +30,17 @@ cell_skus = Table(
     metadata,
     Column("sku_id", Id, primary_key=True),
     Column("cell", Id, nullable=False),
-    # It has the cell to itself: no other SKU is put there.
+    # The SKU has the cell to itself: no other SKU is put there.
     Column("pinned", Boolean, nullable=False, server_default=false()),
-    # As JSON, while it is being moved: where to, and what. Nobody is served then.
+    # While it is being moved, as JSON: the destination and the amounts. The SKU is not served then.
     Column("move", Text),
-    # As JSON: the cells that it was in, each with the time until when. Reservations of that time are still there.
+    # As JSON: its earlier cells, each with the time until which it was there. Reservations of that time are still
+    # there.
     Column("past", Text),
     Column("version", BigInteger, nullable=False),
 )
 
-# A sale stays where it was sold, with its orders, even if its SKU is moved for the next one.
+# A sale stays where it was sold, with its orders, even if its SKU is moved for the next sale.
 cell_sales = Table(
     "cell_sales",
     metadata,

@@ -10,7 +10,7 @@ from holdfast.ledger.tables.access import operator_actions
 from holdfast.ledger.tables.columns import Millis, Sequence, metadata
 from holdfast.ledger.tables.stock import events
 
-# Each covers the events after the one before it, up to `last_seq` (`ledger/chain/links.py`).
+# Each link covers the events after the previous one, up to `last_seq` (`ledger/chain/links.py`).
 links = Table(
     "links",
     metadata,
@@ -20,7 +20,7 @@ links = Table(
     # The root of the Merkle tree over its events.
     Column("root", String, nullable=False),
     Column("linked_at", Millis, nullable=False),
-    # The largest complete part of the tree over all links that ends here.
+    # The largest complete subtree over all links that ends here.
     Column("peak", String, nullable=False),
 )
 
@@ -30,7 +30,7 @@ pruned_events = Table(
     metadata,
     Column("seq", Sequence, primary_key=True, autoincrement=False),
     Column("hash", String, nullable=False),
-    # The `pool.pruned` or `room.pruned` event that stands for it.
+    # The `pool.pruned` or `room.pruned` event that replaces it.
     Column("pruned_by", BigInteger, nullable=False),
     Index("pruned_events_by_pruning", "pruned_by", "seq"),
 )
@@ -40,9 +40,9 @@ redacted_events = Table(
     "redacted_events",
     metadata,
     Column("seq", Sequence, primary_key=True, autoincrement=False),
-    # The `buyer.erased` event that says so. An event of several buyers may be changed for each of them.
+    # The `buyer.erased` event that records it. An event of several buyers may be changed once for each of them.
     Column("erased_by", BigInteger, primary_key=True, autoincrement=False),
-    # Of the event as it was left.
+    # Hash of the event after redaction.
     Column("hash", String, nullable=False),
     Index("redacted_events_by_erasure", "erased_by", "seq"),
 )

@@ -1,4 +1,4 @@
-"""One row for each process, written every second: proof that the store takes writes and that the process lives."""
+"""One row per process, written every second. It proves that the store takes writes and that the process lives."""
 
 from sqlalchemy import Column, LargeBinary, String, Table
 
@@ -9,10 +9,10 @@ heartbeats = Table(
     metadata,
     Column("process", Id, primary_key=True),
     Column("at", Millis, nullable=False),
-    # The roles of background work it has, as JSON: null for one that works, or what is wrong with it.
+    # The process's background roles, as JSON: null for a working one, or its problem.
     Column("roles", String, nullable=False),
-    # As large as a batch of real writes, after one failed: a disk that is nearly full still takes a small row.
+    # After a failed write, as large as a batch of real writes: a nearly full disk still takes a small row.
     Column("padding", LargeBinary),
-    # Of the program, which may be older than that of the tables.
+    # Of the program, which may be older than the tables.
     Column("revision", Id, nullable=False, server_default="0012"),
 )

@@ -12,9 +12,9 @@ incarnations = Table(
     Column("began_at", Millis, nullable=False),
     # Events after this one belong to it.
     Column("after_seq", BigInteger, nullable=False),
-    # The highest event that the one before is known to have had; what lies between was lost.
+    # The highest event that the previous incarnation is known to have had; the events in between were lost.
     Column("lost_seq", BigInteger, nullable=False, server_default="0"),
-    # Who decided to continue, and what was recovered or given up, as JSON.
+    # The operator who decided to continue, and what was recovered or given up, as JSON.
     Column("decided_by", String),
     Column("report", Text),
 )

@@ -1,10 +1,10 @@
-"""Whom to tell, and what they were told."""
+"""Buyers who want messages, and the messages they were sent."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table, Text, text
 
 from holdfast.ledger.tables.columns import Id, Millis, metadata
 
-# What a buyer asked for. Who is not here gets no messages.
+# A buyer's subscription. Buyers without a row get no messages.
 contacts = Table(
     "contacts",
     metadata,
@@ -12,7 +12,7 @@ contacts = Table(
     Column("email", String),
     # A language tag. None: that of the sale.
     Column("locale", String),
-    # Since when they want to hear about the next sale; None: they do not.
+    # When they subscribed to the next sale; None: not subscribed.
     Column("next_since", Millis),
     Column("created_at", Millis, nullable=False),
     Column("updated_at", Millis, nullable=False),
@@ -38,24 +38,24 @@ push_devices = Table(
     Index("push_devices_by_buyer", "buyer_id"),
 )
 
-# One row for each message to one address: made once, claimed once, sent once. It is the log, too.
+# One row for each message to one address: created once, claimed once, sent once. Also the log.
 messages = Table(
     "messages",
     metadata,
-    # Derived from what it is about and where it goes, so that there is one only.
+    # Derived from its subject and its target, so that it is unique.
     Column("message_id", Id, primary_key=True),
     Column("buyer_id", Id, nullable=False),
     Column("sale_id", Id, nullable=False),
     Column("kind", String, nullable=False),
     Column("channel", String, nullable=False),
-    # As JSON: the values of its text.
+    # As JSON: the values for its text.
     Column("facts", Text, nullable=False),
     Column("state", String, nullable=False, server_default="waiting"),
     Column("attempts", BigInteger, nullable=False, server_default="0"),
     Column("due_at", Millis, nullable=False),
-    # Later it would only mislead.
+    # A later message would be misleading.
     Column("expires_at", Millis, nullable=False),
-    # While it is sent. Each claim has a number of its own.
+    # While it is being sent. Each claim has its own number.
     Column("leased_until", Millis, nullable=False, server_default="0"),
     Column("fence", BigInteger, nullable=False, server_default="0"),
     Column("reason", String),

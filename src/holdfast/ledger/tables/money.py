@@ -30,7 +30,7 @@ settlements = Table(
     # waiting: money has to move. notifying: the `ending` is decided, the gate has to be notified. Then done or parked.
     Column("state", String, nullable=False, server_default="waiting"),
     Column("ending", String),
-    # The replacement that was requested because its money came too late: the payment moves to it.
+    # The replacement that was requested because the money came too late: the payment moves to it.
     Column("successor_id", Id),
     Column("attempts", BigInteger, nullable=False, server_default="0"),
     Column("due_at", Millis, nullable=False),
@@ -65,8 +65,8 @@ settlements_by_successor = Index(
     postgresql_where=text("successor_id IS NOT NULL"),
 )
 
-# The money of reservations. Each attempt to pay is a payment with a key of its own; the next begins only after the one
-# before was declined.
+# The payments for reservations. Each payment attempt is a row with its own key; the next begins only after the previous
+# one was declined.
 payments = Table(
     "payments",
     metadata,
@@ -78,8 +78,8 @@ payments = Table(
     Column("method", String),
     Column("amount", BigInteger, nullable=False),
     Column("currency", String, nullable=False),
-    # new: a method is noted, nothing was asked. attempted: asked, and no answer known. claimed: authorised, and the
-    # ledger has let the units go for it.
+    # new: a method is noted, and no request was sent. attempted: requested, with no known response. claimed:
+    # authorised, and the ledger has released the units for it.
     Column("state", String, nullable=False),
     Column("reference", String),
     Column("reason", String),
@@ -116,7 +116,7 @@ refunds = Table(
     Column("payment_key", Id, nullable=False),
     # None for a charge that never became an order.
     Column("order_id", Id),
-    # The caller's idempotency key, and the amount that was asked for with it; None for all that was left.
+    # The caller's idempotency key, and the amount requested with it; None for everything that was left.
     Column("key", Id),
     Column("asked_amount", BigInteger),
     Column("sku_id", Id, nullable=False),
@@ -134,16 +134,16 @@ refunds = Table(
     Column("history", Text),
     Column("created_at", Millis, nullable=False),
     Column("done_at", Millis),
-    # Why it was asked for, in the words of who asked.
+    # The reason, in the words of the requester.
     Column("note", String),
-    # Nothing goes back for what was free, but its units may.
+    # A free order returns no money, but it may return units.
     CheckConstraint("amount >= 0", name="refund_not_negative"),
     CheckConstraint("state IN ('waiting', 'notifying', 'done', 'parked', 'dropped')", name="refund_state_known"),
     Index("refunds_by_payment", "payment_key"),
     Index("refunds_by_key", "order_id", "key", unique=True),
 )
 is_open_refund = refunds.c.state.in_(_OPEN)
-# Whether a payment was refunded, or will be, without having paid for an order.
+# Whether a payment was or will be refunded without having paid for an order.
 is_returned = (
     exists()
     .where(refunds.c.payment_key == payments.c.payment_key, refunds.c.order_id.is_(None), refunds.c.state != "dropped")
@@ -182,7 +182,7 @@ wallet_entries = Table(
     Column("amount", BigInteger, nullable=False),
     Column("kind", String, nullable=False),
     Column("reservation_id", Id),
-    # The buyer's balance after it. Our own accounts have none: every purchase would wait for that row.
+    # The buyer's balance after it. Our own accounts store none, because every purchase would wait for that row.
     Column("balance", BigInteger),
     Column("at", Millis, nullable=False),
     Index("wallet_entries_by_account", "account", "at"),

@@ -1,4 +1,4 @@
-"""When something did not answer, or requests were refused under load, as each process saw it."""
+"""Periods in which something did not respond, or requests were refused under load, as seen by each process."""
 
 from sqlalchemy import BigInteger, Column, Index, String, Table
 
@@ -8,7 +8,7 @@ outages = Table(
     "outages",
     metadata,
     Column("process", Id, primary_key=True),
-    # A check of readiness, or what `bootstrap/outage_log.py` makes of several.
+    # A readiness check, or what `bootstrap/outage_log.py` combines several into.
     Column("subject", Id, primary_key=True),
     Column("began_at", Millis, primary_key=True),
     Column("last_at", Millis, nullable=False),

@@ -1,8 +1,8 @@
-"""Refusals of all servers, so that one search finds them.
+"""Refusals of all servers in one place, so that a single search finds them.
 
-Each server keeps its refusals in files (audit/segments.py). What it has written since the last second is one row with
+Each server keeps its refusals in files (audit/segments.py). Each second, it also writes the new ones as one row with
 the bucket `RECENT`. When a segment is finished, all of it is written again in `BUCKETS` rows, by the owner's hash, and
-these replace the others: a search reads one row of each finished segment.
+these replace the others. So a search reads one row of each finished segment.
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, String, Table

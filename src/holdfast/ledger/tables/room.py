@@ -30,11 +30,11 @@ rooms = Table(
     "rooms",
     metadata,
     Column("sale_id", Id, primary_key=True),
-    # How many have joined: the next arrival number.
+    # How many have joined, which is also the next arrival number.
     _count("joined"),
-    # How many places have been called. Only ever grows.
+    # How many places have been called. Never decreases.
     _count("serving"),
-    # Set by an operator: another rate than the sale's, a pause, a number to admit by hand.
+    # Set by an operator: a rate other than the sale's, a pause, a number to admit by hand.
     Column("rate_per_second", BigInteger),
     Column("paused", Boolean, nullable=False, server_default=false()),
     _count("admit"),
@@ -44,12 +44,12 @@ rooms = Table(
     Column("entrants", BigInteger),
     Column("digest", String),
     Column("opened_at", Millis),
-    # What buyers did, counted as it happens; see `Counts` in domain/room/pace.py.
+    # Buyers' actions, counted as they happen; see `Counts` in domain/room/pace.py.
     _count("passes_given"),
     _count("passes_used"),
     _count("stale_used"),
     _count("units_taken"),
-    # What they did not do, counted by the line advancer up to `counted_at`, and in places up to `called_to`.
+    # What buyers did not do, counted by the line advancer up to `counted_at`, and in places up to `called_to`.
     _count("passes_lapsed"),
     _count("passes_stale"),
     _count("calls_lapsed"),
@@ -64,24 +64,26 @@ rooms = Table(
     Column("leased_until", Millis, nullable=False, server_default="0"),
     _count("fence"),
     Column("created_at", Millis, nullable=False),
-    # Places from `serving` on whose buyers left: they are skipped. `leaves` counts every leave, and is never lowered.
+    # Places from `serving` on whose buyers left: they are skipped. `leaves` counts every leave, and never decreases.
     _count("left"),
     _count("leaves"),
     # How many had left a lottery when its list was closed. They are not on it.
     _count("unlisted"),
-    # The order that people join for, also while the room is switched off.
+    # The kind of line that people join (arrival order or lottery), even while the room is off.
     Column("mode", String),
-    # What is mixed into the draw, and the public value that was named beforehand, once an operator has entered it.
+    # The input that is mixed into the draw, and the public source that was named beforehand, once an operator entered
+    # it.
     Column("beacon", String),
     Column("beacon_value", String),
     # How many of its places were pruned, in order of arrival.
     _count("pruned"),
-    # Once all of them were: its events before this number are still to be pruned. None if there are none.
+    # After all places were pruned: events of the room before this number are still to be pruned. None if there are
+    # none.
     Column("unpruned_before", BigInteger),
     CheckConstraint("serving >= 0 AND serving <= joined", name="serving_within_joined"),
 )
 
-# What the line advancer has for itself: its lease, the pace, and how far it has counted. No event has it.
+# The line advancer's own state: its lease, the pace, and how far it has counted. No event records it.
 FOR_ADVANCER = frozenset(
     (
         "advancer", "advancer_state", "answered", "called_to", "calls_lapsed", "counted_at", "fence", "leased_until",
@@ -109,7 +111,7 @@ places = Table(
     # When the request reached a socket, and when a provisional ticket was staged. Places of earlier releases have none.
     Column("arrived_at", Millis),
     Column("staged_at", Millis),
-    # Of an erased buyer: the line of the published list, which can no longer be computed.
+    # For an erased buyer: the line of the published list, which can no longer be computed.
     Column("entry", String),
     sqlite_with_rowid=False,
 )
@@ -150,8 +152,8 @@ places_ended = Index(
     postgresql_where=text("ended_at IS NOT NULL"),
 )
 
-# Arrivals that were not joined at once: the store was away, or the crowd larger than it takes. They are written without
-# any lock, and become places in order of their stamps (ledger/room/arrivals.py).
+# Arrivals that were not joined at once, because the store was away or the crowd was larger than it takes. They are
+# written without a lock, and become places in order of their stamps (ledger/room/arrivals.py).
 arrivals = Table(
     "arrivals",
     metadata,
@@ -167,7 +169,7 @@ arrivals = Table(
     sqlite_with_rowid=False,
 )
 
-# The latency of the gate as each server process measures it, of the pools it serves.
+# The gate's latency, as measured by each server process for the pools it serves.
 gate_slowness = Table(
     "gate_slowness",
     metadata,
@@ -183,7 +185,7 @@ spent_challenges = Table(
     Column("challenge_id", Id, primary_key=True),
     Column("sale_id", Id, nullable=False),
     Column("buyer_id", Id, nullable=False),
-    # Tells which of several concurrent claims was first.
+    # Determines which of several concurrent claims was first.
     Column("claim", BigInteger, nullable=False),
     Column("expires_at", Millis, nullable=False),
     Index("spent_challenges_by_expiry", "expires_at"),

@@ -41,10 +41,10 @@ sales = Table(
     Column("required_tier", BigInteger),
     Column("checkout", String, nullable=False),
     Column("payment", String, nullable=False),
-    # The units its pool is to have. Kept here, because a process may die before the pool gets them.
+    # The units its pool should have. Stored here, because a process may die before the pool gets them.
     Column("loaded_units", BigInteger, nullable=False, server_default="0"),
     Column("oversell_policy", String, nullable=False),
-    # As JSON: room and proof of work are read as a whole, and never searched.
+    # As JSON: room and proof of work are read as a whole and never searched.
     Column("room", Text, nullable=False),
     Column("proof_of_work", Text),
     # loading: its pool is not yet checked, and does not sell. ready: it sells in its window. closed: for good.
@@ -63,10 +63,10 @@ sales = Table(
     # As JSON, like the room.
     Column("brand", Text),
     Column("locale", String),
-    # How often a buyer may try to pay for a reservation, and what follows if all payments are declined.
+    # How often a buyer may try to pay for a reservation, and what happens if all payments are declined.
     Column("payment_attempts_max", BigInteger, nullable=False, server_default="3"),
     Column("after_attempts", String, nullable=False, server_default="cancel"),
-    # Beyond this part of what was sold, a person decides about an oversell.
+    # An oversell above this share of what was sold needs an operator's decision.
     Column("review_above_percent", BigInteger, nullable=False, server_default="5"),
     # Spare units outside of the pool, for an oversell.
     Column("buffer_units", BigInteger, nullable=False, server_default="0"),
@@ -106,11 +106,11 @@ drops = Table(
     Column("room", Text, nullable=False),
     Column("created_at", Millis, nullable=False),
     Column("updated_at", Millis, nullable=False),
-    # When the limit was last lowered: what was granted before may exceed it.
+    # When the limit was last lowered: earlier grants may exceed it.
     Column("limit_lowered_at", Millis),
 )
 
-# What each purchase takes of its buyer's limit in a drop.
+# What each purchase counts towards its buyer's limit in a drop.
 drop_units = Table(
     "drop_units",
     metadata,
@@ -142,15 +142,15 @@ orders = Table(
     Column("status", String, nullable=False),
     Column("refunded_amount", BigInteger, nullable=False, server_default="0"),
     Column("created_at", Millis, nullable=False),
-    # Units of it that were sold and do not exist: an operator has to find them.
+    # Units of the order that were sold but do not exist; an operator has to find them.
     Column("units_to_source", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", Millis, nullable=False),
-    # When it was paid. None: its payment has only begun, or came to nothing.
+    # When it was paid. None: its payment has only begun, or failed.
     Column("confirmed_at", Millis),
     Column("tracking", String),
     # As JSON: the quote it was bought at.
     Column("quote", Text),
-    # As `order_number_of` the reservation, to search by. None for what an earlier release wrote beside this one.
+    # `order_number_of` the reservation, for searching. None in rows that an earlier release wrote beside this one.
     Column("number", Id),
     # The idempotency key that it was fulfilled with.
     Column("fulfil_key", String),
@@ -162,7 +162,7 @@ orders = Table(
     Index("orders_by_sale", "sale_id", "order_id"),
     Index("orders_by_number", "number", unique=True),
 )
-# What was paid. All others are unpaid, and no money belongs to them.
+# Orders that were paid. All others are unpaid, and no money belongs to them.
 is_sold = orders.c.confirmed_at.is_not(None)
 # A literal, as for settlements.
 is_to_source = orders.c.units_to_source > literal_column("0")
@@ -195,7 +195,7 @@ quotes = Table(
     Index("quotes_by_expiry", "expires_at"),
 )
 
-# What a reservation costs that was made with a quote; its replacement, should there be one, costs the same.
+# The cost of a reservation that was made with a quote; its replacement, if any, costs the same.
 quoted_prices = Table(
     "quoted_prices",
     metadata,
@@ -208,7 +208,7 @@ quoted_prices = Table(
     Index("quoted_prices_by_sale", "sale_id"),
 )
 
-# What each purchase takes of its address's limit, in sales that have one.
+# What each purchase counts towards its address's limit, in sales that have one.
 address_units = Table(
     "address_units",
     metadata,

@@ -1,10 +1,10 @@
 """The tables, for SQLite and PostgreSQL alike. Times are milliseconds since 1970 by the engine's clock.
 
 Lock order, the one place that states it: a transaction that changes stock locks the row of its pool first and touches
-reservations, events and idempotency records of that pool only under that lock. So they need no locks, and no foreign
-keys (which would lock the pool row once per inserted row), of their own. The same holds for what is copied from a
-journal and for claims. No transaction locks two pools. What a pool gives and takes is written under its lock; the total
-of a split pool, and what its shards get from outside, under the lock of its row in `splits`.
+reservations, events and idempotency records of that pool only under that lock. So they need neither locks of their own
+nor foreign keys (which would lock the pool row once per inserted row). The same holds for what is copied from a journal
+and for claims. No transaction locks two pools. A pool's gives and takes are written under its lock. The total of a
+split pool, and transfers from outside to its shards, are written under the lock of its row in `splits`.
 """
 
 from sqlalchemy import (
@@ -42,19 +42,19 @@ pools = Table(
     Column("opens_at", Millis),
     Column("ends_at", Millis),
     Column("paused", Boolean, nullable=False),
-    # When the last batch was decided: the clock of the pool never goes back past it.
+    # When the last batch was decided: the pool's clock never goes back past it.
     Column("decided_at", Millis, nullable=False),
-    # Where Redis is the gate: the epoch it decides under, and how far the ledger has its journal. 0: it never was in
-    # Redis; negative: it was, until it was of no more use there.
+    # Where Redis is the gate: the epoch it decides under, and the ledger's position in its journal. 0: it was never in
+    # Redis. Negative: it was in Redis, and was retired.
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("journal_seq", BigInteger, nullable=False, server_default="0"),
-    # The sale whose rules it has; a closed one too, until another takes the pool.
+    # The sale whose rules it has. This may be a closed sale, until another takes the pool.
     Column("sale_id", Id),
-    # When the limit per owner was last lowered or introduced: what was granted before may exceed it.
+    # When the limit per owner was last lowered or introduced: earlier grants may exceed it.
     Column("limit_lowered_at", Millis),
     # Its last `pool.pruned` event.
     Column("pruned_seq", BigInteger),
-    # Limits per owner count reservations created since then: those of the sale it is in. None: all.
+    # Limits per owner count reservations created since then: those of its current sale. None: all.
     Column("counted_from", Millis),
     CheckConstraint("held >= 0 AND sold >= 0 AND held + sold <= total", name="conservation"),
     CheckConstraint("active_reservations >= 0", name="active_reservations_counted"),
@@ -70,8 +70,8 @@ reservations = Table(
     Column("status", String, nullable=False),
     Column("created_at", Millis, nullable=False),
     Column("expires_at", Millis, nullable=False),
-    # Whether the pool's rules count what its owners have. Only then is the reservation in the index by owner: owners
-    # come in no order, so that index costs a batch as much as everything else it writes (ADR 5).
+    # Whether the pool's rules count owners' units. Only then is the reservation in the index by owner: owners come in
+    # no order, so that index costs a batch as much as everything else it writes (ADR 5).
     Column("counted", Boolean, nullable=False, server_default=true()),
     # How often a payment was begun for it.
     Column("attempts", BigInteger, nullable=False, server_default="0"),
@@ -105,7 +105,7 @@ counted_by_owner = Index(
 def is_counted_in(
     sku_id: ColumnElement[str] | str, created_at: ColumnElement[int] = reservations.c.created_at
 ) -> ColumnElement[bool]:
-    """Whether limits per owner count what was created then: in the sale that the pool is in."""
+    """Whether limits per owner count reservations from that time, that is, of the pool's current sale."""
     since = select(func.coalesce(pools.c.counted_from, 0)).where(pools.c.sku_id == sku_id).scalar_subquery()
     return created_at >= since
 
@@ -120,7 +120,7 @@ events = Table(
     Column("at", Millis, nullable=False),
     Column("quantity", BigInteger),
     Column("expires_at", Millis),
-    # What else it is about: an order, a refund, a sale.
+    # Its other subject: an order, a refund, a sale.
     Column("subject", Id),
     # As JSON: the values that the event gave to rows. None in events of earlier releases.
     Column("facts", Text),
@@ -157,8 +157,8 @@ claims = Table(
     Index("claims_by_sku", "sku_id"),
 )
 
-# Entries of a journal that the ledger refused, at least in part. What could be stored of them was; the rest is here,
-# for a person. One in the current epoch of its pool means that gate and ledger differ until the pool is rebuilt.
+# Journal entries that the ledger refused, at least in part. The acceptable part was stored; the rest is here, for an
+# operator. An entry in its pool's current epoch means that gate and ledger differ until the pool is rebuilt.
 parked_entries = Table(
     "parked_entries",
     metadata,
@@ -171,7 +171,7 @@ parked_entries = Table(
     Column("reason", String, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="1"),
     Column("created_at", Millis, nullable=False),
-    # The reservations it is about, as JSON.
+    # Its reservations, as JSON.
     Column("history", String, nullable=False),
     # All of it as JSON.
     Column("entry", String, nullable=False),
@@ -179,7 +179,7 @@ parked_entries = Table(
     Index("parked_entries_by_pool", "sku_id", "epoch"),
 )
 
-# Where Redis is the gate: how many shards a SKU has, chosen once, and how many units they have together.
+# Where Redis is the gate: how many shards a SKU has, chosen once, and their total units.
 splits = Table(
     "splits",
     metadata,
@@ -189,8 +189,8 @@ splits = Table(
     CheckConstraint("shards > 0 AND total >= 0", name="split_possible"),
 )
 
-# Units that left one pool for another: in transfer until `taken_at`. Donor or receiver is the SKU itself where units
-# come from outside, or leave. The total of a SKU is that of its shards plus what is in transfer.
+# Units that left one pool for another: in transfer until `taken_at`. For units that are added or removed, the SKU
+# itself is the donor or the receiver. The total of a SKU is that of its shards plus the units in transfer.
 transfers = Table(
     "transfers",
     metadata,
@@ -224,7 +224,7 @@ pool_history = Table(
     "pool_history",
     metadata,
     Column("sku_id", Id, primary_key=True),
-    # How long a span is, and when it begins.
+    # The length of the span, and its start.
     Column("seconds", BigInteger, primary_key=True, autoincrement=False),
     Column("at", Millis, primary_key=True, autoincrement=False),
     Column("name", String, primary_key=True),

@@ -1,4 +1,4 @@
-"""What is published beside webhooks: how far it has come, and the counts of pools that were said last."""
+"""What is published other than webhooks: the position of each stream, and the last published counts of pools."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table, Text
 
@@ -12,14 +12,14 @@ streams = Table(
     # The last event, and the last row of `pool_updates`, that were published.
     Column("position", BigInteger, nullable=False, server_default="0"),
     Column("update_number", BigInteger, nullable=False, server_default="0"),
-    # The process that publishes, until when, and how often that has changed hands.
+    # The publishing process, until when, and how often that has changed hands.
     Column("holder", Id),
     Column("leased_until", Millis, nullable=False, server_default="0"),
     Column("fence", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", Millis, nullable=False, server_default="0"),
 )
 
-# One row for each SKU: the counts that the last `pool.updated` had. A later one replaces it, published or not.
+# One row for each SKU: the counts in the last `pool.updated`. A later one replaces it, published or not.
 pool_updates = Table(
     "pool_updates",
     metadata,
@@ -33,7 +33,7 @@ pool_updates = Table(
     Index("pool_updates_by_number", "number", unique=True),
 )
 
-# Parked items that the dead-letter topic was told of.
+# Parked items that were published to the dead-letter topic.
 dead_letters = Table(
     "dead_letters",
     metadata,
@@ -42,7 +42,7 @@ dead_letters = Table(
     Column("told_at", Millis, nullable=False),
 )
 
-# Messages that no consumer can read, for a person.
+# Messages that no consumer can read, for an operator.
 parked_messages = Table(
     "parked_messages",
     metadata,

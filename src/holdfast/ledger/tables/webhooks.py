@@ -12,7 +12,7 @@ webhooks = Table(
     # As JSON: the types of events, or patterns such as `order.*`.
     Column("events", Text, nullable=False),
     Column("secret", String, nullable=False),
-    # After a rotation the old secret signs too, for a while, so that receivers can switch without a gap.
+    # For a while after a rotation the old secret signs too, so that receivers can switch without a gap.
     Column("previous_secret", String),
     Column("previous_until", Millis),
     Column("description", String),
@@ -44,7 +44,7 @@ deliveries = Table(
     CheckConstraint("state IN ('waiting', 'done', 'parked', 'dropped')", name="delivery_state_known"),
     Index("deliveries_by_webhook", "webhook_id", "seq"),
 )
-# To find the first waiting one of each subject.
+# To find the first waiting delivery of each subject.
 deliveries_waiting = Index(
     "deliveries_waiting",
     deliveries.c.webhook_id,
@@ -53,7 +53,7 @@ deliveries_waiting = Index(
     sqlite_where=text("state = 'waiting'"),
     postgresql_where=text("state = 'waiting'"),
 )
-# To find what is due. A failed delivery postpones those behind it, so that they are not found in vain.
+# To find due deliveries. A failed delivery postpones those behind it, so that they are not found needlessly.
 deliveries_due = Index(
     "deliveries_due",
     deliveries.c.webhook_id,

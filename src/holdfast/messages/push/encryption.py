@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 SALT_BYTES = 16
-# The secret that a browser shares with who writes to it.
+# The secret that a browser shares with its senders.
 AUTH_BYTES = 16
-# One record: push services take no more than 4,096 bytes in all.
+# One record: push services accept at most 4,096 bytes in total.
 RECORD_BYTES = 4_096
 _LAST_RECORD = b"\x02"
 
@@ -31,7 +31,7 @@ def encrypt(
     salt: bytes | None = None,
     key: EllipticCurvePrivateKey | None = None,
 ) -> bytes:
-    """`salt` and `key` are new for each message; given in tests only. Raises `ValueError` if the key is no point."""
+    """`salt` and `key` are new for each message; only tests pass them. Raises `ValueError` if the key is no point."""
     salt, key = salt or os.urandom(SALT_BYTES), key or generate_private_key(SECP256R1())
     browser = EllipticCurvePublicKey.from_encoded_point(SECP256R1(), browser_key)
     ours = public_bytes(key)

@@ -1,8 +1,8 @@
-"""Sends the notifications that are due, many at a time. A push service is not ours: it gets nothing it could read.
+"""Sends due notifications, many at a time. A push service is a third party, so it gets nothing that it could read.
 
-As with mail, a message is claimed before it is sent, and one that may have arrived is not repeated. A subscription
-that its push service does not know any more (404, 410) is deleted. Endpoints come from buyers, so they are called as
-those of webhooks are, and never lead into a private network.
+As with mail, a message is claimed before it is sent, and one that may have arrived is not repeated. A subscription that
+its push service no longer knows (404, 410) is deleted. Endpoints come from buyers, so they are called like those of
+webhooks, and never lead into a private network.
 """
 
 import asyncio
@@ -40,15 +40,15 @@ log = structlog.get_logger()
 PASS_INTERVAL_S = 1.0
 # Sent at the same time.
 CLAIMED_MAX = 32
-# After one has ended, those that end within this time are noted in the same transaction.
+# After one has ended, those that end within this time are recorded in the same transaction.
 COLLECT_S = 0.02
-# Less than a stopping process waits for its agents.
+# Less than the time a stopping process gives its agents.
 CLOSE_S = 0.5
 LEASE_MS = 60_000
 SEND_TIMEOUT_S = 10.0
-# How long a message waits while another finds out whether its push service answers again.
+# How long a message waits while another one probes whether its push service responds again.
 SILENT_MS = 10_000
-# Services that are known to be silent. Beyond this many, all are forgotten: buyers choose them.
+# Services known not to respond. Beyond this many, all are forgotten, because buyers choose them.
 SILENT_MAX = 1_000
 RETRY_AFTER_MAX_S = 3_600.0
 # Push services keep a message no longer.
@@ -60,7 +60,7 @@ _PATIENCE = frozenset((408, 425, 429))
 
 
 class Shown(Struct, frozen=True):
-    """What the service worker of the page shows, and where a click leads."""
+    """What the page's service worker shows, and the link that a click opens."""
 
     title: str
     body: str
@@ -97,10 +97,10 @@ class Pusher:
         self._database, self._poster, self._key, self._letters = database, poster, key, letters
         self._delays_s = delays_s
         self._wake = asyncio.Event()
-        # Under way, and ended but not noted in the ledger yet: neither is lost if the ledger fails meanwhile.
+        # In progress, and ended but not yet recorded in the ledger: neither is lost if the ledger fails meanwhile.
         self._sending, self._sent = dict[asyncio.Task[_Sent], _Work](), list[_Sent]()
-        # Push services that did not answer the last time. Each is asked with one message at a time: more would be lost,
-        # because they may have arrived, and take the places of those to other services.
+        # Push services that did not respond the last time. Each is tried with one message at a time: any more would be
+        # lost, because they may have arrived, and would take the places of messages to other services.
         self._silent = set[str]()
 
     def wake(self) -> None:
@@ -118,7 +118,7 @@ class Pusher:
         )
 
     async def _close(self) -> None:
-        """What is under way may end, because what is cut off may have arrived, and is not repeated."""
+        """Lets messages in progress end, because an aborted one may have arrived and is not repeated."""
         try:
             await self._wait(CLOSE_S, asyncio.ALL_COMPLETED)
             if self._sent:
@@ -135,15 +135,15 @@ class Pusher:
         return bool(self._sending or self._sent)
 
     async def pass_once(self) -> int:
-        """Send what is due; returns how many were claimed."""
+        """Send due messages. Returns how many were claimed."""
         count = await self._look()
         while self._is_busy:
             count += await self._look()
         return count
 
     async def _look(self) -> int:
-        """Note what was sent, claim what is due, and wait a moment for some of it. A service that takes its time holds
-        up its own messages only: what becomes due meanwhile is sent."""
+        """Record what was sent, claim what is due, and wait a moment for some of it. A slow service delays only its own
+        messages: any that become due meanwhile are sent."""
         if not self._is_busy and not await self._database.read(self._is_anything_due):
             return 0
         started = await self._settle_and_start(CLAIMED_MAX - len(self._sending))
@@ -183,7 +183,7 @@ class Pusher:
     def _settle_and_claim(
         self, connection: Connection, sent: Sequence[_Sent], limit: int, silent: set[str], asked: set[str]
     ) -> tuple[int, list[_Work]]:
-        """`asked`: services with messages under way."""
+        """`asked`: services with messages in progress."""
         now = self._database.now_ms(connection)
         finish(connection, [due_again(each.outcome, now, self._delays_s, each.asked_s) for each in sent], now)
         for each in sent:
@@ -224,7 +224,7 @@ class Pusher:
         return _judged(work, await self._poster.post(device.endpoint, headers, body))
 
     def _written(self, one: Claimed) -> bytes | None:
-        """None if it cannot be: templates may be anything. That one fails, and the others are sent."""
+        """None if it cannot be written, because templates may contain anything. It fails alone; the others are sent."""
         try:
             return self._text(one)
         except Exception as exc:

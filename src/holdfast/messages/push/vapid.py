@@ -1,7 +1,7 @@
-"""Who sends a push message, told to the push service with a signature (VAPID, RFC 8292).
+"""Identifies the sender of a push message to the push service by a signature (VAPID, RFC 8292).
 
-Browsers remember the public key with each subscription, so it must stay the same: with another key, every buyer has to
-ask again.
+Browsers store the public key with each subscription, so it must stay the same: with another key, every buyer has to
+subscribe again.
 """
 
 import re
@@ -17,7 +17,7 @@ from holdfast.messages.push.encryption import from_base64url, public_bytes, to_b
 KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
 _USE = "HOLDFAST_PUSH_KEY: must be a VAPID private key, 32 bytes in base64url"
-# A push service refuses tokens that last longer than a day.
+# A push service refuses tokens that are valid for longer than a day.
 TOKEN_S, RENEW_S = 12 * 3_600, 3_600
 _TOKENS_MAX = 1_000
 
@@ -30,7 +30,7 @@ class VapidKey:
         self._tokens: dict[str, tuple[str, int]] = {}
 
     def authorization(self, endpoint: str, now_s: int) -> str:
-        """For the service at this endpoint. Signed once in hours for each service."""
+        """For the service at this endpoint. Signed once every few hours for each service."""
         parts = urlsplit(endpoint)
         audience = f"{parts.scheme}://{parts.netloc}"
         token, expires_s = self._tokens.get(audience, ("", 0))

@@ -1,6 +1,6 @@
 """The sandbox as a payment provider, over HTTP.
 
-Nothing is retried here: the caller decides when to. Only a readable answer about the requested key is trusted.
+Nothing is retried here: the caller decides when to. Only a readable response about the requested key is trusted.
 """
 
 from typing import TypeVar
@@ -35,7 +35,8 @@ class SandboxProvider:
     def _session(self) -> aiohttp.ClientSession:
         """Opened with the first call, because it needs a running loop."""
         if self._opened is None:
-            # Waiting for a connection would look like a timeout of the provider. The settler bounds the calls.
+            # Waiting for a connection would look like a timeout of the provider. The settler limits the number of
+            # calls.
             self._opened = open_session(self._timeout_s, aiohttp.TCPConnector(limit=0))
         return self._opened
 
@@ -95,7 +96,7 @@ class SandboxProvider:
             await self._opened.close()
 
     async def _change(self, path: str, payment: Payment) -> Payment:
-        """A refusal carries the payment as it is, which is the answer."""
+        """A refusal carries the current payment, which is the result."""
         answer = await self._call("POST", path, msgspec.json.encode({"key": payment.key}))
         if answer.status == 409:
             standing = _read(answer, Refused).payment

@@ -6,7 +6,7 @@ from holdfast.payments.port import Payment
 
 
 class Refused(Struct, frozen=True):
-    """Why nothing was changed, and the payment as it is, if there is one."""
+    """Why nothing was changed, and the current payment, if there is one."""
 
     error: str
     detail: str

@@ -1,4 +1,4 @@
-"""One call to Stripe: a typed answer, or an error that says what is known.
+"""One call to Stripe: returns a typed response, or raises an error that says what is known.
 
 The SDK signs, encodes and classifies. Its own retries are off, because settlement decides when to retry.
 """
@@ -33,15 +33,16 @@ class StripeRefusal(Exception):
 
 
 class Received(Struct):
-    """`is_replayed`: this is Stripe's first answer to the same key, which may be out of date."""
+    """`is_replayed`: this is Stripe's first response to the same key, which may be out of date."""
 
     data: Any
     is_replayed: bool
 
 
 class _Http(stripe.AIOHTTPClient):
-    """Without redirects: an unreachable target would look like a request that was never sent. And without a limit on
-    connections: waiting for one would look like a timeout of Stripe, and the settler bounds the calls."""
+    """Without redirects, because an unreachable target would look like a request that was never sent. Without a limit
+    on connections, because waiting for one would look like a timeout of Stripe; the settler limits the number of
+    calls."""
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(timeout=limits(timeout_s))

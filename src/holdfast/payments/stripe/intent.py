@@ -14,10 +14,10 @@ AUTHENTICATION_FAILED = "authentication_failed"
 
 
 class CancelReason(StrEnum):
-    """Stripe keeps the reason with the intent, so a declined payment can be told from a voided one years later."""
+    """Stripe stores the reason with the intent, so a declined payment can be told from a voided one years later."""
 
     VOIDED = "requested_by_customer"
-    # Declined: the bank's question was refused, or nobody was there to answer it.
+    # Declined: the buyer failed the bank's authentication, or nobody was present to complete it.
     DECLINED = "abandoned"
 
 
@@ -53,8 +53,8 @@ class Intent(Struct):
 
     @property
     def is_to_be_cancelled(self) -> bool:
-        """Off session nobody answers the bank. On session, the buyer has the secret of a declined intent, and could
-        pay with it once more while the next one is in progress."""
+        """Off session nobody can authenticate. On session, the buyer has the secret of a declined intent, and could pay
+        with it again while the next intent is in progress."""
         if self.is_present:
             return self.status == "requires_payment_method" and self.last_payment_error is not None
         return self.needs_buyer
@@ -65,7 +65,7 @@ class Intent(Struct):
 
     def payment(self, key: str) -> Payment:
         state, reason = self._status()
-        # Stripe also calls a voided authorisation refunded, though no money moved.
+        # Stripe also reports a voided authorisation as refunded, though no money moved.
         is_moved = state is PaymentState.CAPTURED and isinstance(self.latest_charge, LatestCharge)
         refunded = self.latest_charge.amount_refunded if is_moved else 0  # type: ignore[union-attr]
         needs_buyer = self.is_present and self.needs_buyer

@@ -1,18 +1,19 @@
-"""Payments through Stripe: a PaymentIntent per charge, confirmed at once and captured later.
+"""Payments through Stripe: a PaymentIntent per charge, confirmed immediately and captured later.
 
 A card is named by a confirmation token (`ctoken_…`), made by Stripe's Payment Element in the buyer's browser, or by a
-saved payment method (`pm_…`). With a token the buyer is present: if the bank asks (3-D Secure), the payment is pending
-until the buyer has answered. Off session nobody answers, so a saved card that the bank asks about is declined.
+saved payment method (`pm_…`). With a token the buyer is present: if the bank requires authentication (3-D Secure), the
+payment is pending until the buyer has responded. Off session nobody can respond, so a saved card that requires
+authentication is declined.
 
 Stripe's idempotency keys, derived from ours, make creating intents and refunds safe; Stripe keeps them for at least 24
 hours. Captures and cancellations carry none: an intent's own state allows each once, and with a key Stripe would repeat
 a stored failure, even a 500, for as long as it keeps the key.
 
 How an unknown outcome is resolved. Stripe cannot look up "the intent with this key". It can look up an intent by its
-id, which is exact, so ids are remembered. A charge whose answer was lost has no id yet: the same create is sent again
-under the same key, and Stripe either repeats its first answer or does now what was wanted anyway. After a restart, and
-without an id, there is only search by metadata, which lags by up to a minute on a usual day. So None then means "not
-found", and authorising the same charge again within 24 hours is certain not to make a second one.
+ID, which is exact, so IDs are remembered. A charge whose response was lost has no ID yet. The same create is then sent
+again under the same key, and Stripe either repeats its first response or executes the request now. After a restart, and
+without an ID, only search by metadata is left, which usually lags by up to a minute. So None then means "not found",
+and authorising the same charge again within 24 hours is certain not to create a second one.
 """
 
 from collections import OrderedDict
@@ -23,13 +24,13 @@ from holdfast.payments.port import Charge, NextAction, Payment, PaymentPage, Pay
 from holdfast.payments.stripe.connection import StripeConnection, StripeRefusal, part, read
 from holdfast.payments.stripe.intent import KEY, PRESENT, CancelReason, Intent, IntentList, RefundList, StripeRefund
 
-# More than are in progress at once; what falls out is found by search.
+# More than can be in progress at once; evicted ones are found by search.
 REMEMBERED = 20_000
-# Intents per page: an answer of more than 64 KB is not read.
+# Intents per page: a response of more than 64 KB is not read.
 LISTED = 10
-# How a confirmation token of the Payment Element begins.
+# Prefix of the Payment Element's confirmation tokens.
 ELEMENT_PREFIX = "ctoken_"
-# The charge has the refunded amount.
+# Expanded, because the charge has the refunded amount.
 _EXPAND = {"expand": ["latest_charge"]}
 
 

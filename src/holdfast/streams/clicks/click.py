@@ -14,12 +14,12 @@ VIEW, JOIN, POLL, PASS, ATTEMPT, PAY, LEAVE, REFUSAL = (
 # In the order in which a buyer takes them.
 STEPS = (VIEW, JOIN, PASS, ATTEMPT, PAY)
 
-# What a visitor does by calling an endpoint. The first value of its path is the sale, or a reservation.
+# Steps that a visitor takes by calling an endpoint. The first value of its path is the sale, or a reservation.
 KINDS = {
     "storefront": VIEW, "get_sale": VIEW, "join": JOIN, "status": POLL, "now": POLL, "admission": PASS,
     "purchase": ATTEMPT, "confirm": PAY, "cancel": LEAVE, "leave": LEAVE,
 }  # fmt: skip
-# A place in line is polled for until its turn has come.
+# A place in line is polled until its turn has come.
 _NOT_YET = 202
 _REASON = re.compile(rb'"reason":"(\w+)"')
 
@@ -37,7 +37,7 @@ class Click(Struct, frozen=True):
 
 
 class Noted(Struct, frozen=True, gc=False):
-    """What is kept of a request until it is written."""
+    """The data of a request that is kept until it is written."""
 
     at: int
     kind: str
@@ -48,14 +48,14 @@ class Noted(Struct, frozen=True, gc=False):
 
 
 class Naming:
-    """Turns what was noted into clicks. The pseudonym is the same on all servers, and tells nothing without the key."""
+    """Turns notes into clicks. The pseudonym is the same on all servers, and reveals nothing without the key."""
 
     def __init__(self, key: bytes, is_sale: Callable[[str], bool], sale_of_sku: Callable[[str], str | None]) -> None:
         self._key = _visitor_key(key)
         self._is_sale, self._sale_of_sku = is_sale, sale_of_sku
 
     def sale_of(self, subject: str) -> str | None:
-        """None for a sale or a reservation that somebody made up: it may be anything that fits into a path."""
+        """None for an unknown sale or reservation: the path may contain any text."""
         sku_id = sku_of(subject)
         if sku_id is not None:
             return self._sale_of_sku(sku_id)
@@ -76,7 +76,7 @@ class Naming:
 
 
 def visitor_of(key: bytes, buyer_id: str) -> str:
-    """The pseudonym of a buyer, as `Naming` with the same key gives it."""
+    """The buyer's pseudonym, the same that `Naming` gives with this key."""
     return _pseudonym(_visitor_key(key), buyer_id)
 
 

@@ -7,7 +7,7 @@ from holdfast.streams.clicks.click import visitor_of
 
 
 def erase_clicks(directory: Path, key: bytes, buyer_id: str, *, trial: bool = False) -> int:
-    """How many clicks were the buyer's."""
+    """Returns how many clicks were the buyer's."""
     if not directory.is_dir():
         return 0
     arrow, parquet = load_pyarrow()

@@ -14,7 +14,7 @@ REFUSALS_SHOWN = 10
 
 
 class Step(Struct, frozen=True):
-    """`people` are signed-in visitors who came this far; `stopped` are those who came no further."""
+    """`people` are signed-in visitors who reached this step; `stopped` are those who went no further."""
 
     step: str
     clicks: int
@@ -35,8 +35,8 @@ class Funnel(Struct, frozen=True):
 
 
 def read_funnel(directory: Path, sale_id: str) -> Funnel:
-    """Blocks: call it in a thread. A step counts for those before it, too, seen or not. An
-    attempt counts whether or not it was refused."""
+    """Blocks: call it in a thread. A step implies the steps before it, whether or not they were recorded. An attempt
+    counts whether or not it was refused."""
     clicks: Counter[str] = Counter()
     furthest: dict[str, int] = {}
     refused: Counter[tuple[str, str]] = Counter()

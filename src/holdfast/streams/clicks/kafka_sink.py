@@ -1,5 +1,5 @@
-"""Clicks to Kafka, topic `holdfast.clicks`: JSON, keyed by visitor. What does not fit into the client's buffer is
-dropped: nobody waits for the broker."""
+"""Clicks to Kafka, topic `holdfast.clicks`: JSON, keyed by visitor. Clicks that do not fit into the client's buffer are
+dropped: nothing waits for the broker."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class KafkaSink:
 
     def write(self, clicks: Sequence[Click]) -> None:
         if not self._has_topic:
-            # In the recorder's thread, which has no loop of its own.
+            # Runs in the recorder's thread, which has no event loop.
             asyncio.run(create_topics(self._url, [CLICKS]))
             self._has_topic = True
         for click in clicks:

@@ -52,7 +52,7 @@ class ParquetSink:
         rows = [asdict(click) for click in clicks]
         table = self._arrow.Table.from_pylist(rows, schema=self._schema)
         if not self._is_local:
-            # An object appears whole or not at all.
+            # An object appears completely or not at all.
             self._parquet.write_table(table, path, filesystem=self._files, compression="zstd")
             return
         self._files.create_dir(directory, recursive=True)

@@ -1,11 +1,11 @@
 """Takes clicks from requests and hands them to the sinks. A request only pays for one list append.
 
-The model. `note` appends to a list and returns. A thread takes the list every few seconds, names the clicks and gives
-them to each sink. Polls are sampled: one in a hundred is kept, so multiply by that.
+The model. `note` appends to a list and returns. A thread takes the list every few seconds, turns the notes into clicks
+and passes them to each sink. Polls are sampled: one in a hundred is kept, so multiply by that.
 
 What happens when it fails. Visitors never notice. While a sink fails or hangs, the list grows up to a limit, and
-further clicks are dropped and counted. What a sink refused is dropped for that sink. A process that is killed loses
-the clicks of the last seconds.
+further clicks are dropped and counted. Clicks that a sink refused are dropped for that sink. A process that is killed
+loses the clicks of the last seconds.
 """
 
 import time
@@ -30,7 +30,7 @@ STOP_S = 3.0
 
 class Sink(Protocol):
     def write(self, clicks: Sequence[Click]) -> None:
-        """In the recorder's thread. Raises whatever went wrong."""
+        """Runs in the recorder's thread. May raise any exception."""
 
     def close(self) -> None: ...
 
@@ -66,7 +66,7 @@ class ClickRecorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is left. A sink that hangs is left to the end of the process."""
+        """Write the remaining clicks. A sink that hangs is abandoned when the process ends."""
         self._stopping.set()
         self._thread.join(STOP_S)
 

@@ -1,6 +1,6 @@
-"""Kafka's client library, which is optional and blocks: found on demand, called in threads and in short slices.
+"""Kafka's client library. It is optional and blocking: imported on demand, and called in threads and in short slices.
 
-A slice is short because a thread cannot be cancelled, and a server that stops would wait for it.
+A slice is short because a thread cannot be cancelled, and a stopping server would wait for it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from holdfast.streams.kafka.topics import TOPICS
 SLICE_S = 0.5
 CREATE_S = 5.0
 
-# What the library logs by itself (each failed connection, several times a second) is said once, by the agent.
+# The library logs each failed connection, several times a second; the agent logs it once instead.
 _log = logging.getLogger("holdfast.kafka")
 _log.setLevel(logging.CRITICAL)
 
@@ -33,13 +33,13 @@ def library() -> ModuleType:
 
 
 def configuration(url: KafkaUrl, **options: Any) -> dict[str, Any]:
-    """Options are named with underscores for dots."""
+    """Option names have underscores instead of dots."""
     own = {name.replace("_", "."): value for name, value in options.items()}
     return {"bootstrap.servers": url.servers, "logger": _log, "client.id": "holdfast"} | own | url.options
 
 
 async def in_slices(call: Callable[[float], object], timeout_s: float, what: str) -> None:
-    """Repeat a call that takes a timeout and may be called again after it, until it is done or time is up."""
+    """Repeat a call that accepts a timeout and can safely be repeated after one, until it succeeds or time is up."""
     kafka, until = library(), monotonic() + timeout_s
     while True:
         try:
@@ -53,7 +53,7 @@ async def in_slices(call: Callable[[float], object], timeout_s: float, what: str
 
 
 async def create_topics(url: KafkaUrl, names: Iterable[str] = TOPICS) -> None:
-    """Those that are missing. An operator may have created them with other settings, and may deny us the right to."""
+    """Create missing topics. An operator may have created them with other settings, and may deny us the right to."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an optional extra
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415 - as above
 

@@ -1,17 +1,17 @@
 """Consumes settlement intents, as a member of a consumer group.
 
-The model. Each worker has some of the partitions. A message names a purchase, which is handed to `settle`; its offset
-is committed once that has returned, that is after the ledger's commit, and only up to the first message of its
-partition that is not done yet. So a worker that dies leaves no purchase behind: the next one gets the messages after
-the last commit again, and the ledger knows which of them are settled. Partitions move one by one (cooperative
-rebalancing): the others go on meanwhile.
+The model. Each worker has some of the partitions. A message names a purchase, which is passed to `settle`. Its offset
+is committed once that has returned, that is after the ledger's commit, and only up to the first unfinished message of
+its partition. So a worker that dies loses no purchase: the next one receives the messages after the last commit again,
+and the ledger knows which of them are settled. Partitions move one by one (cooperative rebalancing), while the others
+continue.
 
-Backpressure. With `IN_FLIGHT_MAX` purchases in hand the partitions are paused, and polling goes on, so that the group
-does not take the worker for dead. They are resumed when half of that is done.
+Backpressure. With `IN_FLIGHT_MAX` purchases in progress the partitions are paused. Polling continues, so that the group
+does not consider the worker dead. The partitions are resumed when half of the purchases are done.
 
-On failure. While the ledger does not answer, purchases are tried again and again, and nothing is committed. A message
-that names no purchase is parked in the ledger, for a person; the ledger's own sweep settles whatever it was about.
-Commits are not waited for, and closing only for `CLOSE_S`: a broker that does not answer must not keep a process alive.
+On failure. While the ledger does not respond, purchases are retried, and nothing is committed. A message that names no
+purchase is parked in the ledger for an operator; the ledger's own sweep settles any purchase it referred to. Commits
+are not awaited, and closing waits at most `CLOSE_S`: a broker that does not respond must not keep a process alive.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 GROUP = "holdfast-settlement"
 POLL_MAX = 500
 POLL_S = 0.1
-# More than a drop sells at once: if those of one product fill it, others wait behind them in their partitions.
+# More than a drop sells at once: if the purchases of one product fill it, others wait behind them in their partitions.
 IN_FLIGHT_MAX = 20_000
 SESSION_MS = 10_000
 CLOSE_S = 2.0
@@ -49,7 +49,7 @@ Settle = Callable[[str, str], Awaitable[None]]
 Park = Callable[[str, str, bytes], Awaitable[None]]
 
 
-# What no ID has and a database may refuse would be tried again for ever.
+# Characters that no ID has and a database may refuse: such a message would be retried forever.
 _Id = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
 
@@ -67,7 +67,7 @@ _decode = msgspec.json.Decoder(_Intent).decode
 
 class IntentConsumer:
     def __init__(self, url: KafkaUrl, settle: Settle, park: Park, group: Callable[[], Awaitable[str]]) -> None:
-        """`settle` gets a SKU and a reservation; `park` a message's ID, what is wrong with it, and its body. `group`
+        """`settle` gets a SKU and a reservation; `park` a message's ID, the problem with it, and its body. `group`
         names the consumer group."""
         self._url, self._settle, self._park, self._group = url, settle, park, group
         self._consumer: Any = None
@@ -79,7 +79,7 @@ class IntentConsumer:
         return Agent("kafka_settler", self.pass_once, POLL_S, rest_s=lambda _: 0.0, jitter=0.0, close=self.close)
 
     async def pass_once(self) -> int:
-        """Take the next messages; returns how many."""
+        """Take the next messages. Returns how many."""
         if self._consumer is None:
             await self._open()
         messages = await asyncio.to_thread(self._consumer.consume, POLL_MAX, POLL_S)
@@ -115,14 +115,14 @@ class IntentConsumer:
         consumer.subscribe([INTENTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         self._consumer = consumer
 
-    # --- the group, in the thread that polls
+    # --- the group, in the polling thread
 
     def _on_assign(self, _consumer: Any, _partitions: list[Any]) -> None:
-        # New partitions are not paused; the next pass pauses all of them, if need be.
+        # New partitions are not paused; the next pass pauses all of them, if necessary.
         self._is_paused = False
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
-        """What is done already need not be done again by the next worker."""
+        """Commit finished work, so that the next worker need not repeat it."""
         self._commit(consumer)
         self._on_lost(consumer, partitions)
 
@@ -130,7 +130,8 @@ class IntentConsumer:
         self._offsets.forget([each.partition for each in partitions])
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
-        """What failed is committed with the next; until then the messages may be read again, and are found settled."""
+        """A failed commit is included in the next one; until then the messages may be read again, and are found
+        settled."""
         failed = [each for each in partitions if error is not None or each.error is not None]
         self._offsets.give_back({each.partition: each.offset for each in failed if each.offset >= 0})
 
@@ -169,7 +170,7 @@ class IntentConsumer:
         if task.cancelled():
             return
         if (exc := task.exception()) is not None:
-            # A defect. The sweep tries it again and parks it in the end; the messages behind it go on.
+            # A defect. The sweep retries the purchase and parks it in the end; the messages behind it continue.
             log.error("intent_failed", exc_info=exc)
             metrics.INTENTS.labels("failed").inc()
         self._offsets.finish(partition, tracked)
@@ -184,7 +185,7 @@ class IntentConsumer:
             self._is_paused = False
 
     def _commit(self, consumer: Any) -> None:
-        """Begin to; `_on_commit` learns how it ended."""
+        """Starts a commit; `_on_commit` gets its outcome."""
         reached, kafka = self._offsets.take(), library()
         if not reached:
             return
@@ -196,7 +197,7 @@ class IntentConsumer:
 
 
 def _passes(error: Any) -> bool:
-    """Whether the library gets over it by itself."""
+    """Whether the library recovers from it on its own."""
     return bool(error.retriable()) or error.code() == library().KafkaError._PARTITION_EOF  # noqa: SLF001
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.errors import SettingsError
 
 PARTITIONS = 12
-# As the broker's default says.
+# The broker's default.
 REPLICATION = -1
 _SCHEMES = {"kafka": False, "kafka+ssl": True}
 _USE = "HOLDFAST_KAFKA_URL: use kafka://host:9092 or kafka+ssl://user:password@host:9093"
@@ -27,7 +27,7 @@ class KafkaUrl(Struct, frozen=True):
     replication: int = REPLICATION
 
     def __repr__(self) -> str:
-        """Without the password, so that no log ever has it."""
+        """Without the password, so that no log contains it."""
         return f"KafkaUrl({self.servers!r})"
 
 

@@ -1,4 +1,4 @@
-"""How far each partition may be committed: up to the first message whose work is not done yet."""
+"""How far each partition may be committed: up to the first message that is not finished."""
 
 from collections import deque
 from threading import Lock
@@ -12,7 +12,7 @@ class _Tracked(Struct):
 
 
 class Offsets:
-    """Used by the event loop and by the thread that polls, which loses partitions in a rebalance."""
+    """Used by the event loop and by the polling thread, which loses partitions in a rebalance."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -26,7 +26,7 @@ class Offsets:
         return tracked
 
     def finish(self, partition: int, tracked: _Tracked) -> None:
-        """One of a partition that was lost meanwhile changes nothing."""
+        """Has no effect if the message's partition has been lost."""
         with self._lock:
             tracked.is_done = True
             line = self._partitions.get(partition, deque())
@@ -34,13 +34,13 @@ class Offsets:
                 self._reached[partition] = line.popleft().offset + 1
 
     def take(self) -> dict[int, int]:
-        """By partition, the next offset to read; what was taken is not given again."""
+        """By partition, the next offset to read. Each offset is returned once."""
         with self._lock:
             reached, self._reached = self._reached, {}
         return reached
 
     def give_back(self, reached: dict[int, int]) -> None:
-        """It could not be committed. Partitions that were lost meanwhile are another's to commit."""
+        """Called if a commit failed. Partitions that were lost meanwhile belong to another worker."""
         with self._lock:
             ours = {partition: offset for partition, offset in reached.items() if partition in self._partitions}
             self._reached = ours | self._reached

@@ -1,10 +1,11 @@
-"""Publishes messages in transactions: all of a batch or nothing, once, in order.
+"""Publishes messages in transactions: each batch completely or not at all, once, in order.
 
-The model. There is one transactional ID per ledger. Opening a publisher under it ends what an earlier one left open and
-fences it off: a process that froze, lost its lease and thaws cannot publish any more, whatever is still in its buffers.
-So what a consumer with `read_committed` (the default of librdkafka, not of Java) sees of a key is in order.
+The model. There is one transactional ID per ledger. Opening a publisher under it ends the transaction that an earlier
+one left open, and fences that publisher off: a process that froze, lost its lease and thaws cannot publish any more,
+whatever is still in its buffers. So a consumer with `read_committed` (the default of librdkafka, not of Java) sees the
+messages of a key in order.
 
-When it fails. After any error the publisher is of no more use. The next one aborts what it left open.
+When it fails. After any error the publisher cannot be used any more. The next one aborts what it left open.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from holdfast.streams.kafka.kafka_url import KafkaUrl
 
 OPEN_S = 5.0
 COMMIT_S = 8.0
-# A transaction that a dead process left open hides what follows it until then, unless a new one takes over earlier.
+# An open transaction of a dead process hides later messages until then, unless a new publisher takes over earlier.
 TRANSACTION_MS = 10_000
 CONTENT_TYPE = [("content-type", b"application/cloudevents+json; charset=UTF-8")]
 
@@ -35,7 +36,7 @@ class Publisher:
         return self._producer is not None
 
     async def open(self, transactional_id: str) -> None:
-        """Fences off the publisher that had this name before."""
+        """Fences off the previous publisher with this name."""
         await self.close()
         if not self._has_topics:
             await create_topics(self._url)
@@ -53,7 +54,7 @@ class Publisher:
         self._producer = producer
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """All of them, durably, or an error."""
+        """Publish all of the messages durably, or raise."""
         producer = self._producer
         try:
             await asyncio.to_thread(_send, producer, messages)

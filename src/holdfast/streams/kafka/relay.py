@@ -1,12 +1,13 @@
 """Publishes events, settlement intents and pool updates from the ledger to Kafka.
 
-The model. Events are the outbox: each was written in the transaction that caused it. One process at a time publishes:
-it has the lease of the stream's row, and Kafka fences off the one before it (`publisher.py`). A pass reads the events
-after the stream's position up to the horizon, publishes them in one transaction and then advances the position. So no
-event is skipped, and a crash in between publishes a batch a second time: at least once, with the same IDs.
+The model. Events are the outbox: each was written in the transaction that caused it. One process publishes at a time:
+it holds the lease of the stream's row, and Kafka fences off the previous publisher (`publisher.py`). A pass reads the
+events after the stream's position up to the horizon, publishes them in one transaction and then advances the position.
+So no event is skipped, and a crash in between publishes a batch a second time: at-least-once delivery, with the same
+IDs.
 
-When it fails. While no broker answers, the position stays and events wait in the ledger; nothing that sells waits for
-it. A process that dies leaves a lease that expires.
+When it fails. While no broker responds, the position stays and events wait in the ledger; sales are not delayed. A
+process that dies leaves a lease that expires.
 """
 
 import secrets
@@ -28,12 +29,12 @@ from holdfast.runtime.agent import Agent
 from holdfast.streams.kafka.publisher import Publisher
 
 PASS_INTERVAL_S = 0.1
-# Where another process publishes.
+# Pause while another process publishes.
 STANDBY_S = 1.0
 LEASE_MS = 10_000
 # Renewed when less than this is left.
 RENEW_S = 5.0
-# Between two looks at what is parked.
+# Between two checks of parked items.
 LETTERS_INTERVAL_S = 2.0
 
 
@@ -62,7 +63,7 @@ class KafkaRelay:
             return Published(is_ours=False)
         if not self._publisher.is_open:
             await self._publisher.open(await self._database.read(_transactional_id))
-        # Only after the publisher was opened: until then the one before it may have published and advanced.
+        # Only after opening the publisher: until then the previous one may have published and advanced.
         seen, stream = await self._database.read(self._look)
         if stream.fence != self._fence:
             return await self._lose()
@@ -85,7 +86,7 @@ class KafkaRelay:
             await self._lose()
             return False
         if fence != self._fence:
-            # It was somebody else's meanwhile, who may have begun a transaction: fence it off.
+            # Another process held the lease meanwhile and may have begun a transaction: fence it off.
             await self._publisher.close()
         self._fence, self._leased_until = fence, began + LEASE_MS / 1000
         return True
@@ -96,7 +97,7 @@ class KafkaRelay:
         return Published(is_ours=False)
 
     async def _release(self) -> None:
-        """The next process need not wait for the lease to expire."""
+        """Lets the next process start without waiting for the lease to expire."""
         await self._publisher.close()
         if self._fence is not None:
             await self._database.write(partial(self._release_lease, self._fence))
@@ -129,7 +130,7 @@ class KafkaRelay:
 
 
 def _transactional_id(connection: Connection) -> str:
-    """One per ledger: two that share a cluster must not fence each other off."""
+    """One per ledger: two ledgers that share a cluster must not fence each other off."""
     history = read_incarnations(connection)
     return f"holdfast-relay-{history[0].incarnation if history else 'new'}"
 

@@ -1,11 +1,11 @@
 """Connections to one Redis server, and what their failures mean.
 
 A failure before the first byte of a command is sent is `Unavailable`: nothing was done. A failure after that, until the
-whole answer has been read, is `OutcomeUnknown`. Nothing is ever sent twice. redis-py would retry by itself and use its
-own timers; therefore only its connections are used, without their retries and timeouts.
+whole reply has been read, is `OutcomeUnknown`. Nothing is ever sent twice. redis-py would retry on its own and use its
+own timers, so only its connections are used, without their retries and timeouts.
 
-A connection returns to the pool only after every answer was read. Anything else that ends its use (an error, a timeout,
-a cancelled caller) closes it, so no caller gets an answer meant for another.
+A connection returns to the pool only after every reply was read. Anything else that ends its use (an error, a timeout,
+a cancelled caller) closes it, so no caller gets a reply meant for another.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from holdfast.errors import EngineError, OutcomeUnknown, SettingsError, Unavaila
 from holdfast.gate.redis.link.port import Command, ErrorReply
 from holdfast.gate.redis.link.redis_url import Address, Login
 
-# The peer has closed. Where a kernel cannot tell that from data, data counts: an idle connection has none.
+# The peer has closed. If a kernel cannot tell that from data, data counts too: an idle connection should have none.
 _GONE = getattr(select, "POLLRDHUP", select.POLLIN) | select.POLLHUP | select.POLLERR
 
 
@@ -52,7 +52,7 @@ class RedisConnection(Connection):
             raise
 
     async def is_fit(self) -> bool:
-        """Open, with nothing left to read. Asks the kernel: the event loop may not have polled since."""
+        """Open, with nothing left to read. Asks the kernel, because the event loop may not have polled since."""
         if self._writer is None or self._writer.is_closing() or await self.can_read():
             return False
         poll = select.poll()
@@ -137,7 +137,7 @@ class Node:
         packed = b"".join([hiredis.pack_command(tuple(command)) for command in commands])  # type: ignore[arg-type]
         doubt = failing_as(OutcomeUnknown, f"{self._name} may or may not have done it", until)
         async with self._turn(until), self._borrowed(until) as wire:
-            # Without time left to read the answer, nothing is sent.
+            # If no time is left to read the reply, nothing is sent.
             if asyncio.get_running_loop().time() >= until:
                 raise Unavailable(f"{self._name} became free too late")
             async with doubt:
@@ -145,7 +145,7 @@ class Node:
 
     @asynccontextmanager
     async def _turn(self, until: float) -> AsyncIterator[None]:
-        # A timer costs as much as sending the command, so there is none where nothing has to be waited for.
+        # A timer costs as much as sending the command, so there is none if nothing has to be waited for.
         if self._turns.locked():
             async with failing_as(Unavailable, f"every connection to {self._name} is in use", until):
                 await self._turns.acquire()

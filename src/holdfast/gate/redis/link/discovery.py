@@ -1,7 +1,7 @@
 """Finds the primary by asking all sentinels, or all servers of a cluster, concurrently.
 
-The first answer wins, so a server that is down or frozen costs no time. An outdated answer leads to a failure, and that
-to a new search.
+The first response wins, so a server that is down or frozen costs no time. An outdated response leads to a failure, and
+that to a new search.
 """
 
 import asyncio

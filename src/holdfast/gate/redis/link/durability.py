@@ -41,7 +41,8 @@ class DurabilityWatch:
         self._finding: str | None = None
 
     async def finding(self) -> str | None:
-        """The last one, if a server does not answer: that is found elsewhere, and concerns only its own pools."""
+        """The last finding, if a server does not respond: other checks detect that, and it concerns only its own
+        pools."""
         if monotonic() - self._checked_at >= WATCH_INTERVAL_S:
             self._checked_at = monotonic()
             with suppress(EngineError, SettingsError):

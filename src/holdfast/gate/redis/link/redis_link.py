@@ -133,7 +133,7 @@ class ClusterLink:
             raise
 
     async def _follow_patiently(self, address: Address, commands: Sequence[Command], until: float) -> list[Any]:
-        """Keys that are being moved are soon in one place again, and nothing was executed."""
+        """Keys that are being moved are soon all on one server again, and nothing was executed."""
         patient_until = min(until, _until(MIGRATION_PATIENCE_S))
         while True:
             try:

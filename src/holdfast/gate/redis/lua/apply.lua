@@ -40,8 +40,8 @@ local function refuse_call(keys, pool, epoch, seen)
   return nil
 end
 
--- What this call, or a later one of the same caller, was answered. A call that is delayed on its way and overtaken by its
--- retry must not be executed as well.
+-- The reply to this call, or to a later one of the same caller. A call that is delayed in transit and overtaken by
+-- its retry must not be executed as well.
 local function earlier_reply(key, field, number)
   local stored = redis.call('HGET', key, field)
   if not stored then return nil end

@@ -47,7 +47,7 @@ local function hold_of(batch, id)
       local owner, quantity, status, created_at, expires_at, attempts, confirmed_at = unpack(cmsgpack.unpack(stored))
       hold = {
         id = id, owner = owner, quantity = quantity, status = status, created_at = created_at, expires_at = expires_at,
-        -- Holds from before attempts were counted have none; what settles is in its first.
+        -- Holds from before attempts were counted have none; a settling one is in its first.
         attempts = attempts or (status == 'settling' and 1 or 0), confirmed_at = confirmed_at,
       }
     end
@@ -123,7 +123,8 @@ end
 
 -- --- deadlines
 
--- Stored deadlines are read page by page, only as far as the batch needs them. The last has no name and no end.
+-- Stored deadlines are read page by page, only as far as the batch needs them. The last deadline is a
+-- sentinel: it has an empty name and never comes.
 local function stored_deadline(batch)
   while true do
     local id = batch.stored_deadlines[batch.stored_at]
@@ -175,7 +176,7 @@ local function return_due_until(batch, enough, limit)
   return returned
 end
 
--- The last only if it is confirmed: Lua ends a list at the first nil.
+-- `confirmed_at` comes last, because it may be nil: Lua ends a list at the first nil.
 local function hold_values(hold)
   return hold.owner, hold.quantity, hold.status, hold.created_at, hold.expires_at, hold.attempts, hold.confirmed_at
 end

@@ -1,4 +1,4 @@
--- holdfast_beat_v2: a heartbeat, refused and synced as any other write
+-- holdfast_beat_v2: a heartbeat, refused and synced like any other write
 --   KEYS     beat
 --   ARGV     none
 --   returns  OK

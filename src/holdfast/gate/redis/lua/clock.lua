@@ -1,5 +1,5 @@
--- The time, in milliseconds, as `pool_time` in domain/stock/pool_time.py has it. The caller gives it, because the clock of
--- this host may be set at any moment (runtime/engine_clock.py); one that does not know it yet gives 0.
+-- The time, in milliseconds, computed like `pool_time` in domain/stock/pool_time.py. The caller passes it, because
+-- this host's clock may be set at any moment (runtime/engine_clock.py). A caller that does not know it yet passes 0.
 local function now_ms(given, decided_at)
   local now = tonumber(given or 0)
   if now == 0 then

@@ -1,5 +1,5 @@
--- The gate inside Redis or Valkey. It implements the rules of domain/stock/rulebook.py; the conformance suite keeps the
--- two in agreement.
+-- The gate inside Redis or Valkey. It implements the rules of domain/stock/rulebook.py; the conformance suite
+-- checks that the two agree.
 --
 -- The model. A call is one batch for one pool: read what it touches, decide command by command in memory, and only then
 -- write, so that a call that fails writes nothing. Every change goes into the journal in the same call, as one
@@ -9,9 +9,8 @@
 --   pool       hash    counts, rules, time of the last decision, epoch, sequence, state (open:2, closed or loading), the
 --                      manifest, the last transfer number given to and taken from each other pool, and under 'call:…'
 --                      the reply to the last call of a caller, so that a retry changes nothing
---   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at, attempts} and, if confirmed, when;
---                      ended ones are kept only
---                      until the ledger has them
+--   holds      hash    reservation id -> {owner, quantity, status, created_at, expires_at, attempts} and the time
+--                      of confirmation, if any; ended ones are kept only until the ledger has them
 --   deadlines  zset    active reservations by expires_at
 --   owners     hash    owner -> {live units, released holds, ids of active ones}; only if the rules count owners
 --   journal    stream  changes, until the ledger has them

@@ -1,6 +1,6 @@
 -- settle, confirm, fail, cancel, reopen: change the status of a reservation
---   command   {transition, id, owner or false, attempt}: which attempt to pay was declined (reopen), or is to begin
---             (settle; 0: whichever is next)
+--   command   {transition, id, owner or false, attempt}: the payment attempt that was declined (reopen) or
+--             will begin (settle; 0: the next one)
 --   answers   {outcome, owner, quantity, status, created_at, expires_at, attempts, confirmed_at or nil} with moved,
 --             already or illegal; {'not_found'}
 --   events    reservation.settling, .confirmed, .failed, .cancelled, .reopened; .expired for one whose deadline has
@@ -14,7 +14,7 @@ local TRANSITIONS = {
   reopen = {from = {settling = true}, to = 'active'},
 }
 
--- A deadline that has passed meanwhile takes effect: the payment has failed.
+-- A deadline that has passed meanwhile takes effect, because the payment has failed.
 local function reopen_hold(batch, hold)
   if hold.expires_at <= batch.now then return end_hold(batch, hold, 'failed') end
   hold.status = 'active'
@@ -25,7 +25,7 @@ local function reopen_hold(batch, hold)
   record(batch, 'reservation.reopened', hold.id, hold.quantity, hold.expires_at)
 end
 
--- Of a reopening, a later attempt has begun: its money may be moving. Of settling, it was begun, and declined.
+-- For reopen: a later attempt has begun, and its money may be moving. For settle: the attempt was begun and declined.
 local function is_of_another_attempt(command, hold)
   if command[1] == 'reopen' then return command[4] ~= hold.attempts end
   return command[1] == 'settle' and command[4] ~= 0 and command[4] ~= hold.attempts + 1

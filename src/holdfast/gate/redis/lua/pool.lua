@@ -1,11 +1,11 @@
 -- Reads and writes the hash of a pool, and compares it with the other keys.
 --
 -- The manifest: how many fields holds, owners and keys have, how many rules there are, and up to which sequence the
--- journal is trimmed. With the number of active holds and the sequence it says how long each key of a pool must be, which
--- takes no time to check. A pool that lost one of its keys, or a part of one, is torn: it decides nothing until it is
+-- journal is trimmed. Together with the number of active holds and the sequence it determines the size of
+-- each key of a pool, which takes no time to check. A pool that lost one of its keys, or a part of one, is torn: it decides nothing until it is
 -- rebuilt.
 
--- The number is that of the layout of the keys: functions of another version do not take the pool for open.
+-- The number is the version of the key layout, so that functions of another version do not consider the pool open.
 local OPEN = 'open:2'
 local MANIFEST = {'n_holds', 'n_owners', 'n_keys', 'n_rules', 'trimmed'}
 local COUNTS = {'total', 'held', 'sold', 'active'}

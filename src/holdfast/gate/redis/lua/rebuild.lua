@@ -5,12 +5,12 @@
 -- holdfast_close_v2
 --   KEYS     pool
 --   ARGV     epoch
---   returns  the last sequence of its journal, or -1 if there is no such pool under this epoch. It is closed all the same:
+--   returns  the last sequence of its journal, or -1 if there is no such pool under this epoch. It is closed anyway:
 --            another process may be about to load this epoch, and must not open it any more
 -- holdfast_begin_v2
 --   KEYS     those of the pool
 --   ARGV     epoch, decided_at, pool values as msgpack, transfer counters as msgpack: {{name, number}, …}
---   returns  1, or 0 if the pool is under this epoch or a later one already
+--   returns  1, or 0 if the pool is already under this epoch or a later one
 -- holdfast_load_v2
 --   KEYS     those of the pool
 --   ARGV     epoch, units held, the numbers of holds, deadlines and owners that follow, and all of these as they are stored:
@@ -20,7 +20,7 @@
 --   KEYS     those of the pool
 --   ARGV     epoch
 --   returns  1; 0 if the pool is not loading under this epoch; -1 if what was loaded does not add up to its counts
--- holdfast_drop_v2: a pool of no more use, closed and drained
+-- holdfast_drop_v2: delete a pool that is not needed any more, and is closed and drained
 --   KEYS     those of the pool
 --   ARGV     epoch, sequence
 --   returns  1, or 0 if the pool is not closed there, or has holds
@@ -29,7 +29,7 @@ local function close(keys, args)
   local epoch, pool = tonumber(args[1]), read_pool(keys[1])
   if pool and pool.epoch > epoch then return -1 end
   redis.call('HSET', keys[1], 'epoch', epoch, 'state', 'closed')
-  -- How far the ledger has the journal of an earlier epoch says nothing about this one.
+  -- The ledger's position in the journal of an earlier epoch does not apply to this one.
   if pool and pool.epoch < epoch then redis.call('HSET', keys[1], 'trimmed', 0) end
   return pool and pool.epoch == epoch and pool.seq or -1
 end

@@ -3,7 +3,7 @@
 --             {'provision', total or false, {limit, budget, tier, opens_at, ends_at, paused} or false,
 --             {rule = value} or false, only_if_missing, unless_in_sale}; false means no rule, or an unchanged total
 --   answers   {'moved' | 'illegal' | 'insufficient' | 'already', pool values}
---   events    pool.restocked, pool.provisioned; reservation.expired for overdue holds, if the total is to shrink
+--   events    pool.restocked, pool.provisioned; reservation.expired for overdue holds, if the total shrinks
 
 local function set_total(batch, total, rules, event, max_total)
   local pool = batch.pool

@@ -1,4 +1,4 @@
--- holdfast_sweep_v2: forget idempotency keys and replies that are past their time, a portion of the keys per call
+-- holdfast_sweep_v2: delete expired idempotency keys and replies, a portion of the keys per call
 --   KEYS     those of the pool
 --   ARGV     epoch, cursor, about how many keys to read, keys_kept_ms, calls_kept_ms, the time or 0
 --   returns  the next cursor, or '0' after the last portion

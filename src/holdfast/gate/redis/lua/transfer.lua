@@ -4,7 +4,7 @@
 --   answers   {'moved', units} or, if nothing was changed, {'insufficient', 0}, {'already', 0} or {'illegal', 0}
 --   events    pool.given, pool.taken; reservation.expired for overdue holds whose units are needed
 --
--- The pool keeps under 'given:<receiver>' and 'taken:<donor>' the last transfer number of each.
+-- The pool stores the last transfer number of each under 'given:<receiver>' and 'taken:<donor>'.
 
 local function last_number(batch, name)
   batch.counters = batch.counters or {}

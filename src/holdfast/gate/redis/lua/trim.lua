@@ -17,5 +17,5 @@ local function trim(keys, args)
   return redis.call('XTRIM', keys[5], 'MINID', args[1] .. '-' .. string.format('%d', tonumber(args[2]) + 1))
 end
 
--- It only frees memory, and must work when none is left.
+-- It only frees memory, and must work when memory is exhausted.
 redis.register_function{function_name = 'holdfast_trim_v2', callback = trim, flags = {'allow-oom'}}

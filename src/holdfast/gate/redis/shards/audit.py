@@ -1,8 +1,8 @@
 """Whether the shards of a SKU add up, all transfers are complete, and all shards have the same rules.
 
-The ledger says at one moment how many units a SKU has, what its shards have and what is in transfer; the sum must
-always be right. Units left in transfer are delivered; those collected for a smaller total that was never set go back.
-Shards whose rules still differ at a second check get those of the first.
+The ledger provides, in one snapshot, a SKU's total, its shards' units and the units in transfer; the sum must always be
+right. Units left in transfer are delivered; those collected for a smaller total that was never set are returned. Shards
+whose rules still differ at a second check get those of the first shard.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class ShardAudit:
         return await self._database.read(sums_of_splits)
 
     async def finding(self, sku_id: str, sums: Sums) -> str | None:
-        """What is wrong with the shards of a SKU together."""
+        """The problem with the shards of a SKU as a whole."""
         if not sums.adds_up:
             return "shards_do_not_add_up"
         waiting = await self._waiting(LOST_AFTER_MS) if sums.in_transfer else []

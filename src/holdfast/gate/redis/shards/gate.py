@@ -1,10 +1,10 @@
 """A gate for pools that are split into shards, in front of the gate that decides each shard.
 
-A command goes to the shard of its owner, which decides it like any pool. When a shard refuses for lack of stock, that
-is not final: if all shards together could serve the buyer, units are transferred here and the command is decided again.
-The final answer holds for all shards: sold out only if every unit is sold, otherwise held, because units in transfer
-between two shards are not gone. A process transfers for one SKU at a time, so that its shards do not take units from
-one another in turns.
+A command goes to the shard of its owner, which decides it like any pool. A shard's refusal for lack of stock is not
+final: if all shards together could serve the buyer, units are transferred to this shard and the command is decided
+again. The final result covers all shards: sold out only if every unit is sold, otherwise held, because units in
+transfer between two shards are not gone. A process runs one transfer at a time per SKU, so that its shards do not keep
+taking units from one another.
 
 Pools that are not split pass through.
 """
@@ -32,7 +32,8 @@ from holdfast.gate.redis.views import RedisViews, WholePool
 log = structlog.get_logger()
 
 _LACKS_STOCK = frozenset({Outcome.INSUFFICIENT, Outcome.ALL_HELD, Outcome.SOLD_OUT})
-# Others may take what was about to be transferred, so it is tried again. A command waits longer than this in its queue.
+# Another command may take the units that were to be transferred, so it is retried. A command may queue longer than
+# this.
 TRANSFER_TIMEOUT_S = 1.0
 LONGEST_PAUSE_S = 0.02
 # About what a transfer takes.
@@ -69,7 +70,7 @@ class ShardedGate:
         return [Verdict(Outcome.ILLEGAL, shards=1) if _asks_for_shards(c) else next(verdicts) for c in commands]
 
     async def _apply_in_turn(self, sku_id: str, shards: int, commands: Sequence[Command]) -> list[Verdict]:
-        """A command about the whole stock is decided after those before it and before those after it."""
+        """A command about the whole stock is decided after the commands before it and before those after it."""
         verdicts: list[Verdict] = []
         for_shards: list[Command] = []
         for command in commands:
@@ -128,7 +129,7 @@ class ShardedGate:
     async def _serve_from_all(
         self, name: str, commands: Sequence[Command], verdicts: list[Verdict], short: list[int]
     ) -> None:
-        """The refusal of one shard becomes a grant, or the refusal of all of them."""
+        """Turns the refusal of one shard into a grant, or into a refusal by all of them."""
         until = monotonic() + TRANSFER_TIMEOUT_S
         while monotonic() < until:
             try:
@@ -215,7 +216,7 @@ def _least(command: Command) -> int:
 
 
 def refusal(whole: WholePool) -> Verdict:
-    """The answer to an attempt that all shards together cannot serve."""
+    """The result for an attempt that all shards together cannot serve."""
     pool = whole.pool
     if pool.available > 0:
         return Verdict(Outcome.INSUFFICIENT, available=pool.available)
@@ -227,7 +228,7 @@ def refusal(whole: WholePool) -> Verdict:
 
 
 def _outward(sku_id: str, verdict: Verdict) -> Verdict:
-    """Callers do not see shards."""
+    """Hides shards from callers."""
     if verdict.outcome is Outcome.POOL_NOT_FOUND:
         # The SKU exists, so the shard is being created.
         return NOT_READY

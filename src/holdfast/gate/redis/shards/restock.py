@@ -1,8 +1,8 @@
 """Adds units once, however often it is requested, where Redis is the gate.
 
-They arrive as a transfer from what they are owed for, such as a refund, to the pool: written in the ledger under that
-reference, and taken by the gate, which remembers the number. A process that dies in between leaves units in transfer,
-which the reconciler delivers; a repeated request finds them written or taken already.
+Units arrive as a transfer from their source, such as a refund, to the pool. The ledger records it under that reference,
+and the gate takes it and remembers the number. A process that dies in between leaves units in transfer, which the
+reconciler delivers. A repeated request finds them already written or taken.
 """
 
 import structlog
@@ -29,7 +29,7 @@ class RedisRestocker:
         self._transfers = transfers
 
     async def has_room(self, sku_id: str, units: int) -> bool:
-        """Whether the pool may get so many more units, as of the ledger's position."""
+        """Whether the pool may get this many more units, as of the ledger's position."""
 
         return await self._database.read(lambda c: _has_room(c, sku_id, units))
 
@@ -63,7 +63,7 @@ class RedisRestocker:
             insert_once(connection, owed, self._database.now_ms(connection))
 
     def _hand_out(self, connection: Connection, owed: Transfer) -> None:
-        """A split pool gets them from the SKU itself; the transfer they are owed for is marked complete."""
+        """A split pool gets them from the SKU itself; the transfer from their source is marked complete."""
         now = self._database.now_ms(connection)
         if insert_once(connection, owed, now):
             finish(connection, [owed], now)

@@ -1,12 +1,12 @@
 """The stock of a split pool: set in the ledger, once, and distributed to the shards from there.
 
-A larger total puts the new units in transfer to the shards in the transaction that raises it. For a smaller one, the
+A larger total puts the new units in transfer to the shards, in the transaction that raises it. For a smaller one, the
 shards first give back free units, which leave in the transaction that lowers it; if they are not enough, the shards get
-them back. A process that dies in between leaves either total, with units in transfer, and a repeat completes it. The
-rules of the first shard apply to all.
+them back. A process that dies in between leaves either the old or the new total, with units in transfer; repeating the
+change completes it. The rules of the first shard apply to all.
 
-Rules and total are two steps. A pool that was put in a sale between them keeps the sale's total: every write of a total
-looks for the sale once it has the lock, which the sale takes after its row is there.
+Rules and total are set in two steps. A pool that was put in a sale between them keeps the sale's total: every write of
+a total checks for the sale under the lock, and the sale takes that lock after its row exists.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from holdfast.ledger.stock.splits import Target, change_total, settle_smaller_to
 
 log = structlog.get_logger()
 
-# Others may take what was free when it was counted.
+# Other commands may take units that were free when they were counted.
 ATTEMPTS = 3
 
 
@@ -51,7 +51,7 @@ class ShardStock:
         if command.only_if_missing and whole.is_complete:
             return Verdict(Outcome.ALREADY, pool=whole.pool)
         is_smaller = command.total is not None and command.total < whole.pool.total
-        # If the smaller total is refused, so are the rules that came with it.
+        # If the smaller total is refused, the rules sent with it are not set either.
         before = Provision(None, unless_in_sale=command.unless_in_sale) if is_smaller else command
         refusal = await self._set_rules(sku_id, shards, before)
         if refusal is not None:
@@ -75,8 +75,8 @@ class ShardStock:
     # --- rules
 
     async def _set_rules(self, sku_id: str, shards: int, command: Provision) -> Verdict | None:
-        """Set the rules of the first shard, then the same for the others; the refusal, if there is one. The first shard
-        decides whether the pool is in a sale. A missing shard is created without units."""
+        """Set the rules of the first shard, then the same for the others. Returns the refusal, if there is one. The
+        first shard decides whether the pool is in a sale. A missing shard is created without units."""
         first, *others = shard_names(sku_id, shards)
         rules = Provision(None, command.rules, command.changes, unless_in_sale=command.unless_in_sale)
         [verdict] = await self._gate.apply(first, [rules])
@@ -126,7 +126,7 @@ class ShardStock:
         return False
 
     async def give_back(self, sku_id: str) -> None:
-        """Return to the shards what was collected for a smaller total that was never set."""
+        """Return units to the shards that were collected for a smaller total that was never set."""
         await self._write(settle_smaller_total, sku_id, lambda total: total)
 
     async def _write(self, change: object, sku_id: str, target: Target, *, unless_in_sale: bool = False) -> int:

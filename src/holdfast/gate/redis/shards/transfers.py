@@ -1,9 +1,8 @@
 """Moves units from one shard to another without losing or duplicating any.
 
 The model. A donor gives: its total shrinks, and its journal records the receiver and a number. Once the ledger has read
-that entry, the units are in transfer. Only what the ledger has read may be taken: the receiver's total grows, and it
-remembers the number, so that it takes nothing twice. When the ledger reads that, the transfer is
-complete.
+that entry, the units are in transfer. Only units that the ledger has read may be taken: the receiver's total grows, and
+it stores the number, so that it takes nothing twice. When the ledger reads that, the transfer is complete.
 
 What happens when it fails. A give that Redis loses before the ledger has read it never happened. A take that Redis
 loses is repeated by the ledger when it rebuilds the pool, because it still has the units in transfer. A process that
@@ -33,16 +32,16 @@ class ShardTransfers:
         self._rebuilder = rebuilder
 
     async def fetch(self, receiver: str, units: int, shards: Mapping[str, Pool]) -> list[Take]:
-        """Have the other shards give what this one lacks, as far as they can; returns what it may take then."""
+        """Let the other shards give what this one lacks, as far as they can. Returns what it may take then."""
         lacking = units - shards[receiver].available if receiver in shards else units
         free = {name: pool.available for name, pool in shards.items() if name != receiver}
         if lacking > 0:
-            # At least half of what the richest has, so that it does not have to be repeated soon.
+            # At least half of what the richest shard has, to avoid repeating this soon.
             await self.give(receiver, shares(max(lacking, max(free.values(), default=0) // 2), free))
         return await self.arriving(receiver)
 
     async def give(self, receiver: str, portions: Mapping[str, int]) -> None:
-        """Each donor gives its portion, or what it has; then the ledger has read that."""
+        """Each donor gives its portion, or all it has; then the ledger reads the gives."""
         gives = [self._give(donor, Give(receiver, units)) for donor, units in portions.items() if units > 0]
         for failure in await asyncio.gather(*gives, return_exceptions=True):
             if isinstance(failure, EngineError):
@@ -60,7 +59,7 @@ class ShardTransfers:
         return await self._database.read(lambda c: takes_for(c, receiver))
 
     async def deliver(self, receivers: Iterable[str]) -> None:
-        """Have each take what is in transfer to it."""
+        """Let each pool take the units in transfer to it."""
         await asyncio.gather(*[self._deliver(receiver) for receiver in receivers])
 
     async def _deliver(self, receiver: str) -> None:
@@ -70,7 +69,7 @@ class ShardTransfers:
 
 
 def shares(lacking: int, free: Mapping[str, int]) -> dict[str, int]:
-    """How much each gives, the richest first."""
+    """How much each shard gives, the richest first."""
     portions: dict[str, int] = {}
     for name in sorted(free, key=lambda name: free[name], reverse=True):
         if lacking <= 0:

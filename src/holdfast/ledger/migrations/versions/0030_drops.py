@@ -1,4 +1,4 @@
-"""Drops: several sales with one waiting line and a limit across them; limits per buyer count anew in every sale."""
+"""Drops: several sales with one waiting line and a shared limit; limits per buyer start at zero in every sale."""
 
 import sqlalchemy as sa
 from alembic import op

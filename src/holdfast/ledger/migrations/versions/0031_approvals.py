@@ -1,4 +1,4 @@
-"""What cannot be undone waits for a second operator."""
+"""Irreversible actions wait for a second operator."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "approvals",
         sa.Column("approval_id", _Id, primary_key=True),

@@ -13,7 +13,7 @@ _PAGE = 1_000
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.add_column("orders", sa.Column("number", _Id))
     op.add_column("orders", sa.Column("fulfil_key", sa.String()))
     _number_orders(op.get_bind())

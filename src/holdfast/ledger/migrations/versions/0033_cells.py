@@ -1,4 +1,4 @@
-"""Sales may be spread over cells."""
+"""Sales can be distributed over cells."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Messages to buyers: whom to tell, what they were told, and a switch for each sale."""
+"""Messages to buyers: contacts, sent messages, and a switch for each sale."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.add_column("sales", sa.Column("notify", sa.Boolean(), nullable=False, server_default=sa.true()))
     op.create_table(
         "contacts",

@@ -1,4 +1,4 @@
-"""Traces go on after their request was answered."""
+"""Traces continue after the response to their request."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    # Earlier programs trace nothing, and need to know nothing of it.
+    # Earlier programs do not trace, and need not know about it.
     op.create_table(
         "traces",
         sa.Column("reservation_id", _Id, primary_key=True),

@@ -1,4 +1,4 @@
-"""What was done within an hour is counted by an index, however much else was done."""
+"""An index for counting an operator's actions within an hour."""
 
 from alembic import op
 
@@ -7,5 +7,5 @@ down_revision = "0036"
 
 
 def upgrade() -> None:
-    """Only an addition: a server of the revision before keeps running beside this one."""
+    """Only an addition: a server of the previous revision keeps running beside this one."""
     op.create_index("operator_actions_by_action", "operator_actions", ["action", "at"])

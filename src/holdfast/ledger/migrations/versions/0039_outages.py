@@ -1,4 +1,4 @@
-"""Outages are kept, for the report after a sale."""
+"""Outages are stored for the report after a sale."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only an addition: a server of the revision before keeps running beside this one."""
+    """Only an addition: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "outages",
         sa.Column("process", _Id, primary_key=True),

@@ -1,17 +1,17 @@
 """Moves, extensions and expirations on PostgreSQL without a transaction: a read that takes no lock, and one statement
-that writes what was decided if the pool has not changed since.
+that writes the decision if the pool has not changed since.
 
-The model. What the rulebook needs is read in one statement, from one snapshot, together with the version of the pool's
+The model. One statement reads everything the rulebook needs from one snapshot, together with the version of the pool's
 row. The rulebook decides between the two statements, while nobody waits for us. The write locks the row, compares its
-version, and commits by itself: two round trips instead of five to eight, and the lock is never held while our event
-loop is busy. If nothing would change, there is no second one, as for attempts (`decide_without_lock`).
+version, and autocommits: two round trips instead of five to eight, and the lock is never held while our event loop is
+busy. If nothing would change, there is no second statement, as for attempts (`decide_without_lock`).
 
 The invariants. Everything that changes the stock of a pool, or its rules, changes its row under its lock (see the lock
-order in `ledger/tables/stock.py`). So where the row is the version that was read, everything else that the decision was
-made from is as it was read, too. The version is the transaction that wrote the row: unlike its place in the table, that
-never comes back. If the versions differ, nothing is written, and the batch falls back to a transaction.
+order in `ledger/tables/stock.py`). So if the row still has the version that was read, all other inputs of the decision
+are unchanged, too. The version is the transaction that wrote the row: unlike the row's physical location, it is never
+reused. If the versions differ, nothing is written, and the batch falls back to a transaction.
 
-When it fails. As with `single_statement_grant.py`: the next batches of that pool skip the try, and PostgreSQL stops
+When it fails. As in `single_statement_grant.py`: the next batches of that pool skip the attempt, and PostgreSQL stops
 waiting for the lock before we stop waiting for PostgreSQL.
 """
 
@@ -68,7 +68,7 @@ class GuardedMoves:
     async def decide(
         self, database: Database, sku_id: str, commands: Sequence[Command], limits: LockLimits = DEFAULT_LOCK
     ) -> Decision | None:
-        """None if nothing was written and the batch takes a transaction."""
+        """None if nothing was written and the batch needs a transaction."""
         if not all(isinstance(c, Move | Extend | Expire) for c in commands) or self._skipped.skip(sku_id):
             return None
         decision = await database.write(lambda c: self._decide(c, database, sku_id, commands, limits), autocommit=True)
@@ -103,7 +103,7 @@ class GuardedMoves:
 def _wanted(sku_id: str, commands: Sequence[Command], now: int | None) -> Mapping[str, object]:
     ids = [[c.reservation_id] for c in commands if isinstance(c, Move | Extend)]
     expiring = min(sum(c.limit for c in commands if isinstance(c, Expire)), DUE_RETURNED_MAX)
-    # Those that are named may be among the earliest, and end before.
+    # The named reservations may be among the earliest ones, and end before them.
     earliest = expiring + len(ids) if expiring else 0
     return {"of_sku": sku_id, "rows": encode_rows(ids), "now": now, "earliest": earliest}
 

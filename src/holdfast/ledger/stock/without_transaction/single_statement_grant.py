@@ -1,20 +1,20 @@
 """Reserves for a crowd on PostgreSQL in one statement that locks the pool, checks the stock and grants every attempt.
 
-The model. In a rush, a batch is nothing but attempts, of owners who have nothing here yet, at a pool that has enough
-for all of them. There is nothing to decide between reading and writing, so both are one statement that commits by
-itself: one round trip instead of four, and the lock is never held while our event loop is busy. The verdicts still come
-from the rulebook, given what the statement read.
+The model. In a rush, a batch is nothing but attempts, by owners who have nothing here yet, at a pool with enough units
+for all of them. Nothing has to be decided between reading and writing, so both are one autocommitted statement: one
+round trip instead of four, and the lock is never held while our event loop is busy. The verdicts still come from the
+rulebook, based on what the statement read.
 
 The invariants. The statement writes only if the rulebook would grant every attempt in full: the pool, under the lock,
-is open to all of them and has enough free units, and none of their keys was used. Where the rules count what owners
-have, each owner appears once, has nothing here, and requests no more than the limit. Keys and owners are seen as of the
-start of the statement, so they count only if the pool has not changed since (every reserve writes its row); where only
-keys matter, the table itself refuses a duplicate. In every other case nothing is written, and the batch falls back to a
+is open to all of them and has enough free units, and none of their keys was used. Where the rules count owners' units,
+each owner appears once, has nothing here, and requests no more than the limit. Keys and owners are read as of the start
+of the statement, so they count only if the pool has not changed since (every reserve writes its row); where only keys
+matter, the table itself refuses a duplicate. In every other case nothing is written, and the batch falls back to a
 transaction.
 
-When it fails. A failed try has waited for the lock, and the transaction waits again. So after one, the next batches of
-that pool skip the try. PostgreSQL stops waiting for the lock before we stop waiting for PostgreSQL: otherwise an
-abandoned statement could still grant, after its callers were told that the outcome is unknown.
+When it fails. A failed attempt has waited for the lock, and the transaction waits again. So after one, the next batches
+of that pool skip it. PostgreSQL stops waiting for the lock before we stop waiting for PostgreSQL: otherwise an
+abandoned statement could still grant after its callers were told that the outcome is unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,12 +95,12 @@ class SingleStatementGrant:
         except IntegrityError as exc:
             if getattr(exc.orig, "sqlstate", None) != UNIQUE_VIOLATION:
                 raise
-            # Another process used one of the keys at this moment. Nothing was written.
+            # Another process has just used one of the keys. Nothing was written.
             self._skipped.add(sku_id)
             return None
 
     def attempts_in(self, sku_id: str, commands: Sequence[Command]) -> list[Reserve] | None:
-        """The attempts of a batch that is worth a try."""
+        """The attempts of a batch, if the single statement is worthwhile for them."""
         attempts = [c for c in commands if isinstance(c, Reserve) and not c.settle]
         keys = [(c.owner_id, c.key) for c in attempts if c.key is not None]
         fits = 0 < len(attempts) == len(commands) and len(set(keys)) == len(keys)
@@ -150,8 +150,9 @@ def _statement() -> Select[Any]:
 
 
 def _pool_under_lock(given: CTE) -> CTE:
-    """The lock is taken in a subquery, because only what is outside of it is computed after the lock is granted; the
-    time in another that the planner may not inline (OFFSET 0), so that it is the same wherever it is used."""
+    """The lock is taken in a subquery, because only expressions outside of it are evaluated after the lock is granted.
+    The time is in another one that the planner may not inline (OFFSET 0), so that it is the same wherever it is
+    used."""
     is_limited = waiting_for_lock(bindparam("wait_ms", type_=String))
     found = select(pools, _VERSION.label("version")).where(pools.c.sku_id == _sku_id, is_limited)
     locked = found.with_for_update().subquery("locked")
@@ -210,7 +211,7 @@ def _any_key_known(given: CTE) -> ColumnElement[bool]:
 
 
 def _any_owner_known(given: CTE) -> ColumnElement[bool]:
-    """By the index of owners: for the condition on the pool there must be none (see `stock/batch.py`)."""
+    """Uses the index of owners: the condition on the pool must not match an index (see `stock/batch.py`)."""
     r = reservations.c
     theirs = (
         select(literal_column("1"))

@@ -1,9 +1,9 @@
-"""Pools whose next batches go to a transaction at once, because one just tried to do without and had to fall back."""
+"""Pools whose next batches go straight to a transaction, because a recent attempt without one had to fall back."""
 
-# Batches of a pool. Where some buyers return, most batches include one, and this limits the cost to one extra wait in
-# four batches; where none do, doing without saves most of the round trips.
+# Batches of a pool. If some buyers return, most batches include one, and this limits the cost to one extra wait in four
+# batches; if none do, working without a transaction saves most of the round trips.
 SKIPPED_AFTER_FAILURE = 3
-# Beyond this many, all are forgotten.
+# Beyond this many pools, all entries are dropped.
 POOLS_MAX = 10_000
 
 
@@ -17,7 +17,7 @@ class SkippedPools:
         self._left[sku_id] = SKIPPED_AFTER_FAILURE
 
     def skip(self, sku_id: str) -> bool:
-        """Whether the next batch is one of those; it counts as one."""
+        """Whether to skip the next batch, which counts as one of the skipped ones."""
         left = self._left.get(sku_id, 0)
         if left:
             self._left[sku_id] = left - 1

@@ -1,4 +1,4 @@
-"""What surviving more faults and attacks needs the ledger to know."""
+"""Data that the ledger needs to survive more faults and attacks."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     _money()
     _parked_entries()
     _places_left()
@@ -167,7 +167,7 @@ def _compatibility() -> None:
 
 
 def _pruning() -> None:
-    # Columns instead of an index over all events, which would keep writers out while it is built.
+    # Columns instead of an index over all events, which would block writers while it is built.
     op.add_column("pools", sa.Column("pruned_seq", sa.BigInteger()))
     op.add_column("rooms", sa.Column("pruned", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("rooms", sa.Column("unpruned_before", sa.BigInteger()))

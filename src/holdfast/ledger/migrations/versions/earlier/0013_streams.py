@@ -1,4 +1,4 @@
-"""Streams: how far events were published, and the counts of pools that were said last."""
+"""Streams: the position up to which events were published, and the last published counts of pools."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "streams",
         sa.Column("name", _Id, primary_key=True),

@@ -1,4 +1,4 @@
-"""Dead letters: parked items that the topic was told of, and messages that no consumer can read."""
+"""Dead letters: parked items that were published to the topic, and messages that no consumer can read."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "dead_letters",
         sa.Column("kind", _Id, primary_key=True),

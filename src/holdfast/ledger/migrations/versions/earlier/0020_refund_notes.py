@@ -8,5 +8,5 @@ down_revision = "0019"
 
 
 def upgrade() -> None:
-    """Only an addition: a server of the revision before keeps running beside this one."""
+    """Only an addition: a server of the previous revision keeps running beside this one."""
     op.add_column("refunds", sa.Column("note", sa.String()))

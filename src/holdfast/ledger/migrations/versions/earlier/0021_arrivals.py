@@ -10,7 +10,7 @@ _Id = sa.String().with_variant(sa.String(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "arrivals",
         sa.Column("sale_id", _Id, primary_key=True),

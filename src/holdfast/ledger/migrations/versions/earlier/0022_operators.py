@@ -1,4 +1,4 @@
-"""Named operators, their sessions, and an append-only record of what they did."""
+"""Named operators, their sessions, and an append-only record of their actions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ _Sequence = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "operators",
         sa.Column("operator_id", _Id, primary_key=True),

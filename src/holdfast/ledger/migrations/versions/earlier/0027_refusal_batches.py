@@ -1,4 +1,4 @@
-"""Refusals of all servers are found by one search."""
+"""A single search finds the refusals of all servers."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -10,7 +10,7 @@ _Sequence = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Only additions: a server of the revision before keeps running beside this one."""
+    """Only additions: a server of the previous revision keeps running beside this one."""
     op.create_table(
         "redacted_events",
         sa.Column("seq", _Sequence, primary_key=True, autoincrement=False),
