@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from holdfast.audit.refusal import Refusal
 from holdfast.audit.search import Question, Refusals
-from holdfast.audit.timeline import Known, merge, read_ledger
+from holdfast.audit.timeline import Known, Moment, merge, read_ledger
 from holdfast.domain.stock.command import Command, Move, Provision, Reserve, Transition
 from holdfast.domain.stock.outcome import Outcome
 from holdfast.gate.sql import SqlGate
@@ -90,3 +90,9 @@ def test_refusals_and_reservations_are_one_story() -> None:
     moments = merge(Refusals(refusals, {}, []), Known([Event()], {}), 10)
     assert [moment.type for moment in moments] == ["refused", "reservation.failed", "refused"]
     assert len(merge(Refusals(refusals, {}, []), Known([Event()], {}), 2)) == 2
+
+
+def test_who_joins_right_after_a_refusal_joined_after_it() -> None:
+    refusals = Refusals([Refusal(NOW, "sku", "ada", "harder_puzzle", 0)], {}, [])
+    joined = Moment(NOW, "room.joined", "joined the waiting room: 1st in line", "sku")
+    assert [moment.type for moment in merge(refusals, Known([], {}), 10, [joined])] == ["refused", "room.joined"]

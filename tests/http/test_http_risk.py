@@ -79,11 +79,11 @@ class Server:
         return [moment.outcome or moment.type for moment in timeline.moments]
 
     async def await_story(self, buyer_id: str, *expected: str) -> None:
-        """Refusals are written a moment later."""
-        story = await self.story(buyer_id)
-        while story != list(expected):
-            await asyncio.sleep(0.02)
-            story = await self.story(buyer_id)
+        """Refusals are written a moment later, and by another clock than joins: within a few milliseconds their order
+        is not certain."""
+        async with asyncio.timeout(60):
+            while sorted(await self.story(buyer_id)) != sorted(expected):
+                await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

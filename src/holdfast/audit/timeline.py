@@ -65,10 +65,10 @@ def read_ledger(connection: Connection, question: Question) -> Known:
 
 
 def merge(refusals: Refusals, known: Known, limit: int, in_line: Sequence[Moment] = ()) -> list[Moment]:
-    """The latest moments, in order."""
+    """The latest moments, in order. In the same millisecond a refusal comes before what the next attempt achieved."""
     refused = [_of_refusal(refusal, known.totals.get(refusal.sku_id)) for refusal in refusals.latest]
     happened = [_of_event(event) for event in reversed(known.events)]
-    return sorted([*in_line, *refused, *happened], key=lambda moment: moment.at)[-limit:]
+    return sorted([*refused, *in_line, *happened], key=lambda moment: moment.at)[-limit:]
 
 
 def _of_refusal(r: Refusal, total: int | None) -> Moment:
