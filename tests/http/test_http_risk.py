@@ -81,9 +81,11 @@ class Server:
     async def await_story(self, buyer_id: str, *expected: str) -> None:
         """Refusals are written a moment later, and by another clock than joins: within a few milliseconds their order
         is not certain."""
-        async with asyncio.timeout(60):
-            while sorted(await self.story(buyer_id)) != sorted(expected):
-                await asyncio.sleep(0.02)
+        for _ in range(3_000):
+            if sorted(story := await self.story(buyer_id)) == sorted(expected):
+                return
+            await asyncio.sleep(0.02)
+        raise TimeoutError(f"{buyer_id}: {story}")
 
 
 @asynccontextmanager
