@@ -78,6 +78,7 @@ class ServerUnderTest:
         self._server: Child | None = None
         self._sandbox: Child | None = None
         self._ledger: Any = None
+        self._reading = asyncio.Lock()
         self._client = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{self.port}",
             headers={"Authorization": f"Bearer {self._key}"},
@@ -165,12 +166,16 @@ class ServerUnderTest:
 
     async def count_sold(self) -> Sold | None:
         """Reads the ledger directly, without the server; None if it does not respond in time."""
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                return await (self._count_in_postgres() if self.has_redis else asyncio.to_thread(self._count_in_file))
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, sqlite3.Error):
-            self._close_ledger()
-            return None
+        # One at a time: a read that times out closes the connection.
+        async with self._reading:
+            try:
+                async with asyncio.timeout(READ_TIMEOUT_S):
+                    return await (
+                        self._count_in_postgres() if self.has_redis else asyncio.to_thread(self._count_in_file)
+                    )
+            except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, sqlite3.Error):
+                self._close_ledger()
+                return None
 
     def _count_in_file(self) -> Sold:
         connection = sqlite3.connect(f"file:{self._file}?mode=ro", uri=True, timeout=READ_TIMEOUT_S)
