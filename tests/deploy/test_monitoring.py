@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,14 @@ def test_every_metric_that_rules_and_dashboards_name_exists() -> None:
         assert set(re.findall(r"\bholdfast:[a-z0-9_:]+", text)) <= recorded
 
 
+@cache
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(dashboard())["panels"]
+    return found
+
+
 def shown(name: str) -> str:
-    [panel] = [one for one in json.loads(dashboard())["panels"] if one["title"] == name]
+    [panel] = [one for one in panels() if one["title"] == name]
     expression: str = panel["targets"][0]["expr"]
     return expression
 
