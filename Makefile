@@ -47,10 +47,11 @@ firefox: ## Install Firefox for its browser test if it is missing (Debian and Ub
 		{ $(INSTALL) --no-install-recommends firefox-esr; } || \
 		echo "Firefox could not be installed: apt-get install firefox-esr"
 
-edge-tools: ## Install nginx with njs, and wrk, for the edge tests (Debian and Ubuntu, as root)
-	@{ command -v nginx && command -v wrk && ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
-		{ $(INSTALL) nginx libnginx-mod-http-js wrk; } || \
-		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js wrk"; exit 1; }
+edge-tools: ## Install nginx with njs, wrk, ip and nft for the edge tests (Debian and Ubuntu, as root)
+	@{ command -v nginx && command -v wrk && command -v ip && command -v nft && \
+		ls /usr/lib/nginx/modules/ngx_http_js_module.so; } >/dev/null 2>&1 || \
+		{ $(INSTALL) nginx libnginx-mod-http-js wrk iproute2 nftables; } || \
+		{ echo "nginx is missing and could not be installed: apt-get install nginx libnginx-mod-http-js wrk iproute2 nftables"; exit 1; }
 
 broker: install-dev ## Install Java and Maven for the Kafka tests if they are missing (Debian and Ubuntu, as root), and fetch Kafka
 	@{ command -v java && command -v mvn; } >/dev/null || \
