@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 TIMEOUT_S = 10.0
-# A server sends a long list in portions, so many per second, and says when to ask for the next one.
+# Servers limit the rate of long lists and say when to request the next portion.
 ATTEMPTS = 20
 LONGEST_WAIT_S = 10
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]

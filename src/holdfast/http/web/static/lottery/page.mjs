@@ -23,7 +23,7 @@ function check(list, label, computed, published) {
   return matches;
 }
 
-// A server sends a long list in portions, so many per second, and says when to ask for the next one.
+// Servers limit the rate of long lists and say when to request the next portion.
 const ATTEMPTS = 20;
 
 async function fetchOk(path) {
